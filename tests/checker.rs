@@ -1,5 +1,5 @@
-//! The checker that shares no code with Warploom, `tests/checker/check.py`: evidence that was changed,
-//! with and without a new signature, is noticed.
+//! The checker that shares no code with Warploom, `tests/checker/check.py`: it notices changed
+//! evidence, with and without a new signature.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ const KINDS: [GrantKind; 6] = [
     GrantKind::Return,
 ];
 
-/// Worker, session, tenant, kind, first, last, granted, outcome; positions as they come.
+/// Worker, session, tenant, kind, first, last, granted, outcome; positions are numbered in order.
 type Line = (
     &'static str,
     &'static str,
@@ -32,7 +32,7 @@ type Line = (
     &'static str,
 );
 
-/// `w1` was lost: its last line is beyond what its leader knew.
+/// `w1` was lost: its leader did not know of its last line.
 fn lines() -> Vec<Line> {
     use GrantKind::{Close, Open, Revoke, Run, Standing};
     vec![
@@ -56,7 +56,7 @@ fn lines() -> Vec<Line> {
     ]
 }
 
-/// A worker's end: gpu, name, last position, chain there.
+/// A worker's end: GPU, name, last position, and the chain there.
 type End = (u32, &'static str, u64, Chain);
 
 fn good() -> Evidence {
@@ -92,7 +92,8 @@ fn good() -> Evidence {
         let end = ends.iter_mut().find(|end| end.1 == line.0);
         run(&mut evidence, end.expect("a worker"), global, line);
     }
-    // It died while it opened a session, whose standing grant it had closed before anything came.
+    // It died while it opened a session; it had closed the session's standing grant before any op
+    // came.
     let mut unopened = evidence.started.last().expect("a line").clone();
     unopened.position = 4;
     (unopened.session, unopened.tenant) = ("s5".into(), "e".into());
@@ -111,7 +112,7 @@ fn good() -> Evidence {
     evidence
 }
 
-/// A position is granted and ends on its worker.
+/// Adds a position that is granted and ends on its worker.
 fn run(evidence: &mut Evidence, end: &mut End, global: u64, line: Line) {
     let (worker, session, tenant, kind, (first, last, granted), outcome) = line;
     let (gpu, position) = (end.0, end.2 + 1);
@@ -173,7 +174,8 @@ fn worker_end((gpu, incarnation, position, chain): &End) -> WorkerEnd {
     }
 }
 
-/// Each line deleted, doubled, swapped with the next, and each field of it changed.
+/// Variants of the lines with each line deleted, doubled or swapped with the next, or one of its
+/// fields changed.
 fn damages<T: Serialize + DeserializeOwned + Clone>(
     lines: &[T],
     of: usize,
@@ -193,8 +195,8 @@ fn damages<T: Serialize + DeserializeOwned + Clone>(
         }
         let line = serde_json::to_value(&lines[index]).expect("a line");
         let empty = line["kind"] == "standing" && line["last"].as_u64() < line["first"].as_u64();
-        // Only the worker knows at which op a position failed, and what ran of a session whose program
-        // was killed: that may have been less.
+        // Only the worker knows the op at which a position failed, and the work of a session with a
+        // killed program: that may have been less.
         let failed = line["outcome"] == "failed";
         let killed = line["session"] == "s4";
         for (key, value) in line.as_object().expect("an object") {
@@ -226,7 +228,7 @@ fn others(key: &str, value: &Value) -> Vec<Value> {
             let others = KINDS.iter().map(|kind| Value::from(kind.name()));
             others.filter(|other| other != value).collect()
         }
-        // At a position where nothing runs either way, or that is empty, `void` and `gone` are as good.
+        // At a position that is empty or where nothing runs, `void` and `gone` are equivalent.
         ("outcome", value) if value == "gone" => vec!["ran".into()],
         ("outcome", value) => {
             let others = ["ran", "void"].map(Value::from);
@@ -237,10 +239,11 @@ fn others(key: &str, value: &Value) -> Vec<Value> {
     }
 }
 
-/// Every damage that an honest signature does not hide.
+/// All damages that are found even under an honest signature.
 fn signed_damages() -> Vec<(String, Evidence)> {
     let mut all = Vec::new();
-    // The lines of the first session: what others submitted and did not run is nobody's loss.
+    // The lines of the first session: ops that others submitted but that did not run are not
+    // missed.
     for (what, submitted) in damages(&good().submitted, 2) {
         let damaged = Evidence {
             submitted,
@@ -292,7 +295,7 @@ fn write(evidence: &Evidence, dir: &Path, key: &EvidenceKey) {
     evidence.write(dir, key).expect("written");
 }
 
-/// Damages to signed files: the bytes of each as it lies there, none where it is gone.
+/// Damages to signed files: each file's new bytes, or `None` if the file is removed.
 fn raw_damages(dir: &Path) -> Vec<(String, String, Option<Vec<u8>>)> {
     let mut all = vec![("a file too many".into(), "more".into(), Some(Vec::new()))];
     for entry in std::fs::read_dir(dir).expect("a directory").flatten() {

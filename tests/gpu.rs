@@ -1,5 +1,5 @@
-//! The GPU kit's own tests: rows, results, processes, the page against committed results. The rehearsal
-//! of whole sessions is a step of `.ci/run`, for it needs a release build.
+//! The GPU kit's own tests: rows, results, processes, the page against committed results. The
+//! rehearsal of whole sessions is a step of `.ci/run`, because it needs a release build.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,6 +14,6 @@ fn the_kit_passes_its_own_tests() {
         .expect("python3 starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    // A runner that finds no test passes, too.
+    // A runner that finds no test also succeeds.
     assert!(said.matches(" ... ok").count() >= 20, "{said}");
 }

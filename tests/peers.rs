@@ -1,4 +1,4 @@
-//! Clients that nobody here wrote, unmodified: the fast part of `tests/peers/run.py`.
+//! Unmodified clients of other projects: the fast part of `tests/peers/run.py`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ fn clients_that_nobody_here_wrote_run_unmodified() {
         .arg(binary)
         .arg("--tools")
         .arg(broker::tools_dir(None));
-    // What it does, and above all what it skips, is said even where tests' output is captured.
+    // Its output, above all on skipped parts, is shown even if the output of tests is captured.
     let output = command
         .stderr(Stdio::inherit())
         .output()

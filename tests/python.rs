@@ -1,6 +1,5 @@
-//! A client in another language against real processes: `tests/peers/python/submit.py` opens a
-//! session, runs a kernel and verifies its result, with nothing but `docs/reference/wire.md` to go
-//! by.
+//! A client in another language against real processes. `tests/peers/python/submit.py` opens a
+//! session, runs a kernel and verifies its result, based only on `docs/reference/wire.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +33,7 @@ fn packages() -> PathBuf {
     let installed = tools.join(format!("python-{}", &version[..16]));
     if !installed.exists() {
         std::fs::create_dir_all(&tools).expect("a directory for tools");
-        // Made whole or not at all: another run may be at it too.
+        // Created whole or not at all: another run may be creating it, too.
         let partial = tools.join(format!("python-{}.partial", std::process::id()));
         run(Command::new("python3")
             .args(["-m", "pip", "install", "--quiet", "--require-hashes"])

@@ -1,6 +1,8 @@
-//! Three demos at once on a machine with far too few processors: a starved process is not a dead one.
+//! Three demos at once on a machine with far too few processors: a starved process is not taken for
+//! a dead one.
 //!
-//! It is a target of its own, for no other test is to run beside it. `just starved` takes half an hour.
+//! It is a separate target, because no other test may run beside it. `just starved` takes half an
+//! hour.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 const DEMOS: u64 = 3;
-/// Threads that want a processor all the time, for each processor there is. The demos come on top.
+/// Busy threads per processor, in addition to the demos.
 const BUSY: usize = 10;
-/// Seconds that the tenants run, where `WARPLOOM_SECONDS` does not say another number.
+/// Seconds that the tenants run, unless `WARPLOOM_SECONDS` is set.
 const SECONDS: u64 = 40;
-/// Seconds from one kill of a leader to the next, in a long run.
+/// Seconds between two kills of a leader, in a long run.
 const KILL_EVERY: u64 = 300;
 
 #[test]
@@ -42,7 +44,7 @@ fn three_demos_at_once_on_a_starved_machine_lose_nothing_that_was_not_killed() {
     std::fs::remove_dir_all(&evidence).expect("evidence that passed is removed");
 }
 
-/// One demo, to its end. Where it fails, its evidence and the logs of its roles are kept.
+/// Runs one demo to its end. If it fails, its evidence and the logs of its roles are kept.
 fn demo(seed: u64, seconds: u64, kills: u64, evidence: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warploom"));
     command.args(["demo", "--json"]);
@@ -53,7 +55,8 @@ fn demo(seed: u64, seconds: u64, kills: u64, evidence: &Path) -> Output {
     command.output().expect("the binary runs")
 }
 
-/// Every check of a demo is true, and no leader, worker or session was given up without a kill.
+/// Checks that every check of a demo passed, and that no leader, worker or session was lost without
+/// a kill.
 fn holds(output: &Output, kills: u64, which: &str) {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -71,7 +74,7 @@ fn holds(output: &Output, kills: u64, which: &str) {
     }
     assert_eq!(cluster["kills"], kills, "{said}");
     assert_eq!(cluster["digest"], cluster["replay_digest"], "{said}");
-    // Any process that died is said and started again, a candidate as well.
+    // Each death of a process is reported and followed by a restart, also that of a candidate.
     let again = stderr.matches("it is started again").count() as u64;
     assert_eq!(again, kills, "{said}");
     let tenants = report["tenants"].as_array().expect("tenants");
@@ -82,7 +85,7 @@ fn holds(output: &Output, kills: u64, which: &str) {
     }
 }
 
-/// Does something while threads of this process take all processors that they can get.
+/// Runs some work while threads of this process take all available processors.
 fn on_a_busy_machine<T>(work: impl FnOnce() -> T) -> T {
     /// Ends the threads, however the work ends.
     struct Over<'a>(&'a AtomicBool);
@@ -106,7 +109,7 @@ fn on_a_busy_machine<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// The load of this machine, as the kernel says it.
+/// The load of this machine, as reported by the kernel.
 fn load() -> String {
     let said = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     format!("load {}", said.trim())

@@ -1,5 +1,6 @@
-//! The telemetry of a cluster of real processes, as an OTLP receiver gets it: one trace a request, from
-//! the client through leader and worker and back, and the metrics of each role.
+//! The telemetry of a cluster of real processes, as an OTLP receiver gets it. There is one trace
+//! for each request, from the client through leader and worker and back, and the metrics of each
+//! role.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +58,7 @@ fn client_settings(cluster: &LocalCluster, endpoint: &str) -> Settings {
     settings
 }
 
-/// Adds vectors a few times per request, checks the last result, and gives the session's id.
+/// Adds vectors a few times per request, checks the last result, and returns the session's id.
 fn work(settings: Settings) -> String {
     let client = Client::connect(settings).expect("a broker");
     let session = client.open().expect("a session");
@@ -89,12 +90,12 @@ fn work(settings: Settings) -> String {
     assert!(sums.chunks_exact(4).all(|sum| sum == 2f32.to_le_bytes()));
     let id = session.id().to_string();
     session.close().expect("closed");
-    // The last handle on the client's telemetry goes here, and sends what is waiting.
+    // The last handle on the client's telemetry is dropped here, and sends the pending data.
     drop(client);
     id
 }
 
-/// The spans received, by trace and name.
+/// The received spans, by trace and name.
 struct Traces<'a>(BTreeMap<&'a str, BTreeMap<&'a str, Vec<&'a Value>>>);
 
 impl<'a> Traces<'a> {
@@ -107,7 +108,7 @@ impl<'a> Traces<'a> {
         Self(traces)
     }
 
-    /// Holds every trace to what the docs say; gives their number.
+    /// Checks every trace against the documentation; returns their number.
     fn check(&self, session: &str) -> usize {
         let mut positions = BTreeSet::new();
         let mut launched = 0;
@@ -117,7 +118,7 @@ impl<'a> Traces<'a> {
             };
             assert_eq!(text(request, "service"), "warploom-client");
             assert_eq!(text(request, "parent"), "");
-            // What is 0 is left out.
+            // A value of 0 is left out.
             let launches = request["attributes"]["warploom.launches"].as_u64();
             let launches = launches.unwrap_or(0);
             let mut ran = 0;
@@ -168,7 +169,7 @@ impl<'a> Traces<'a> {
     }
 }
 
-/// What every role has said last, at its end.
+/// Checks the last metrics of every role, at its end.
 fn check_metrics(received: &[Value], requests: usize) {
     let last = |name: &str| {
         let mut points = received

@@ -1,5 +1,5 @@
-//! Publishing from handlers that may not wait: in order, with a backlog while the connection's queue is
-//! full.
+//! Publishing from handlers that may not wait: in order, with a backlog while the connection's
+//! queue is full.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,11 +8,11 @@ use async_nats::{Client, Subject};
 use bus::{Backlog, Outgoing};
 use bytes::Bytes;
 
-/// Messages kept while the connection's queue is full.
+/// Maximum number of messages kept while the connection's queue is full.
 const BACKLOG: usize = 8_192;
 
-/// Publishes for actors of one thread. Clones share the backlog, so that what they publish keeps its
-/// order.
+/// Publishes for the actors of one thread. Clones share the backlog, so that their messages keep
+/// their order.
 #[derive(Clone)]
 pub(crate) struct BusPublisher {
     client: Client,
@@ -30,7 +30,7 @@ impl BusPublisher {
         self.publish_with_reply(subject, None, payload);
     }
 
-    /// As [`Self::publish`], with the subject of answers where some are wanted.
+    /// As [`Self::publish`], with a subject for replies if the message asks for any.
     pub(crate) fn publish_with_reply(
         &self,
         subject: Subject,
@@ -41,11 +41,11 @@ impl BusPublisher {
             reply,
             ..Outgoing::new(subject, payload)
         };
-        // Nobody has to be told of a backlog: the actors catch up by themselves.
+        // A backlog needs no notification: the actors drain it by themselves.
         self.backlog.borrow_mut().publish(&self.client, message);
     }
 
-    /// Publishes what had to be kept; whether nothing is left.
+    /// Publishes the kept messages as far as possible; true if none is left.
     pub(crate) fn catch_up(&self) -> bool {
         self.backlog.borrow_mut().catch_up(&self.client)
     }

@@ -1,20 +1,21 @@
-//! Warnings that would be repeated: said at first, then with longer and longer pauses.
+//! Warnings that would repeat: logged at first, then with growing pauses.
 
 use std::time::{Duration, Instant};
 
-/// The first pause between two warnings, and the longest.
+/// The first and the longest pause between two warnings.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// When something that goes on was last warned of.
+/// The last warning about a lasting problem.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
-    /// When it is said again, after which pause.
+    /// Time of the next warning, and the pause after it.
     again: Option<(Instant, Duration)>,
     unsaid: u64,
 }
 
 impl Repeated {
-    /// It happened. Whether to say so now, and how often it went unsaid since the last time.
+    /// Notes an occurrence. `Some` if a warning is due, with the number of occurrences since the
+    /// last one.
     pub(crate) fn happened(&mut self, now: Instant) -> Option<u64> {
         let (first, longest) = PAUSES;
         let pause = match self.again {
@@ -29,7 +30,8 @@ impl Repeated {
         Some(std::mem::take(&mut self.unsaid))
     }
 
-    /// It is over: the next one is a first one. Whether it was ever said.
+    /// Notes the end of the problem: the next occurrence is a first one. True if a warning was ever
+    /// due.
     pub(crate) fn is_over(&mut self) -> bool {
         self.unsaid = 0;
         self.again.take().is_some()

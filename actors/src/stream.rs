@@ -1,5 +1,5 @@
-//! Blocks appended to a JetStream stream: once each, acknowledged, the stream made where it is
-//! missing.
+//! Appends blocks to a JetStream stream: each once, with an acknowledgement; creates a missing
+//! stream.
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -8,17 +8,17 @@ use bytes::Bytes;
 
 use crate::storage::{Storage, Stored};
 
-/// What names a block: the stream takes one of a name once.
+/// Returns the headers that identify a block: the stream accepts one message per id.
 pub(crate) fn headers(id: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(NATS_MESSAGE_ID, id);
     headers
 }
 
-/// Appends a block and waits until it is acknowledged.
+/// Appends a block and waits for the acknowledgement.
 ///
 /// # Errors
-/// Why it is not, as a text; a missing stream is made by then.
+/// The reason that it is not stored, as a text; a missing stream has been created by then.
 pub(crate) async fn append(
     storage: &Storage,
     stored: Stored,
@@ -41,7 +41,7 @@ pub(crate) async fn append(
                 false => Err("the stream was not there: made anew".into()),
             }
         }
-        // A server whose disk failed does not answer.
+        // A server with a failed disk does not answer.
         Err(error) if error.kind() == PublishErrorKind::TimedOut => {
             Err("the broker does not store it: its disk may be full, read-only or gone".into())
         }

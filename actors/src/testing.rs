@@ -3,7 +3,7 @@
 use bus_schemas::subject::Subjects;
 use test_cluster::TestBroker;
 
-/// A connection that may do what the cluster's own roles may.
+/// Returns a connection with the rights of the cluster's own roles.
 pub(crate) async fn connect(broker: &TestBroker, subjects: &Subjects) -> async_nats::Client {
     let login = broker.credentials().cluster_user.clone().expect("a login");
     async_nats::ConnectOptions::with_user_and_password(login.user, login.password)

@@ -1,21 +1,21 @@
-//! The one timer of an actor, as its core asks for it: the earliest of what was asked wins.
+//! The one timer of an actor, as set by its core: the earliest request wins.
 
 use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context, SpawnHandle};
 
-/// Nanoseconds since `began`: the clock that actors hand to their cores.
+/// Returns the nanoseconds since `began`: the clock that actors give to their cores.
 pub(crate) fn nanos(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// When it rings next, nanoseconds of the actor's clock.
+/// Time of the next alarm, nanoseconds of the actor's clock.
 #[derive(Debug, Default)]
 pub(crate) struct Timer(Option<(u64, SpawnHandle)>);
 
 impl Timer {
-    /// Rings at `due`, if it would not ring before: ringing too early is only a spare look.
-    /// `ring` says [`Timer::rang`] first.
+    /// Sets the alarm to `due`, unless it is set earlier: an early alarm only costs an extra check.
+    /// `ring` must call [`Timer::rang`] first.
     pub(crate) fn set<A>(
         &mut self,
         now: u64,
@@ -35,7 +35,7 @@ impl Timer {
         self.0 = Some((due, ctx.run_later(wait, ring)));
     }
 
-    /// It rang, and is not set any more.
+    /// Notes that the alarm rang, and is no longer set.
     pub(crate) fn rang(&mut self) {
         self.0 = None;
     }

@@ -1,4 +1,4 @@
-//! Address windows: where a session's device pointers lie.
+//! Address windows: the ranges of sessions' device pointers.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,14 +20,14 @@ impl Window {
         self.base.saturating_add(self.size)
     }
 
-    /// Where the worker's part begins, in which variables of modules lie: below it the client allocates, in
-    /// fifteen sixteenths of the window.
+    /// Start of the worker's part, which holds variables of modules. The client allocates below it,
+    /// in fifteen sixteenths of the window.
     #[must_use]
     pub fn worker_part(self) -> u64 {
         self.base.saturating_add(self.size / 16 * 15)
     }
 
-    /// Whether `bytes` bytes at `address` lie wholly inside.
+    /// True if `bytes` bytes at `address` lie completely inside.
     #[must_use]
     pub fn contains(self, address: u64, bytes: u64) -> bool {
         address >= self.base
@@ -36,7 +36,7 @@ impl Window {
                 .is_some_and(|end| end <= self.base + self.size)
     }
 
-    /// Whether the window is one a leader may hand out.
+    /// True if a leader may hand out the window.
     #[must_use]
     pub fn is_valid(self) -> bool {
         let aligned = self.base.is_multiple_of(2 << 20) && self.size.is_multiple_of(2 << 20);

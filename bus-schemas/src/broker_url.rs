@@ -1,40 +1,41 @@
-//! The address of a broker, whose login is never printed.
+//! The address of a broker, with a login that is never printed.
 
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Text in the place of a login.
+/// Replacement for a login.
 const HIDDEN: &str = "***";
 
-/// Address of a broker; several URLs are separated by commas. One may hold a login, which only
-/// [`Self::with_login`] tells: `Display`, `Debug` and `Serialize` give stars in its place.
+/// Address of a broker; several URLs are separated by commas. It may contain a login, which only
+/// [`Self::with_login`] reveals: `Display`, `Debug` and `Serialize` print stars instead.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct BrokerUrl(String);
 
 impl BrokerUrl {
-    /// The text as it was given, for the connection alone.
+    /// Returns the text as given; only for connecting.
     #[must_use]
     pub fn with_login(&self) -> &str {
         &self.0
     }
 
-    /// The URLs of the servers as they were given, for the connection alone.
+    /// Returns the URLs of the servers as given; only for connecting.
     #[must_use]
     pub fn servers(&self) -> Vec<&str> {
         self.0.split(',').map(str::trim).collect()
     }
 
-    /// The URLs of the servers without a login: what connects logs what it is given.
+    /// Returns the URLs of the servers without a login, because the connecting library logs its
+    /// URLs.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let address = |server: &str| parted(server).1;
         self.servers().into_iter().map(address).collect()
     }
 
-    /// The first login: user and password, or a token alone.
+    /// Returns the first login: user and password, or only a token.
     #[must_use]
     pub fn login(&self) -> Option<(String, Option<String>)> {
         let mut logins = self.servers().into_iter().map(parted);
@@ -46,13 +47,13 @@ impl BrokerUrl {
     }
 }
 
-/// A server's scheme with its end, if its URL has one, and the rest.
+/// Splits a server's URL after its scheme, if it has one.
 fn scheme(server: &str) -> (&str, &str) {
     let at = server.find("://").map_or(0, |at| at + 3);
     server.split_at(at)
 }
 
-/// A server's login, if its URL has one, and the URL without it.
+/// Returns a server's login, if its URL has one, and the URL without it.
 fn parted(server: &str) -> (Option<String>, String) {
     let (scheme, rest) = scheme(server);
     match rest.rsplit_once('@') {
@@ -61,7 +62,7 @@ fn parted(server: &str) -> (Option<String>, String) {
     }
 }
 
-/// A part of a URL in which `%2F` and the like stand for what would end it.
+/// Decodes a part of a URL, in which `%2F` and the like stand for characters that would end it.
 fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
@@ -93,7 +94,7 @@ impl From<&BrokerUrl> for BrokerUrl {
 impl fmt::Display for BrokerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let servers = self.servers();
-        // A comma in a password has cut a URL in two there.
+        // A comma in a password has split a URL there.
         let cut = |server: &&str| server.contains('@') && !server.contains("://");
         if servers.iter().any(cut) {
             let behind = self.0.rsplit('@').next().unwrap_or_default();
@@ -116,7 +117,7 @@ impl Serialize for BrokerUrl {
     }
 }
 
-/// One server's URL without its login.
+/// Returns one server's URL without its login.
 fn shown(server: &str) -> String {
     let (scheme, rest) = scheme(server);
     if let Some((_, address)) = rest.rsplit_once('@') {
@@ -130,12 +131,12 @@ fn shown(server: &str) -> String {
         .all(|digit| digit.is_ascii_digit())
     {
         true => server.to_owned(),
-        // No address: it may be a piece of a login.
+        // Not an address: it may be a piece of a login.
         false => format!("{scheme}{HIDDEN}"),
     }
 }
 
-/// A text without the logins of the URLs in it: for what others wrote, such as a parser's complaint.
+/// Removes the logins of URLs from a text by another author, such as a parser's error.
 #[must_use]
 pub fn without_logins(text: &str) -> String {
     let (mut clean, mut rest) = (String::with_capacity(text.len()), text);

@@ -15,7 +15,7 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])* $name),* }
 
         impl Code {
-            /// Every code.
+            /// All codes.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The number on the wire.
@@ -30,19 +30,20 @@ macro_rules! codes {
             #[must_use]
             pub fn cuda(self) -> u32 { match self { $(Self::$name => $cuda),* } }
 
-            /// Whether the same request may succeed later.
+            /// True if the same request may succeed later.
             #[must_use]
             pub fn retryable(self) -> bool { match self { $(Self::$name => $retry),* } }
 
-            /// Whether there is no place for a session now: it may come with a worker, or when
-            /// others go.
+            /// True if there is no place for a session now. A place may appear with a new worker,
+            /// or when other sessions end.
             #[must_use]
             pub fn is_placement(self) -> bool {
                 let numbers = Self::NoWorker.number()..=Self::TooFewWorkers.number();
                 numbers.contains(&self.number())
             }
 
-            /// The code of a number; an unknown one (from a newer peer) is [`Code::Unknown`].
+            /// Returns the code of a number; an unknown one (from a newer peer) is
+            /// [`Code::Unknown`].
             #[must_use]
             pub fn from_number(number: u16) -> Self {
                 match number { $($number => Self::$name,)* _ => Self::Unknown }
@@ -52,7 +53,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// An error this version has no name for.
+    /// An error without a name in this version.
     Unknown = 0, "E-UNKNOWN", 999, false;
     /// The message could not be decoded.
     Malformed = 1, "E-BUS-MALFORMED", 1, false;
@@ -62,43 +63,43 @@ codes! {
     NoLeader = 3, "E-CLUSTER-NO-LEADER", 46, true;
     /// No worker can take the session.
     NoWorker = 4, "E-CLUSTER-NO-WORKER", 46, true;
-    /// No worker of a group that the tenant may use is there.
+    /// No worker of a group that the tenant may use exists.
     NoGroup = 5, "E-CLUSTER-GROUP", 46, true;
-    /// The workers of an exclusive group are taken by other tenants.
+    /// Other tenants occupy the workers of an exclusive group.
     Occupied = 6, "E-CLUSTER-OCCUPIED", 46, true;
-    /// The workers' memory is all held.
+    /// All of the workers' memory is held.
     MemoryFull = 7, "E-CLUSTER-MEMORY", 46, true;
     /// The workers have no address window left.
     NoAddresses = 8, "E-CLUSTER-ADDRESSES", 46, true;
-    /// Fewer workers can take the sessions than devices are asked for.
+    /// Fewer workers can take the sessions than the number of requested devices.
     TooFewWorkers = 9, "E-CLUSTER-DEVICES", 46, true;
     /// The tenant does not exist.
     UnknownTenant = 10, "E-TENANT-UNKNOWN", 100, false;
-    /// The tenant may not have another session.
+    /// The tenant may not open another session.
     SessionLimit = 11, "E-TENANT-SESSIONS", 46, true;
     /// The settings are not acceptable.
     BadSettings = 12, "E-TENANT-SETTINGS", 1, false;
-    /// The tenant's sessions have all the device addresses that it may have on a worker.
+    /// The tenant's sessions use all the device addresses that it may have on a worker.
     AddressLimit = 14, "E-TENANT-ADDRESSES", 2, true;
-    /// The images that the tenant's sessions have take all they may on a worker.
+    /// The images of the tenant's sessions use all the memory that they may on a worker.
     ModuleShare = 15, "E-TENANT-MODULES", 2, true;
-    /// The tenant's sessions have staged all they may on a worker.
+    /// The tenant's sessions have staged all that they may on a worker.
     StagedShare = 16, "E-TENANT-STAGED", 2, true;
-    /// The tenant is suspended: it gets no sessions.
+    /// The tenant is suspended and gets no sessions.
     Suspended = 17, "E-TENANT-SUSPENDED", 46, true;
-    /// The broker was not reached for as long as the client waits.
+    /// The broker was not reached within the client's deadline.
     NoBroker = 13, "E-CLUSTER-NO-BROKER", 46, true;
-    /// The session has ended or never was.
+    /// The session has ended or never existed.
     SessionGone = 20, "E-SESSION-GONE", 201, false;
     /// The worker or its device is gone, and the session with it.
     DeviceLost = 21, "E-DEVICE-LOST", 46, false;
     /// A message that a correct client does not send (op gap, wrong kernel key, bad size).
     Protocol = 22, "E-SESSION-PROTOCOL", 1, false;
-    /// The client was not heard from for too long.
+    /// The client was silent for too long.
     Expired = 23, "E-SESSION-EXPIRED", 201, false;
-    /// The session was ended by an administrator or its owner's `run`.
+    /// An administrator, or the `run` command that owns the session, ended it.
     Killed = 24, "E-SESSION-KILLED", 201, false;
-    /// The session's worker did not answer for as long as the client waits.
+    /// The session's worker did not answer within the client's deadline.
     Unanswered = 25, "E-DEVICE-UNREACHABLE", 46, false;
     /// Allocation above the tenant's quota.
     Quota = 30, "E-MEMORY-QUOTA", 2, false;
@@ -106,9 +107,9 @@ codes! {
     OutOfMemory = 31, "E-MEMORY-CAPACITY", 2, false;
     /// An address range that is not free, not aligned or outside the session's window.
     BadAddress = 32, "E-MEMORY-ADDRESS", 1, false;
-    /// There is no exported memory by that name on the session's worker, or it is not there any more.
+    /// The session's worker has no exported memory of that name, or has it no more.
     NotExported = 33, "E-MEMORY-NOT-EXPORTED", 400, false;
-    /// The session's memory may be swapped out, so others cannot use it.
+    /// The session's memory may be swapped out, so other sessions cannot use it.
     NotPinned = 34, "E-MEMORY-NOT-PINNED", 801, false;
     /// The module image is not valid PTX; the detail has line and column.
     BadModule = 40, "E-MODULE-PTX", 218, false;
@@ -120,15 +121,15 @@ codes! {
     BadLaunch = 43, "E-LAUNCH-INVALID", 1, false;
     /// More threads or shared memory than the device has.
     LaunchResources = 44, "E-LAUNCH-RESOURCES", 701, false;
-    /// The image is of a PTX version that the device's driver does not know.
+    /// The image has a PTX version that the device's driver does not know.
     PtxVersion = 45, "E-MODULE-VERSION", 222, false;
-    /// Preparing the module takes more processor time or memory than one image may.
+    /// Preparing the module takes more processor time or memory than allowed for an image.
     ModuleLimit = 46, "E-MODULE-LIMIT", 2, false;
     /// A kernel accessed memory that is not the session's.
     IllegalAddress = 50, "E-KERNEL-ADDRESS", 700, false;
     /// A kernel's access was not naturally aligned.
     Misaligned = 51, "E-KERNEL-MISALIGNED", 716, false;
-    /// A kernel reached an instruction that cannot be run.
+    /// A kernel reached an instruction that cannot run.
     IllegalInstruction = 52, "E-KERNEL-INSTRUCTION", 715, false;
     /// A kernel trapped.
     Trap = 53, "E-KERNEL-TRAP", 719, false;
@@ -138,7 +139,7 @@ codes! {
     StackOverflow = 55, "E-KERNEL-STACK", 719, false;
     /// An `assert` in a kernel was false; the detail has its text.
     Assert = 56, "E-KERNEL-ASSERT", 710, false;
-    /// The device reported something else.
+    /// The device reported another error.
     Device = 60, "E-DEVICE", 999, false;
     /// The epoch of a message is lower than one already accepted.
     Fenced = 70, "E-EPOCH-FENCED", 999, true;
@@ -162,21 +163,21 @@ impl<'de> Deserialize<'de> for Code {
     }
 }
 
-/// What went wrong, as every request and session is told it.
+/// An error, as reported to a request or a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {detail}")]
 pub struct Failure {
     /// The stable code.
     pub code: Code,
-    /// Whether the same request may succeed later.
+    /// True if the same request may succeed later.
     pub retryable: bool,
-    /// What went wrong, where, and what to do.
+    /// The error, its place, and the remedy.
     #[serde(with = "text")]
     pub detail: String,
 }
 
 impl Failure {
-    /// A failure with a detail for people.
+    /// Creates a failure with a detail for people.
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {

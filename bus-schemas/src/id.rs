@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Why a piece of text is not the identifier it should be.
+/// The reason that a text is not the expected identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// Not 16 hexadecimal digits.
@@ -24,12 +24,13 @@ pub type OpNumber = u64;
 /// A position in one GPU's chain: 1, 2, 3 … without gaps; 0 is "none yet".
 pub type GpuPosition = u64;
 /// A position in the cluster's order, within an epoch: grants are ordered by (epoch, global
-/// position). A new leader goes on above the highest that the workers sealed so far have accepted; one
-/// sealed later may have accepted, from the old leader, what the new one has given away again.
+/// position). A new leader continues above the highest position accepted by the workers sealed so
+/// far. A worker sealed later may have accepted positions from the old leader that the new one has
+/// assigned again.
 pub type GlobalPosition = u64;
 /// The number of a leader's input within its epoch: 1, 2, 3 … without gaps.
 pub type InputNumber = u64;
-/// The stable number of a device in the cluster, set where the worker is started.
+/// The stable number of a device in the cluster, set at the start of its worker.
 pub type GpuId = u32;
 
 macro_rules! hex_id {
@@ -63,7 +64,7 @@ macro_rules! hex_id {
 }
 
 hex_id! {
-    /// One leader process, random. Two leaders of one epoch are told apart by it.
+    /// One leader process, random. It distinguishes two leaders of one epoch.
     LeaderId
 }
 hex_id! {
@@ -71,8 +72,8 @@ hex_id! {
     Incarnation
 }
 hex_id! {
-    /// One session, unique for the life of the cluster: `epoch << 24 | counter`, which begins at
-    /// the low 23 bits of the leader's id.
+    /// One session, unique for the life of the cluster: `epoch << 24 | counter`. The counter begins
+    /// at the low 23 bits of the leader's id.
     SessionId
 }
 hex_id! {
@@ -81,8 +82,8 @@ hex_id! {
     KernelKey
 }
 impl KernelKey {
-    /// All kernels of a tenant together that are not counted by themselves. Like 0, which stands for copies
-    /// and memory, it is no fingerprint that ever occurs.
+    /// All kernels of a tenant that are not counted individually. Like 0, which stands for copies
+    /// and memory, it is never a fingerprint.
     pub const OTHER: Self = Self(u64::MAX);
 }
 
@@ -96,13 +97,13 @@ hex_id! {
 pub struct ModuleHash(pub [u8; 32]);
 
 impl ModuleHash {
-    /// The hash of an image.
+    /// Returns the hash of an image.
     #[must_use]
     pub fn of(image: &[u8]) -> Self {
         Self(*blake3::hash(image).as_bytes())
     }
 
-    /// Its first 64 bits: enough to tell images of one cluster apart, and no proof of anything.
+    /// Returns the first 64 bits: enough to distinguish images of one cluster, but no proof.
     #[must_use]
     pub fn short(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
@@ -122,13 +123,13 @@ impl fmt::Debug for ModuleHash {
     }
 }
 
-/// BLAKE3 of a chunk: [`crate::limits::CONTENT_BYTES`] bytes of a copy, the last of a copy maybe less.
-/// It says which bytes are meant, and is no proof that its sender has them.
+/// BLAKE3 of a chunk: [`crate::limits::CONTENT_BYTES`] bytes of a copy; the last chunk of a copy
+/// may have fewer. It identifies the bytes, and does not prove that its sender has them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash(pub [u8; 32]);
 
 impl ContentHash {
-    /// The hash of a chunk that is given in pieces.
+    /// Returns the hash of a chunk given in pieces.
     #[must_use]
     pub fn of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -157,23 +158,23 @@ impl fmt::Debug for ContentHash {
 pub struct Tenant([u8; Self::LONGEST]);
 
 impl Tenant {
-    /// Bytes of the longest name. Shorter ones end in zeros.
+    /// Length of the longest name in bytes. Shorter ones are zero-padded.
     pub(crate) const LONGEST: usize = 32;
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let name = self.0.split(|byte| *byte == 0).next();
-        // A name is ASCII: it was checked when it was made.
+        // A name is ASCII: it was checked on creation.
         std::str::from_utf8(name.unwrap_or_default()).unwrap_or_default()
     }
 
-    /// The name as it lies in a row.
+    /// Returns the name as packed in a row.
     pub(crate) fn padded(&self) -> &[u8; Self::LONGEST] {
         &self.0
     }
 
-    /// A name from a row.
+    /// Reads a name from a row.
     pub(crate) fn from_padded(padded: [u8; Self::LONGEST]) -> Option<Self> {
         let end = padded.iter().position(|byte| *byte == 0);
         let (name, rest) = padded.split_at(end.unwrap_or(Self::LONGEST));

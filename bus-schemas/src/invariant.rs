@@ -1,8 +1,8 @@
-//! Checks of the invariants of ARCHITECTURE.md, named at the lines that keep them. They live here
-//! because this is the one crate that every core depends on, and there is nothing of theirs above it.
+//! Checks of the invariants of ARCHITECTURE.md, placed at the lines that keep them. They are in
+//! this crate because every core depends on it, and they depend on nothing else.
 //!
-//! A check that fails ends a debug build and a simulation. In a release build the process goes on, for
-//! others' sessions may be well, and the violation is counted: the shells publish the counters.
+//! A failed check ends a debug build or a simulation. A release build counts the violation and goes
+//! on, because other sessions may be unaffected; the shells publish the counters.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,26 +14,26 @@ pub enum Invariant {
     I1,
     /// A GPU's grants start in gpu-position order, without gaps.
     I2,
-    /// No grant of a lower epoch, nor of the same epoch under another leader.
+    /// No grant has a lower epoch, or the same epoch under another leader.
     I3,
     /// Every granted op was submitted.
     I4,
-    /// Same leader inputs, same grants.
+    /// The same leader inputs give the same grants.
     I5,
-    /// The window is kept, and strict priority.
+    /// The window and strict priority are kept.
     I6,
-    /// Tenants' shares by weight.
+    /// Tenants get shares by weight.
     I7,
-    /// Quotas and capacity of memory.
+    /// Memory quotas and capacity are kept.
     I8,
-    /// A session's memory is its own.
+    /// Each session's memory is its own.
     I9,
     /// Credits are conserved.
     I10,
 }
 
 impl Invariant {
-    /// All of them.
+    /// All invariants.
     pub const ALL: [Self; 10] = [
         Self::I1,
         Self::I2,
@@ -47,7 +47,7 @@ impl Invariant {
         Self::I10,
     ];
 
-    /// Its id.
+    /// Returns the id.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Invariant {
         }
     }
 
-    /// Checks that found it violated, in this process.
+    /// Returns the number of violations found in this process.
     #[must_use]
     pub fn violations(self) -> u64 {
         self.count().load(Relaxed)
@@ -80,10 +80,10 @@ impl Invariant {
         &COUNTS[self as usize]
     }
 
-    /// A check failed. Who calls this is [`crate::invariant!`].
+    /// Reports a failed check. Called by [`crate::invariant!`].
     ///
     /// # Panics
-    /// In debug builds, and where violations are fatal.
+    /// In debug builds, and if violations are fatal.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -93,7 +93,7 @@ impl Invariant {
         assert!(!fatal, "{} is violated: {why}", self.name());
     }
 
-    /// From now on a violation ends this process, whatever the build: for simulations.
+    /// Makes violations end this process in any build, for simulations.
     pub fn make_fatal() {
         FATAL.store(true, Relaxed);
     }
@@ -101,8 +101,9 @@ impl Invariant {
 
 static FATAL: AtomicBool = AtomicBool::new(false);
 
-/// Checks an invariant where it is kept: `invariant!(I2, condition, "what is wrong: {detail}")`. The
-/// condition is evaluated in every build, so it has to be cheap.
+/// Checks an invariant at the place that keeps it:
+/// `invariant!(I2, condition, "what is wrong: {detail}")`. The condition is evaluated in every
+/// build, so it must be cheap.
 #[macro_export]
 macro_rules! invariant {
     ($id:ident, $condition:expr, $($why:tt)+) => {

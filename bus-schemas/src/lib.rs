@@ -1,12 +1,14 @@
 //! Ids, subjects, messages, versions and limits of the Warploom bus: no I/O.
 //!
 //! `docs/reference/wire.md` describes the same for clients in other languages; the golden bytes
-//! under `tests/` hold the two together. The hot four messages ([`Batch`], [`Intent`], [`GrantBatch`],
-//! [`Done`]) are small MessagePack arrays around packed little-endian columns, so that decoding
-//! borrows from the message and allocates nothing. All other messages are maps by field name.
+//! under `tests/` keep the two consistent. The four hot messages ([`Batch`], [`Intent`],
+//! [`GrantBatch`], [`Done`]) are small MessagePack arrays around packed little-endian columns.
+//! Decoding them borrows from the message and allocates nothing. All other messages are maps by
+//! field name.
 //!
-//! Decoding never panics on any input. For the hot four it allocates nothing but a grant batch's opens
-//! and a done report's faults; for others no more than a small multiple of the message's own size.
+//! Decoding never panics on any input. For the four hot messages it allocates only a grant batch's
+//! opens and a done report's faults. For others it allocates at most a small multiple of the
+//! message's own size.
 
 #![cfg_attr(
     not(test),

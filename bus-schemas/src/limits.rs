@@ -1,4 +1,4 @@
-//! The numbers both ends of the bus must agree on.
+//! The numbers that both ends of the bus must agree on.
 
 /// Lowest device address of any window.
 pub const ADDRESS_FIRST: u64 = 0x1000_0000_0000;
@@ -6,82 +6,82 @@ pub const ADDRESS_FIRST: u64 = 0x1000_0000_0000;
 pub const ADDRESS_LAST: u64 = 0x5000_0000_0000;
 /// Smallest window, bytes. Every window is a power of two, and begins at a multiple of its size.
 pub const WINDOW_MIN_BYTES: u64 = 2 << 30;
-/// What room for imported memory begins at a multiple of, bytes.
+/// Alignment of room for imported memory, bytes.
 pub const IPC_ALIGN: u64 = 2 << 20;
 /// Unit of the addresses and sizes of allocations that are moved or mapped, bytes.
 pub const MAP_ALIGN: u64 = 2 << 20;
-/// Maps that one session has at a time, made by [`crate::Op::Map`].
+/// Maximum number of maps that one session has, made by [`crate::Op::Map`].
 pub const MAPS: usize = 1_024;
-/// Allocations that one session exports at a time, and those that it imports.
+/// Maximum number of allocations that one session exports, and of those that it imports.
 pub const EXPORTS: usize = 4_096;
-/// Ops in one batch at most.
+/// Maximum number of ops in one batch.
 pub const BATCH_OPS: u32 = 1024;
-/// Bytes of descriptors and blob in one batch at most.
+/// Maximum bytes of descriptors and blob in one batch.
 pub const BATCH_BYTES: usize = 192 << 10;
 /// A host-to-device copy of at most this many bytes travels inside its batch; a larger one is
 /// staged by [`crate::DataChunk`]s before its op is announced.
 pub const INLINE_BYTES: usize = 16 << 10;
-/// Bytes of one data or result chunk at most.
+/// Maximum bytes of one data or result chunk.
 pub const CHUNK_BYTES: usize = 256 << 10;
-/// Bytes of a content-addressed chunk of a copy. The first begins where the copy begins; the last may be
-/// shorter.
+/// Size of a content-addressed chunk of a copy in bytes. The first one begins at the start of the
+/// copy; the last one may be shorter.
 pub const CONTENT_BYTES: usize = 1 << 20;
-/// Bytes of the smallest copy that is offered by its hashes before it is sent.
+/// Minimum bytes of a copy that is offered by its hashes before it is sent.
 pub const OFFER_BYTES: u64 = 256 << 10;
-/// Bytes of one [`crate::CopyOffer`]'s copy at most: a larger copy is several.
+/// Maximum bytes of one [`crate::CopyOffer`]'s copy; a larger copy needs several.
 pub const OFFER_MOST: u64 = 512 << 20;
-/// Bytes of the transfers that a client divides a large copy into, the last may be shorter.
+/// Bytes of the transfers that a client divides a large copy into; the last one may be shorter.
 pub const PIECE_BYTES: usize = 2 << 20;
-/// Bytes of one staged transfer at most (a module image or one copy).
+/// Maximum bytes of one staged transfer (a module image or one copy).
 pub const TRANSFER_BYTES: u64 = 4 << 30;
-/// Bytes of what kernels printed that come with one sync at most: the size of CUDA's buffer.
+/// Maximum bytes of printed text that come with one sync: the size of CUDA's buffer.
 pub const PRINTED_BYTES: usize = 1 << 20;
-/// Times of events that come with one result at most: of more, the oldest are forgotten.
+/// Maximum number of event times that come with one result; beyond it the oldest are dropped.
 pub const EVENT_TIMES: usize = 4_096;
-/// Module variables whose addresses a result tells at most: those beyond are left out.
+/// Maximum number of module variables with addresses in a result; those beyond are left out.
 pub const SYMBOLS: usize = 65_536;
-/// Bytes of a kernel's parameters at most, as in CUDA 12.
+/// Maximum bytes of a kernel's parameters, as in CUDA 12.
 pub const PARAM_BYTES: usize = 32_764;
-/// Bytes that the blocks in progress of one launch take on a CPU worker at most, where one block does not
-/// take more.
+/// Maximum bytes of the concurrent blocks of one launch on a CPU worker, unless a single block
+/// takes more.
 pub const LAUNCH_BYTES: u64 = 256 << 20;
-/// Entry functions of one module that can be named by a launch.
+/// Number of entry functions of one module that a launch can name.
 pub const FUNCTIONS: u32 = 65_536;
-/// Devices that one request asks for at most.
+/// Maximum number of devices in one request.
 pub const DEVICES: u32 = 16;
-/// Devices that an answer to a [`crate::DevicesRequest`] names at most.
+/// Maximum number of devices in an answer to a [`crate::DevicesRequest`].
 pub const DEVICES_NAMED: usize = 64;
-/// Tenants that one [`crate::MemoryStatus`] names at most.
+/// Maximum number of tenants in one [`crate::MemoryStatus`].
 pub const STATUS_TENANTS: usize = 1_000;
-/// Sessions that one [`crate::MemoryStatus`] names at most.
+/// Maximum number of sessions in one [`crate::MemoryStatus`].
 pub const STATUS_SESSIONS: usize = 2_000;
-/// Sessions that one [`crate::Sessions`] names at most.
+/// Maximum number of sessions in one [`crate::Sessions`].
 pub const SESSION_ROWS: usize = 512;
-/// Sessions that one [`crate::Residency`] names at most.
+/// Maximum number of sessions in one [`crate::Residency`].
 pub const RESIDENCY_ROWS: usize = 1_024;
-/// Bytes of a [`crate::ShortText`] at most.
+/// Maximum bytes of a [`crate::ShortText`].
 pub const SHORT_TEXT: usize = 64;
-/// Groups of workers that a tenant is bound to at most.
+/// Maximum number of worker groups that a tenant is bound to.
 pub const GROUPS: usize = 64;
-/// Images that a worker names at most.
+/// Maximum number of images that a worker names.
 pub const IMAGES: usize = 64;
-/// Samples of its sessions' weights that a worker names at most.
+/// Maximum number of samples of its sessions' weights that a worker names.
 pub const WEIGHTS: usize = 128;
-/// Modules loaded by one session at a time.
+/// Maximum number of modules that one session has loaded.
 pub const MODULES: u32 = 4_096;
-/// Grants in one grant batch at most.
+/// Maximum number of grants in one grant batch.
 pub const BATCH_GRANTS: usize = 512;
-/// Reports in one done message at most.
+/// Maximum number of reports in one done message.
 pub const DONE_REPORTS: usize = 1_024;
-/// Values of each entry of the state bucket that are kept, the latest among them: the profile's
-/// versions can be looked at and pinned. As many as a bucket can keep.
+/// Number of values kept of each entry of the state bucket, including the latest, so that versions
+/// of the profile can be inspected and pinned. It is the maximum of a bucket.
 pub const STATE_HISTORY: i64 = 64;
-/// Bytes of one record block at most.
+/// Maximum bytes of one record block.
 pub const RECORD_BLOCK_BYTES: usize = 64 << 10;
-/// Largest payload any message of ours has; the broker must allow it.
+/// Maximum payload of our messages; the broker must allow it.
 pub const MESSAGE_BYTES: usize = 1 << 20;
-/// Ops a session may send to its worker, and announce to its leader, before the first credit of
-/// either reaches it.
+/// Number of ops that a session may send to its worker, and announce to its leader, before it has
+/// the first credit of either.
 pub const FIRST_OPS: u64 = 1024;
-/// Staged bytes a session may have unacknowledged before the first credit of its worker.
+/// Staged bytes that a session may have unacknowledged before the first credit of its worker.
 pub const FIRST_STAGING: u64 = 1 << 20;

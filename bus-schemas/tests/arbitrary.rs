@@ -1,4 +1,4 @@
-//! Decoding bytes from anywhere: it never panics, and never allocates more than there is.
+//! Decoding of arbitrary bytes: it never panics, and never allocates more than there is.
 
 mod sample;
 
@@ -9,14 +9,14 @@ use proptest::prelude::*;
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Bytes live at most while `decode` ran and its result lived.
+/// Maximum of live bytes while `decode` ran and its result lived.
 fn peak<T>(decode: impl FnOnce() -> T) -> (T, usize) {
     let (result, seen) = counted(decode);
     (result, seen.peak)
 }
 
-/// Decodes as every message; the most that any took, and its name: of those that decoded, and of
-/// those that did not.
+/// Decodes the bytes as every message. Returns the maximum memory and the name of its message: of
+/// those that decoded, and of those that did not.
 fn take_all(bytes: &[u8]) -> [(usize, &'static str); 2] {
     let mut most = [(0, ""); 2];
     macro_rules! take {
@@ -33,7 +33,7 @@ fn take_all(bytes: &[u8]) -> [(usize, &'static str); 2] {
     most
 }
 
-/// What can be asked of a decoded message.
+/// The accessors of a decoded message.
 trait TakeApart {
     fn take_apart(&self) {}
 }
@@ -141,12 +141,12 @@ fn samples() -> Vec<Vec<u8>> {
     all
 }
 
-/// What an error takes beside: its text, which may quote the message, and its copy of at most 200
+/// Additional memory of an error: its text, which may quote the message, and a copy of at most 200
 /// bytes.
 const ERROR: usize = 1024;
 
-/// A message takes no more memory than it has bytes, and neither does what is refused, its error
-/// aside.
+/// Checks that a message takes no more memory than it has bytes, and that a refused one does not
+/// either, its error aside.
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let [decoded, refused] = take_all(bytes);
     for ((most, name), bound) in [(decoded, bytes.len()), (refused, bytes.len() + ERROR)] {
@@ -225,7 +225,7 @@ fn hot_messages_allocate_nothing() {
     assert_eq!(took, 0);
 }
 
-/// A message of many items of the smallest size there is.
+/// Checks a message with many items of the minimum size.
 fn full(message: impl FnOnce() -> Vec<u8>) {
     let bytes = message();
     check(&bytes).unwrap_or_else(|error| panic!("{error}"));

@@ -1,13 +1,14 @@
-//! Folding usage blocks to days changes no sum, whatever blocks there are and whenever whoever folds
-//! dies.
+//! Folding usage blocks to days changes no sum, for any blocks, and at any time of the folder's
+//! death.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::*;
 use proptest::prelude::*;
 
-/// Blocks of two workers: what each used of which key for whom, how much later than the one before it
-/// was cut, whether more of the same cut follows, whether it is lost, how often it comes.
+/// A block of one of two workers: the worker, its use (tenant, key, launches), and the time since
+/// its previous cut. Then flags for more of the same cut and for a lost block, and the number of
+/// times that it comes.
 type Step = (u64, (usize, u64, u64), u64, bool, bool, usize);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -28,7 +29,7 @@ fn blocks(steps: &[Step], long: bool) -> Vec<UsageBlock> {
         let tenant: Tenant = ["a", "b", "c"][name].parse().unwrap();
         (*number, *at_ms) = (*number + 1, *at_ms + later);
         let kernel = KernelKey(key);
-        // So long that not all names of a day fit in a block.
+        // Long enough that the names of a day do not all fit in one block.
         let function = "k".repeat(if long {
             limits::RECORD_BLOCK_BYTES / 3
         } else {
@@ -94,10 +95,10 @@ fn blocks(steps: &[Step], long: bool) -> Vec<UsageBlock> {
 /// Sums by worker, day, tenant and key, with the shortest and the longest launch.
 type Sums = BTreeMap<(Incarnation, u64, Tenant, KernelKey), (UseTotals, Option<(u64, u64)>)>;
 
-/// Where a worker's blocks end: when, after which report, and what is in blocks beyond it.
+/// The end of a worker's blocks: its time, its last report, and the usage in blocks beyond it.
 type End = (Incarnation, u64, Option<u64>, BTreeMap<Tenant, UseTotals>);
 
-/// What a reader makes of blocks.
+/// A reader's result from blocks.
 #[derive(Debug, PartialEq)]
 struct Read {
     sums: Sums,
@@ -152,7 +153,7 @@ fn fold(blocks: &[UsageBlock]) -> Vec<UsageBlock> {
     fold.finish()
 }
 
-/// What a reader makes of folded blocks and those that were not removed yet.
+/// Reads folded blocks together with those that were not removed yet.
 fn read_both(folded: &[UsageBlock], left: &[UsageBlock]) -> Read {
     let mut known = Folded::default();
     folded.iter().cloned().for_each(|block| known.take(block));
@@ -183,13 +184,13 @@ proptest! {
             let days = fold(aged);
             prop_assert_eq!(&fold(&days), &days, "folding twice changes nothing");
             prop_assert!(days.iter().all(|day| encode(day).len() <= limits::RECORD_BLOCK_BYTES));
-            // A death while the folded ones were written: nothing is removed.
+            // Death while the folded blocks are written: nothing is removed.
             let some = &days[..written.min(days.len())];
             prop_assert_eq!(read_both(some, of_worker), read(of_worker));
-            // A death while the others were removed.
+            // Death while the replaced blocks are removed.
             let rest = &of_worker[removed.min(aged.len())..];
             prop_assert_eq!(read_both(&days, rest), read(of_worker));
-            // The next look after a death while they were written folds the rest.
+            // The pass after a death during writing folds the rest.
             let mut again = days.clone();
             let mut known = Folded::default();
             some.iter().cloned().for_each(|block| known.take(block));

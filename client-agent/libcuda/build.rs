@@ -1,6 +1,6 @@
-//! The driver API's exports, made of the table `symbols.txt`: a symbol that works is a function of
-//! `src/api`, and missing there is an error of the compiler; one that is refused is exported too, and
-//! answers that it is not supported.
+//! Generates the driver API's exports from the table `symbols.txt`. A symbol that works is a
+//! function of `src/api`; the compiler reports it as an error if it is missing there. A refused
+//! symbol is exported too, and returns that it is not supported.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     println!("cargo::rerun-if-changed=symbols.txt");
-    // Never unmapped: our threads run in it. Its name is the driver's, its file's is not.
+    // Never unmapped, because our threads run in it. The soname is the driver's, the file name is
+    // not.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let list = fs::read_to_string(root.join("symbols.txt")).expect("symbols.txt is readable");

@@ -1,6 +1,6 @@
-//! NVML's exports, made of the table `symbols.txt`: a symbol that works is a function of `src/api`, and
-//! missing there is an error of the compiler; one that is refused is exported too, and answers that it
-//! is not supported.
+//! Generates NVML's exports from the table `symbols.txt`. A symbol that works is a function of
+//! `src/api`; the compiler reports it as an error if it is missing there. A refused symbol is
+//! exported too, and returns that it is not supported.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! The Warploom client: a virtual device over NATS.
 //!
 //! A [`Client`] is one connection to a cluster; each [`Session`] it opens is a device of its own:
-//! memory, modules, a program order. Calls return as soon as they are noted; only [`Session::sync`]
-//! and [`Session::copy_out`] wait for the device. What goes wrong with an earlier call is the
-//! error of a later one, as in CUDA.
+//! memory, modules, a program order. Calls return as soon as they are recorded; only
+//! [`Session::sync`] and [`Session::copy_out`] wait for the device. The error of an earlier call is
+//! reported by a later one, as in CUDA.
 //!
 //! ```no_run
 //! use client_agent::{Client, Settings};
@@ -25,8 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Calls that wait come twice: `sync` blocks the calling thread, `sync_async` is a future that runs
-//! on any executor. The others wait only while too much is on its way, and then block.
+//! Calls that wait have two forms: `sync` blocks the calling thread, `sync_async` is a future that
+//! runs on any executor. The others wait only while too much is on its way, and then block.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +56,8 @@ impl Client {
     /// Connects. Blocks until the broker has answered.
     ///
     /// # Errors
-    /// [`Error::Connect`] without a broker or with a wrong login; [`Error::Refused`] for names
-    /// that are none.
+    /// [`Error::Connect`] without a broker or with a wrong login; [`Error::Refused`] for invalid
+    /// names.
     pub fn connect(settings: Settings) -> Result<Self> {
         let patience = settings.patience;
         let agent = Agent::start(settings)?;
@@ -68,37 +68,37 @@ impl Client {
         })
     }
 
-    /// Opens a session: a virtual device of its own. Blocks until the leader has answered; while
-    /// there is no leader or no worker, until the patience is over.
+    /// Opens a session: a virtual device of its own. Blocks until the leader has answered; without
+    /// a leader or a worker, until the patience is over.
     ///
     /// # Errors
-    /// What the leader answers.
+    /// The leader's refusal.
     pub fn open(&self) -> Result<Session> {
         block_on(self.open_async())
     }
 
-    /// As [`Client::open`], for any executor.
+    /// Same as [`Client::open`], for any executor.
     ///
     /// # Errors
-    /// What the leader answers.
+    /// The leader's refusal.
     pub async fn open_async(&self) -> Result<Session> {
         let mut sessions = self.open_devices_async(1).await?;
         sessions.pop().ok_or_else(Error::closed)
     }
 
-    /// Opens sessions on so many devices, each on another worker: all or none. Their addresses are
-    /// apart, so that none of one is taken for another's.
+    /// Opens sessions on `devices` devices, each on another worker: all or none. Their address
+    /// ranges are disjoint, so that an address belongs to one of them only.
     ///
     /// # Errors
-    /// What the leader answers.
+    /// The leader's refusal.
     pub fn open_devices(&self, devices: u32) -> Result<Vec<Session>> {
         block_on(self.open_devices_async(devices))
     }
 
-    /// As [`Client::open_devices`], for any executor.
+    /// Same as [`Client::open_devices`], for any executor.
     ///
     /// # Errors
-    /// What the leader answers.
+    /// The leader's refusal.
     pub async fn open_devices_async(&self, devices: u32) -> Result<Vec<Session>> {
         let channels = self.agent.open(devices).await?;
         let session = |channel| Session::new(channel, Arc::clone(&self.images), self.patience);

@@ -14,7 +14,7 @@ use peer::Cluster;
 const EMPTY: &[u8] = include_bytes!("../../tests/kernels/empty.ptx");
 const SAXPY: &[u8] = include_bytes!("../../tests/kernels/saxpy.ptx");
 
-/// What takes longer never comes: a busy machine takes its time.
+/// Time after which a call counts as stuck, long enough for a busy machine.
 const HANGS: Duration = Duration::from_secs(30);
 
 fn pattern(length: usize) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn a_sync_behind_a_copy_to_the_host_asks_again_only_for_what_kernels_print() {
     session.copy_in(address, &pattern(100)).unwrap();
     session.copy_out(address, &mut back).unwrap();
     assert!(!session.sync_through(session.channel().last()).unwrap());
-    // Behind more work it asks.
+    // After more work it asks.
     session.copy_in(address, &pattern(100)).unwrap();
     assert!(session.sync_through(session.channel().last()).unwrap());
     let printing = "\n.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n";
@@ -95,7 +95,7 @@ fn modules_travel_once_and_launches_arrive_as_called() {
         .map(|blocks| (0, blocks, params.clone()))
         .collect();
     assert_eq!(launches, expected);
-    // On a busy machine each may find the one before it gone.
+    // On a busy machine, each launch may find the previous batch already sent.
     let batches = cluster.knobs.batches.load(Ordering::Relaxed);
     assert!(batches < 300, "launches are batched: {batches}");
 
@@ -123,7 +123,7 @@ fn mistakes_are_told_at_once_and_end_nothing() {
         .unwrap_err();
     assert!(error.to_string().contains("line 3, column 1"), "{error}");
     assert_eq!(code(error), Code::BadModule);
-    // It parses; what is wrong with it is what the worker's device says.
+    // It parses; the worker's device reports the error.
     let unknown = b".version 8.0\n.target sm_75\n.address_size 64\n.entry f() {\nfrobnicate;\n}\n";
     for _ in 0..2 {
         let error = session.load(unknown).unwrap_err();
@@ -302,7 +302,7 @@ fn launches_leave_though_nobody_waits() {
     let (_client, session) = cluster.open();
     let empty = session.load(EMPTY).unwrap().function("empty").unwrap();
     let ran = || cluster.knobs.launches.lock().unwrap().len();
-    // Right after a wait nobody may be driving the connection; after a pause its own thread is.
+    // Right after a wait no thread may drive the connection; after a pause its own thread does.
     for round in 1..=20 {
         session.sync().unwrap();
         if round % 2 == 0 {
@@ -382,7 +382,7 @@ fn a_leader_that_is_late_is_waited_for_longer_than_none() {
     let cluster = broker.credentials().cluster_user.clone().unwrap();
     let (hears, heard) = std::sync::mpsc::channel();
     let url = broker.url().to_owned();
-    // A leader that hears for two patiences, and then refuses.
+    // A leader that receives requests for two patiences without an answer, and then refuses.
     let leader = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -1,14 +1,14 @@
-//! The device that a worker is to own, and what runs kernels on a CPU: the words of the settings.
+//! The settings of the device that a worker owns, and of the engine that runs kernels on a CPU.
 
 use std::str::FromStr;
 
-/// Which device.
+/// The device to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeviceChoice {
-    /// A GPU if there is a driver that opens it, else the CPU.
+    /// A GPU if a driver opens it, otherwise the CPU.
     #[default]
     Auto,
-    /// The CPU, whatever there is.
+    /// The CPU in any case.
     Cpu,
     /// A GPU or nothing.
     Cuda,
@@ -27,10 +27,10 @@ impl FromStr for DeviceChoice {
     }
 }
 
-/// What runs kernels on the CPU device.
+/// The engine for kernels on the CPU device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// Native code for what the generator knows, the interpreter for the rest.
+    /// Native code for kernels that the generator supports, the interpreter for the rest.
     Native,
     /// The interpreter alone.
     Interpreter,

@@ -1,7 +1,7 @@
 //! The GPU worker role: start-up, choice of the device, shutdown.
 //!
-//! A worker owns one device and serves it to the cluster until it is asked to leave (it then
-//! finishes what it was granted) or a leader has declared it lost.
+//! A worker owns one device and serves it to the cluster until it is asked to leave (it then finishes its
+//! grants) or a leader has declared it lost.
 
 mod choice;
 mod make_device;
@@ -16,20 +16,20 @@ pub use actors::worker::{CompileLimits, Share, WorkerSettings};
 pub use choice::{DeviceChoice, EngineChoice};
 pub use make_device::{DeviceSettings, SwapSettings};
 
-/// A leader declared the worker lost, which is final for this start of it: its sessions are over.
-/// Started again it is another worker, and is given new ones.
+/// The error after a leader declared the worker lost, which is final for this incarnation: its sessions are
+/// over. A restart makes another worker, which gets new sessions.
 #[derive(Debug, thiserror::Error)]
 #[error("a leader declared this worker lost; start it again")]
 pub struct DeclaredLost;
 
-/// The device serves nobody any more, such as a GPU whose context a kernel's fault has ended. The
-/// worker's sessions are over; in a process that starts afresh it may be another worker.
+/// The error after the device stopped serving, such as a GPU with a context that a kernel's fault has ended.
+/// The worker's sessions are over. A fresh process may be another worker on the device.
 #[derive(Debug, thiserror::Error)]
 #[error("the device was lost: {0}")]
 pub struct DeviceLost(WorkerError);
 
-/// Serves until `shutdown` comes and what was granted is done. Runs on the calling thread, in an
-/// actix system of its own.
+/// Serves until `shutdown` comes and all granted work is done. Runs on the calling thread, in an actix system
+/// of its own.
 ///
 /// # Errors
 /// When the worker cannot start, its device is lost ([`DeviceLost`]), or a leader declares the worker lost
@@ -42,7 +42,7 @@ pub fn run(
     actix::System::new().block_on(run_in_system(settings, device, shutdown))
 }
 
-/// As [`run`], inside an actix system that there is already.
+/// As [`run`], inside an existing actix system.
 ///
 /// # Errors
 /// As [`run`].
@@ -59,7 +59,7 @@ pub async fn run_in_system(
     }
 }
 
-/// Comes when the process is asked to end (SIGTERM or SIGINT).
+/// Completes when the process is asked to end (SIGTERM or SIGINT).
 pub async fn asked_to_end() {
     let listen = |kind| match signal(kind) {
         Ok(signals) => Some(signals),

@@ -1,4 +1,4 @@
-//! The device of a worker: its settings, and what makes it.
+//! The device of a worker: its settings, and its construction.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,47 +12,47 @@ use device_swap::{SwapConfig, SwapFile, SwapSpace};
 
 use crate::choice::{DeviceChoice, EngineChoice};
 
-/// Memory kept free on a GPU if nothing is set.
+/// Memory kept free on a GPU by default.
 const GPU_RESERVE: u64 = 2 << 30;
 
-/// How a worker's device is set.
+/// The settings of a worker's device.
 #[derive(Debug, Clone)]
 pub struct DeviceSettings {
-    /// Which device.
+    /// The device to use.
     pub choice: DeviceChoice,
-    /// Memory that sessions may have together, bytes; by default what the device has.
+    /// Memory that sessions may have together, bytes; by default all that the device has.
     pub capacity: Option<u64>,
     /// Memory kept free, bytes; by default 2 GiB on a GPU and none on a CPU.
     pub reserve: Option<u64>,
-    /// Threads of the CPU device; 0 is one per core.
+    /// Number of threads of the CPU device; 0 stands for one per core.
     pub threads: usize,
-    /// A kernel that runs longer on the CPU device is ended.
+    /// Time after which the CPU device ends a kernel.
     pub watchdog: Duration,
-    /// What runs kernels on the CPU device.
+    /// The engine for kernels on the CPU device.
     pub engine: EngineChoice,
-    /// What a CPU device says of itself.
+    /// Properties that a CPU device reports.
     pub model: DeviceModel,
-    /// Where sessions' memory is put that is not on the device.
+    /// Room for sessions' memory that is not on the device.
     pub swap: SwapSettings,
 }
 
 /// Room for sessions' memory that is not on the device. By default there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwapSettings {
-    /// What sessions may hold together, percent of what fits on the device; 100 and less is no more.
+    /// Memory that sessions may hold together, in percent of the memory that fits on the device. 100 and less
+    /// means no more than fits.
     pub overcommit: u32,
-    /// Bytes of the host's memory; by default as much as sessions may hold together, where that is more
-    /// than fits on the device.
+    /// Bytes of the host's memory. By default as many as sessions may hold together, if that is more than
+    /// fits on the device.
     pub memory: Option<u64>,
-    /// Bytes of a file, for what the host's memory has no room for. They are reserved when the worker
-    /// starts.
+    /// Bytes of a file, for memory that exceeds the host's part. They are reserved when the worker starts.
     pub file: u64,
     /// The directory of that file.
     pub dir: Option<PathBuf>,
 }
 
 impl SwapSettings {
-    /// The room for a device of so many bytes, if any is asked for.
+    /// Creates the room for a device of this capacity, if any is asked for.
     fn space(&self, capacity: u64) -> Result<Option<SwapSpace>, Failure> {
         let file = match (self.file, &self.dir) {
             (0, _) => None,
@@ -90,7 +90,7 @@ impl Default for DeviceSettings {
 }
 
 impl DeviceSettings {
-    /// What makes the device, on the thread that will own it.
+    /// Returns the function that makes the device, on the thread that will own it.
     pub(crate) fn maker(self) -> MakeDevice {
         Box::new(move || {
             let gpu = match self.choice {
@@ -146,7 +146,7 @@ impl DeviceSettings {
     }
 }
 
-/// A GPU that was asked for is not there.
+/// Adds advice to the failure of a GPU that was required.
 fn needed(failure: Failure) -> Failure {
     let advice = "worker.device is cuda; with auto or cpu the CPU serves";
     Failure::new(failure.code, format!("{}; {advice}", failure.detail))

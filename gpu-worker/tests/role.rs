@@ -1,5 +1,5 @@
-//! The role on a real broker with the CPU device: it says what it is, obeys a seal, and leaves
-//! when asked.
+//! The role on a real broker with the CPU device: it reports its properties, obeys a seal, and leaves when
+//! asked.
 
 use std::time::Duration;
 

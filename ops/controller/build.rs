@@ -1,4 +1,4 @@
-//! Lists the files of the page, which become part of the program.
+//! Lists the files of the web page and embeds them into the program.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

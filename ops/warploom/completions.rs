@@ -1,4 +1,4 @@
-//! `warploom completions`: the script that has a shell complete warploom's commands.
+//! `warploom completions`: prints the script with which a shell completes warploom's commands.
 
 use anyhow::Result;
 use clap::Args;
@@ -26,7 +26,7 @@ pub(crate) struct CompletionsArgs {
 /// Prints the script.
 ///
 /// # Errors
-/// Where stdout cannot be written.
+/// If stdout cannot be written.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
     output::bytes(&registration(args.shell)?)
 }

@@ -1,4 +1,5 @@
-//! The `warploom` binary: the product's commands, and the laboratory's where the feature `lab` is on.
+//! The `warploom` binary: the product's commands, and with the feature `lab` those of the
+//! laboratory.
 
 mod completions;
 mod man;
@@ -13,7 +14,7 @@ use warploom_cli::global::{Global, everywhere};
 use warploom_cli::settings::Settings;
 use warploom_cli::{commands, completion, drop_in, exit, output};
 
-/// Counts only while a benchmark asks it to.
+/// Counts only while a benchmark requests it.
 #[cfg(feature = "lab")]
 #[global_allocator]
 static ALLOCATOR: lab::bench::CountingAllocator = lab::bench::CountingAllocator;
@@ -36,16 +37,16 @@ enum Command {
     Controller(controller::ControllerArgs),
     /// Shows tenants, devices and sessions in the terminal, live
     Top(top::TopArgs),
-    /// Prints the script with which a shell completes commands, with the cluster's own names
+    /// Prints a script with which a shell completes commands, including the cluster's own names
     Completions(completions::CompletionsArgs),
-    /// Writes the manual: a page for each command
+    /// Writes the manual pages, one for each command
     Man(man::ManArgs),
     #[cfg(feature = "lab")]
     #[command(flatten)]
     Lab(lab::LabCommand),
 }
 
-/// Behind the example of the laboratory, where that is there.
+/// Follows the example of the laboratory, if that is included.
 const EXAMPLES: &str = "\
 \x20 warploom up                       a whole cluster on this host, until Ctrl-C
   warploom tenant create chat --priority 0 --slo 20ms
@@ -70,8 +71,9 @@ fn examples() -> String {
     format!("Examples:\n{demo}{EXAMPLES}")
 }
 
-/// What `warploom run` calls this program where a machine has no `nvidia-smi` of its own: it is then the
-/// command `smi`, as the program that looked for it sees the devices.
+/// Maps a call by the name `nvidia-smi` to the command `smi`, with the devices as the calling
+/// program sees them. `warploom run` provides this name if the machine has no `nvidia-smi` of its
+/// own.
 fn smi_by_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let name = arguments.first().map(Path::new).and_then(Path::file_name);
     if name == Some(OsStr::new(drop_in::SMI)) {
@@ -80,12 +82,13 @@ fn smi_by_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// All commands, as they are read.
+/// All commands, as they are parsed.
 fn command() -> clap::Command {
     everywhere(Cli::command())
 }
 
-/// The command line; ends the process where it is none, with words that tell no login.
+/// Parses the command line; ends the process if it is invalid, with a message that contains no
+/// login.
 fn parsed(arguments: Vec<OsString>) -> Cli {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(arguments);
@@ -104,7 +107,7 @@ fn parsed(arguments: Vec<OsString>) -> Cli {
     })
 }
 
-/// A command of a crate of its own.
+/// Runs a command of another crate.
 fn beside(
     global: &Global,
     command: impl FnOnce(&Settings, bool) -> Result<()>,
@@ -123,7 +126,7 @@ fn main() -> ExitCode {
             controller::controller(args, settings, json)
         }),
         Command::Top(args) => beside(&cli.global, |settings, json| top::top(args, settings, json)),
-        // These need no settings: a shell that starts may be anywhere.
+        // These need no settings: a starting shell may be in any folder.
         Command::Completions(args) => completions::completions(args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => {
             man::man(args, command(), cli.global.json).map(|()| ExitCode::SUCCESS)
@@ -180,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Every page of help has examples, each indented, and fits a terminal of 100 columns.
+    /// Checks that every help page has examples, each indented, and fits a terminal of 100 columns.
     fn check(command: &mut clap::Command) {
         let (name, help) = (command.get_name().to_owned(), command.render_long_help());
         let help = help.to_string();

@@ -1,4 +1,4 @@
-//! `warploom man`: a page for each command, of what the command line says of itself.
+//! `warploom man`: a page for each command, from the command line's own descriptions.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use warploom_cli::output;
 
-/// What stands above the examples in a command's help.
+/// Headings of the examples in a command's help.
 const EXAMPLES: [&str; 2] = ["Examples:", "Example:"];
 
 /// `warploom man`.
@@ -21,21 +21,21 @@ Examples:
   warploom man man1 && man -l man1/warploom-up.1    all pages, one of them shown
   warploom man ~/.local/share/man/man1              from then on: man warploom-tenant-create")]
 pub(crate) struct ManArgs {
-    /// The folder that they are written to, which is made if it is not there; without one, the page of
-    /// warploom itself is printed
+    /// Folder for the pages, created if it does not exist; without one, prints the page of warploom
+    /// itself
     dir: Option<PathBuf>,
 }
 
-/// A page: the file's name and what is in it.
+/// A page: the name of its file and its contents.
 struct Page {
     name: String,
     text: Vec<u8>,
 }
 
-/// Prints the main page, or writes all.
+/// Prints the main page, or writes all pages.
 ///
 /// # Errors
-/// Where they cannot be written.
+/// If they cannot be written.
 pub(crate) fn man(args: &ManArgs, command: Command, json: bool) -> Result<()> {
     let pages = pages(command)?;
     let Some(dir) = &args.dir else {
@@ -58,7 +58,7 @@ fn write(pages: &[Page], dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The pages of a command and of all below it that are shown, its own first.
+/// The pages of a command and of all visible commands below it, its own first.
 fn pages(mut command: Command) -> Result<Vec<Page>> {
     command.build();
     let version = command.get_version().unwrap_or_default().to_owned();
@@ -81,16 +81,16 @@ fn add(command: Command, version: &str, above: Option<&str>, pages: &mut Vec<Pag
     Ok(())
 }
 
-/// What is in a command's page.
+/// The contents of a command's page.
 fn page(command: Command, version: &str, above: Option<&str>) -> Result<Vec<u8>> {
     let help = command.get_after_help().map(ToString::to_string);
-    // These have a form of their own below.
+    // These have their own form below.
     let command = command
         .after_help(Resettable::Reset)
         .version(Resettable::Reset)
         .mut_subcommands(|it| it.version(Resettable::Reset));
     let name = command.get_display_name().unwrap_or(command.get_name());
-    // No date is a date too: it is written as nothing, and what follows would take its place.
+    // An empty date is printed as nothing, and the next field would take its place.
     let [dateless, dated] = ["", "\"\""].map(|date| format!(".TH {name} 1 {date} "));
     let mut text = Vec::new();
     let man = Man::new(command)
@@ -111,8 +111,8 @@ fn page(command: Command, version: &str, above: Option<&str>) -> Result<Vec<u8>>
     Ok(text)
 }
 
-/// Examples as they are typed, and what else a command's help ends with: lines that are set out in columns as
-/// they are, others as paragraphs.
+/// Adds the examples, then the other paragraphs at the end of a command's help. Lines with columns
+/// stay as they are; others become paragraphs.
 fn told(page: &mut Roff, help: &str) {
     let paragraphs = help.split("\n\n").filter(|it| !it.trim().is_empty());
     let is_example = |it: &&str| EXAMPLES.iter().any(|above| it.starts_with(above));
@@ -130,7 +130,7 @@ fn told(page: &mut Roff, help: &str) {
     }
 }
 
-/// Lines of a page, each of its own where they are set out in columns.
+/// Adds lines to a page, each on its own line if they have columns.
 fn as_they_are(page: &mut Roff, lines: &[&str]) {
     let is_set_out = lines.iter().any(|line| line.contains("  "));
     if is_set_out {
@@ -151,7 +151,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The names of the files of a command and of what is shown below it.
+    /// The names of the files of a command and of the visible commands below it.
     fn files(command: &Command, name: &str, all: &mut BTreeSet<String>) {
         all.insert(format!("{name}.1"));
         for below in command.get_subcommands() {
@@ -161,7 +161,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What a program says of a page; nothing where the program is not there.
+    /// A program's complaint about a page; `None` if it has none or is not installed.
     fn complaint(program: &[&str], page: &Page) -> Option<String> {
         let mut checks = Process::new(program[0])
             .args(&program[1..])

@@ -1,8 +1,8 @@
 //! The scheduler-leader role: start-up, election, record.
 //!
 //! [`run`] is a whole process: it serves until its shutdown signal comes and the leadership is
-//! handed over. What a candidate does meanwhile is in `actors::leader`; what it decides, in
-//! `scheduler-leader-core`.
+//! handed over. `actors::leader` implements the candidate; `scheduler-leader-core` makes its
+//! decisions.
 
 use std::future::Future;
 
@@ -16,8 +16,8 @@ pub use scheduler_leader_core::Config;
 /// is called inside the runtime, so that it can listen to signals.
 ///
 /// # Errors
-/// When there is no runtime, when `shutdown` cannot be made, when the broker refuses the login or
-/// a subscription, or when an actor dies.
+/// If there is no runtime, if `shutdown` cannot be made, if the broker refuses the login or a
+/// subscription, or if an actor dies.
 pub fn run<S, F>(settings: LeaderSettings, shutdown: S) -> Result<()>
 where
     S: FnOnce() -> Result<F>,
@@ -30,7 +30,7 @@ where
     })
 }
 
-/// As [`run`], inside an actix system that is there already.
+/// Like [`run`], inside an existing actix system.
 ///
 /// # Errors
 /// As [`run`].

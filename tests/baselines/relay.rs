@@ -1,10 +1,11 @@
-//! The baseline of a synchronous launch: a bare relay over NATS, each side a process of its own.
+//! The baseline of a synchronous launch: a bare relay over NATS, with one process for each side.
 //!
 //! `relay hop FROM TO BYTES` answers every message on FROM with one of BYTES bytes on TO.
-//! `relay client TO FROM BYTES ROUNDS` sends BYTES bytes to TO and waits for what comes back on
-//! FROM, ROUNDS times, and prints the round trips' quantiles in microseconds.
+//! `relay client TO FROM BYTES ROUNDS` sends BYTES bytes to TO and waits for the answer on FROM,
+//! ROUNDS times, and prints the round trips' quantiles in microseconds.
 //!
-//! `NATS_URL`, `NATS_USER` and `NATS_PASSWORD` name the server and the login. The first 8 bytes of a message are its number.
+//! `NATS_URL`, `NATS_USER` and `NATS_PASSWORD` name the server and the login. The first 8 bytes of
+//! a message are its number.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ async fn measure(client: &Client, to: &str, from: &str, bytes: usize, rounds: u6
             .await?;
         let patience = Duration::from_millis(if number < WARM_UP { 100 } else { 5_000 });
         loop {
-            // Whoever starts first finds the others missing: then it sends again.
+            // The process that starts first has no peers yet: then it sends again.
             match tokio::time::timeout(patience, heard.next()).await {
                 Ok(None) => bail!("the connection closed"),
                 Ok(Some(answer)) if answer.payload[..8] == number.to_le_bytes() => break,

@@ -1,11 +1,11 @@
-//! The baseline of launches per second: one bare publisher and one bare subscriber over NATS,
-//! each a process of its own.
+//! The baseline of launches per second: one bare publisher and one bare subscriber over NATS, in
+//! separate processes.
 //!
-//! `stream subscribe DATA ACK MESSAGES` counts what comes on DATA and says so on ACK after every
-//! MESSAGES messages; an empty one starts the count anew.
-//! `stream publish DATA ACK MESSAGES BYTES ROUNDS` publishes MESSAGES messages of BYTES bytes as
-//! fast as it can, waits until the subscriber has them all, ROUNDS times, and prints messages per
-//! second. A round must fit what the server queues for one subscriber, or it drops it.
+//! `stream subscribe DATA ACK MESSAGES` counts messages on DATA and reports on ACK after every
+//! MESSAGES of them; an empty message resets the count. `stream publish DATA ACK MESSAGES BYTES
+//! ROUNDS` publishes MESSAGES messages of BYTES bytes as fast as it can, and waits until the
+//! subscriber has them all. It does so ROUNDS times, and prints messages per second. A round must
+//! fit the server's queue for one subscriber, or the server drops it.
 //!
 //! `NATS_URL`, `NATS_USER` and `NATS_PASSWORD` name the server and the login.
 
@@ -65,7 +65,7 @@ async fn publish(client: &Client, names: [&str; 2], load: [usize; 3]) -> Result<
             break;
         }
     }
-    // Answers to earlier tries, if the subscriber came up late.
+    // Discards answers to earlier attempts, in case the subscriber started late.
     while timeout(Duration::from_millis(50), heard.next())
         .await
         .is_ok()

@@ -1,4 +1,4 @@
-//! Users' mistakes: each is a clear error to its sender, and nobody else notices.
+//! Users' mistakes: each is a clear error to its sender, and no other tenant notices.
 
 use std::path::Path;
 use std::process::Output;
@@ -61,7 +61,7 @@ impl Bench {
             .expect("the binary runs")
     }
 
-    /// `warploom submit` of the kernels above; code and everything it said.
+    /// Runs `warploom submit` with the kernels above; returns its exit code and its output.
     fn submit(&self, ptx: &Path, rest: &str) -> (i32, String) {
         let ptx = ptx.display().to_string();
         let mut arguments = vec!["submit", "--tenant", "guest", &ptx];
@@ -100,7 +100,7 @@ async fn start_with(quota: u64, settings: &[(&str, &str)]) -> Bench {
     Bench { loaded, ptx }
 }
 
-/// The busy tenant had only verified answers, and still has them.
+/// Checks that the busy tenant has had only verified answers, and still gets them.
 async fn nobody_noticed(bench: Bench) {
     bench.loaded.progress(3, SOON).await;
     bench.loaded.settle().await;
@@ -167,7 +167,8 @@ async fn programs() {
 #[tokio::test]
 async fn more_memory_than_the_device_has() {
     let bench = start_with(0, &[("worker.capacity", "32MiB")]).await;
-    // Below the quota, which is the device's capacity; above what the busy tenant leaves of it.
+    // Below the quota, which is the device's capacity, but above the memory that the busy tenant
+    // leaves free.
     bench.expect(
         "store --arg u8*33500000=1 --arg u32:1",
         &["E-MEMORY-CAPACITY"],
@@ -191,7 +192,7 @@ async fn tenants_and_watchdog() {
     let ptx = bench.ptx.display().to_string();
     let output = bench.warploom(&["submit", "--tenant", "nobody", &ptx, "trapped"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // A login is the broker's to give, and the broker is not the command's.
+    // Only the broker's owner can create a login, and this command does not own the broker.
     assert!(said.contains("no login of tenant nobody"), "{said}");
     bench.loaded.progress(1, SOON).await;
     bench.expect("forever", &["E-KERNEL-WATCHDOG", "forever"]);
@@ -276,7 +277,7 @@ async fn garbage_on_every_subject() {
         "{}",
         told.failure
     );
-    // Whoever holds the cluster's own login can say anything; it breaks nothing either.
+    // A client with the cluster's own login can publish anything; that breaks nothing either.
     let busy = loaded.demo.tenants[0].session().expect("it is at work");
     let as_cluster = [
         format!("t.busy.dn.{busy}.worker"),
@@ -302,7 +303,7 @@ async fn garbage_on_every_subject() {
     nobody_noticed(bench).await;
 }
 
-/// A request of a newer version is answered, and says so.
+/// A request of a newer version gets an answer that names the version.
 async fn a_newer_request(client: &async_nats::Client, root: &str) {
     let open = format!("{root}t.guest.up.l.open");
     let answer = client
@@ -314,8 +315,8 @@ async fn a_newer_request(client: &async_nats::Client, root: &str) {
     assert_eq!(failure.code, Code::Version, "{failure}");
 }
 
-/// The broker does not check reply subjects: the leader must not be made to speak to another
-/// tenant.
+/// The broker does not check reply subjects. The leader must not be tricked into publishing to
+/// another tenant.
 async fn an_answer_goes_to_whoever_asked(bench: &Bench, client: &async_nats::Client, root: &str) {
     let administrator = bench.loaded.demo.administrator.client();
     let theirs = format!("{root}t.busy.dn.inbox.theirs");

@@ -1,4 +1,4 @@
-//! The bounds of a tenant's kernels, and how soon a kernel beyond them ends.
+//! The bounds of a tenant's kernels, and the time until a kernel beyond them ends.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::loaded::LoadedCluster;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// `endless` jumps back for ever; each thread of `deep` has 64 KiB of local memory and finds it zeroed.
+/// `endless` loops forever; each thread of `deep` has 64 KiB of local memory and finds it zeroed.
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 .visible .entry endless() { again: bra again; }
 .visible .entry deep(.param .u64 sum) {
@@ -19,7 +19,7 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
     red.global.add.u32 [%d1], %r1; ret;
 }";
 
-/// A tenant, and how its programs connect.
+/// Adds a tenant; returns its programs' settings.
 async fn guest(loaded: &mut LoadedCluster, name: &str, quota: u64) -> Settings {
     let settings = TenantSettings {
         quota,
@@ -28,7 +28,7 @@ async fn guest(loaded: &mut LoadedCluster, name: &str, quota: u64) -> Settings {
     loaded.guest(name, &settings).await
 }
 
-/// Launches `deep` and reads what its threads found and left.
+/// Launches `deep` and returns the sum that its threads computed.
 fn deep(session: &Session, blocks: u32, threads: u32) -> Result<u32, client_agent::Error> {
     let module = session.load(PTX.as_bytes())?;
     let deep = module.function("deep")?;
@@ -52,7 +52,7 @@ async fn the_blocks_of_a_kernel_count_against_the_quota_while_it_runs() {
         for round in 0..2 {
             let session = client.open().expect("a session");
             assert_eq!(deep(&session, 8, 256).expect("it ran"), 8 * 256, "{round}");
-            // What the kernel took is given back: there is room for an allocation.
+            // The kernel's memory is freed: there is room for an allocation.
             let room = session.alloc(30 << 20).expect("an address");
             session.sync().expect("room");
             session.free(room).expect("freed");
@@ -68,7 +68,7 @@ async fn the_blocks_of_a_kernel_count_against_the_quota_while_it_runs() {
 
 #[tokio::test]
 async fn a_kernel_of_a_program_that_is_gone_ends_and_frees_its_place() {
-    // No watchdog ends it.
+    // The watchdog does not end it.
     let settings = [
         ("worker.device", "cpu"),
         ("worker.watchdog", "3600s"),
@@ -86,7 +86,7 @@ async fn a_kernel_of_a_program_that_is_gone_ends_and_frees_its_place() {
             .launch(&endless, [4, 1, 1], [64, 1, 1], 0, &[])
             .expect("a launch");
         session.flush();
-        // Until it is under way.
+        // Gives the launch time to begin.
         std::thread::sleep(Duration::from_secs(1));
     });
     launched.await.expect("under way");

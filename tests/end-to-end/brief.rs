@@ -1,5 +1,5 @@
-//! Short sessions while leaders are killed one after the other: what was opened, used and closed
-//! within what died with a leader is in the order all the same, by name.
+//! Short sessions while leaders are killed one after the other. Sessions that were opened, used and
+//! closed shortly before a leader's death are nevertheless in the order, by name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::order::Tool;
 
 const SOON: Duration = Duration::from_secs(60);
 const GUEST: &str = "guest";
-/// Programs that open one session after the other.
+/// Programs that each open one session after the other.
 const PROGRAMS: usize = 3;
 const KILLS: u64 = 8;
 
@@ -61,7 +61,7 @@ async fn short_sessions_are_in_the_order_whatever_leader_dies_with_them() {
     loaded.settle().await;
 }
 
-/// Replay, verification and exports say the same of the order, and that it is whole.
+/// Checks that replay, verification and exports agree on the order, and that it is whole.
 fn agree(loaded: &LoadedCluster) {
     let tool = Tool::of(loaded);
     for file in ["run.record", "run.csv"] {
@@ -85,7 +85,8 @@ fn agree(loaded: &LoadedCluster) {
         assert_eq!(found["skipped"], 0, "{found}");
         assert_eq!(found["adopted"], replayed["adopted"], "{found}");
     }
-    // What was adopted was accepted between an append and the death of a leader: never many.
+    // Adopted positions were accepted between an append and the death of a leader: there are never
+    // many.
     let of = |key: &str| replayed[key].as_u64().expect("a number");
     assert!(of("adopted") < of("positions") / 2, "{replayed}");
 }

@@ -1,5 +1,5 @@
-//! A broker of three servers, any one of which is killed, stands still, is cut off or loses its
-//! disk, while tenants compare every result.
+//! A broker of three servers, while tenants compare every result. Any one server is killed,
+//! stopped, cut off or loses its disk.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::loaded::{LoadedCluster, plan};
 
 /// The servers of a stream elect another leader within nine seconds.
 const SOON: Duration = Duration::from_secs(40);
-/// How long a server that was away may take until it has what the others have: how it catches up, and when it tries
-/// again, is the broker's.
+/// Time that a server which was away may take to catch up. The broker decides how it catches up,
+/// and when it retries.
 const CATCH_UP: Duration = Duration::from_secs(150);
 
-/// Three servers, whose routes lead through links that can be cut.
+/// Three servers with routes through links that can be cut.
 async fn three(leaders: usize, workers: usize) -> (LoadedCluster, Links) {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
     let mut routes = Routes::free(3).expect("free ports");
@@ -33,14 +33,14 @@ async fn three(leaders: usize, workers: usize) -> (LoadedCluster, Links) {
     (loaded, links)
 }
 
-/// Waits until the loss of any one server may be borne again.
+/// Waits until the cluster can again tolerate the loss of any one server.
 async fn in_step(loaded: &LoadedCluster) {
     if let Err(error) = loaded.demo.administrator.in_step(CATCH_UP).await {
         loaded.panic(&format!("{error:#}"));
     }
 }
 
-/// The server that answers for the lease.
+/// The server that leads the lease's stream.
 async fn leads_lease(loaded: &LoadedCluster) -> usize {
     let asked = Instant::now();
     let servers = loaded.demo.cluster.broker.servers();
@@ -60,7 +60,7 @@ async fn leads_lease(loaded: &LoadedCluster) -> usize {
     }
 }
 
-/// The end of each of these tests: nobody was declared lost, and every check holds.
+/// The end of each of these tests: no worker was declared lost, and every check holds.
 async fn settle(loaded: LoadedCluster) {
     in_step(&loaded).await;
     let status = loaded.epoch_above(0, SOON).await;
@@ -85,7 +85,7 @@ async fn each_server_is_killed_in_turn() {
     settle(loaded).await;
 }
 
-/// Long enough for the others to have chosen anew.
+/// Long enough for the others to elect another leader.
 const AWAY: Duration = Duration::from_secs(10);
 
 async fn stands_still(loaded: &LoadedCluster, victim: usize) {
@@ -190,7 +190,7 @@ async fn replicas(loaded: &LoadedCluster, text: &str) -> anyhow::Result<()> {
         .map(drop)
 }
 
-/// Sets them, again where the servers are choosing who leads.
+/// Sets the number of replicas, and retries while the servers elect a leader.
 async fn set_replicas(loaded: &LoadedCluster, text: &str) {
     let asked = Instant::now();
     while let Err(error) = replicas(loaded, text).await {
@@ -200,7 +200,7 @@ async fn set_replicas(loaded: &LoadedCluster, text: &str) {
     }
 }
 
-/// Until all that is kept has so many copies, equal ones.
+/// Waits until all stored data has this many replicas, all equal.
 async fn kept(loaded: &LoadedCluster, copies: usize) {
     let asked = Instant::now();
     loop {
@@ -239,7 +239,7 @@ async fn as_many_copies_are_kept_as_are_set_and_no_more_than_there_are_servers()
     settle(loaded).await;
 }
 
-/// The server that answers for the state, once the others have all that it has.
+/// The server that leads the state's stream, once the others have caught up.
 async fn leads_state(administrator: &Administrator, broker: &Broker) -> usize {
     let asked = Instant::now();
     while asked.elapsed() < CATCH_UP {

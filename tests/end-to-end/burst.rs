@@ -1,4 +1,4 @@
-//! A program that sends many long launches at once, alone on its device, and one that comes then.
+//! One program, alone on its device, sends many long launches at once; then another one arrives.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use test_cluster::{TempDir, within};
 use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::run::{text, warploom};
 
-/// Launches of the burst, and rounds of each: a tenth of a second.
+/// Launches of the burst, and the rounds of each: a tenth of a second.
 const LAUNCHES: u32 = 60;
 const ROUNDS: u32 = 25_000_000;
 
@@ -34,14 +34,14 @@ fn ends_well(child: Child) {
     assert!(output.status.success(), "{out}{err}");
 }
 
-/// Whoever comes does not wait for all that a program of their own priority has sent: of a session that has just
-/// begun, launches are on the device one by one.
+/// A newcomer does not wait for all that a program of the same priority has sent. The launches of a
+/// session that has just begun are on the device one by one.
 #[tokio::test]
 async fn a_newcomer_does_not_wait_for_all_that_was_sent_at_once() {
     let plans = [plan("burst", "search", 2), plan("newcomer", "search", 2)];
     let loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
     let dir = TempDir::new().expect("a directory");
-    // The leader knows by then how long the kernel takes.
+    // By then the leader knows the kernel's duration.
     ends_well(submit(&loaded, dir.path(), "burst", 3, ROUNDS));
     let mut burst = submit(&loaded, dir.path(), "burst", LAUNCHES, ROUNDS);
     let launches = |seen: &mut lab::demo::Seen| {

@@ -1,4 +1,4 @@
-//! `up`, `demo` and `run` look after their children, and leave nothing behind.
+//! `up`, `demo` and `run` supervise their children, and leave nothing behind.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -14,10 +14,10 @@ use test_cluster::TempDir;
 
 use crate::run::{text, warploom};
 
-/// How long a busy machine may take for anything here.
+/// Time limit of everything here, on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A `warploom` that goes on, and what it has said.
+/// A running `warploom`, with its output so far.
 pub(crate) struct Running {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -45,12 +45,12 @@ impl Running {
         Self { child, said }
     }
 
-    /// `warploom up --json`, and what it announced.
+    /// Starts `warploom up --json`; returns its announcement, too.
     pub(crate) fn up(dir: &Path, arguments: &[&str]) -> (Self, Value) {
         Self::announced(warploom(dir).args(["up", "--json"]).args(arguments))
     }
 
-    /// A command that announces itself in a line of JSON.
+    /// Starts a command that announces itself in a line of JSON.
     pub(crate) fn announced(command: &mut Command) -> (Self, Value) {
         let mut up = Self::start(command);
         let mut lines = BufReader::new(up.child.stdout.take().expect("a pipe")).lines();
@@ -74,7 +74,7 @@ impl Running {
         kill(self.child.id(), signal);
     }
 
-    /// What it has printed, once it has ended.
+    /// Its whole standard output, once it has ended.
     pub(crate) fn printed(&mut self) -> String {
         let mut printed = String::new();
         let stdout = self.child.stdout.as_mut().expect("a pipe");
@@ -121,14 +121,15 @@ pub(crate) fn pid(value: &Value) -> u32 {
     value.as_u64().expect("a process") as u32
 }
 
-/// Processes whose command line or environment names a folder, zombies among them by their parent.
+/// Processes with this folder in their command line or environment; zombies are found by their
+/// parent.
 pub(crate) fn processes(of: &Path) -> Vec<String> {
     let of = of.display().to_string();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").expect("a folder").flatten() {
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        // Another folder's name may begin as this one's: `…-1` and `…-12`.
+        // The name of another folder may begin with this one's: `…-1` and `…-12`.
         let mut behind = command.split(&of).skip(1);
         if behind.any(|rest| !rest.starts_with(|next: char| next.is_ascii_digit())) {
             found.push(format!("{:?} {command}", entry.file_name()));
@@ -137,12 +138,12 @@ pub(crate) fn processes(of: &Path) -> Vec<String> {
     found
 }
 
-/// Whether a process is there, dead or alive.
+/// True if a process exists, dead or alive.
 fn exists(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// The workers that a cluster's leader knows to live.
+/// The workers that a cluster's leader considers live.
 fn workers(dir: &Path) -> Vec<String> {
     let output = warploom(dir)
         .args(["status", "--json"])
@@ -301,7 +302,7 @@ fn a_run_that_is_stopped_leaves_nothing() {
     let left = fs::read_dir(dir.path().join("state/run")).expect("the folder of runs");
     assert_eq!(left.count(), 0, "nothing of the run is left");
     assert_eq!(processes(dir.path()), [""; 0]);
-    // While its cluster starts.
+    // It is stopped while its cluster starts.
     let mut command = warploom(dir.path());
     let mut run = Running::start(command.args(["run", "-v", "--", "sleep", "600"]));
     run.says("starting one for this program");
@@ -312,7 +313,7 @@ fn a_run_that_is_stopped_leaves_nothing() {
     assert_eq!(processes(dir.path()), [""; 0]);
 }
 
-/// Runs a program that needs a device, and gives what was said.
+/// Runs a program that needs a device; returns true if it succeeded, and its output.
 fn run(dir: &Path) -> (bool, String) {
     let program = crate::run::compile(dir, "vector_add");
     let output = warploom(dir)
@@ -343,7 +344,8 @@ fn a_cluster_that_ended_is_not_taken_for_one() {
         let output = output.expect("it runs");
         assert_eq!(output.status.code(), Some(3));
         assert!(text(&output).1.contains("has ended"), "{:?}", text(&output));
-        // Its logins and tenants are there for the next one, which waits for what is left of it.
+        // The next cluster reuses its logins and tenants, and waits for the processes that remain
+        // of it.
         let (_up, announced) = Running::up(dir.path(), &["--leaders=1"]);
         assert!(announced["url"].is_string());
         let output = warploom(dir.path()).arg("up").output().expect("it runs");
@@ -353,11 +355,11 @@ fn a_cluster_that_ended_is_not_taken_for_one() {
     }
 }
 
-/// Everything below a folder with its permission bits.
+/// Everything below a folder, with its permission bits.
 fn modes(dir: &Path, found: &mut Vec<(std::path::PathBuf, u32)>) {
     use std::os::unix::fs::PermissionsExt;
     for entry in fs::read_dir(dir).expect("a folder").flatten() {
-        // What the broker renames meanwhile is looked at under its next name.
+        // A file that the broker renames in the meantime is examined under its next name.
         let Ok(meta) = entry.metadata() else { continue };
         found.push((entry.path(), meta.permissions().mode() & 0o777));
         if meta.is_dir() {
@@ -371,7 +373,7 @@ fn nobody_else_reads_the_state_folder() {
     use std::os::unix::fs::PermissionsExt;
     let dir = TempDir::new().expect("a directory");
     let state = dir.path().join("state");
-    // It was there before, for all to read, and so was a log.
+    // The folder existed before, readable by all, and so did a log.
     for folder in [state.clone(), state.join("broker")] {
         fs::create_dir(&folder).expect("made");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("set");

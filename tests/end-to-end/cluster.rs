@@ -1,4 +1,4 @@
-//! `warploom cluster` and `warploom profile`: what administrators set is what is ordered by.
+//! `warploom cluster` and `warploom profile`: the leader orders by the settings of administrators.
 
 use std::process::Output;
 use std::sync::{Arc, Barrier};
@@ -13,12 +13,12 @@ use crate::loaded::{LoadedCluster, plan};
 use crate::run::{text, warploom};
 
 const SOON: Duration = Duration::from_secs(30);
-/// Launches of a tenant of which there is more, and less.
+/// Number of launches of the tenant with more work, and of the one with less.
 const MANY: u64 = 500;
 const FEW: u64 = 100;
 const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 
-/// Runs a command of an administrator of a loaded cluster.
+/// Runs an administrator's command on a loaded cluster.
 pub(crate) fn administrator(loaded: &LoadedCluster, arguments: &[&str]) -> Output {
     let cluster = &loaded.demo.cluster;
     warploom(&cluster.options().state_dir)
@@ -29,7 +29,7 @@ pub(crate) fn administrator(loaded: &LoadedCluster, arguments: &[&str]) -> Outpu
         .expect("the binary runs")
 }
 
-/// Runs a command that must succeed; gives what it prints.
+/// Runs a command that must succeed; returns its output.
 #[track_caller]
 pub(crate) fn done(loaded: &LoadedCluster, arguments: &[&str]) -> String {
     let output = administrator(loaded, arguments);
@@ -38,7 +38,7 @@ pub(crate) fn done(loaded: &LoadedCluster, arguments: &[&str]) -> String {
     out
 }
 
-/// The JSON objects a command prints, one a line.
+/// The JSON objects that a command prints, one a line.
 #[track_caller]
 pub(crate) fn objects(loaded: &LoadedCluster, arguments: &[&str]) -> Vec<Value> {
     let said = done(loaded, arguments);
@@ -46,8 +46,8 @@ pub(crate) fn objects(loaded: &LoadedCluster, arguments: &[&str]) -> Vec<Value> 
     said.lines().map(parse).collect()
 }
 
-/// Opens a session and launches `launches` small kernels, all at once, when the others do; waits
-/// for their end. Gives the session's id.
+/// Opens a session and launches `launches` small kernels at once, at the same time as the others;
+/// waits for their end. Returns the session's id.
 pub(crate) fn launch(settings: Settings, launches: u64, together: &Barrier) -> String {
     let client = Client::connect(settings).expect("a broker");
     let session = client.open().expect("a session");
@@ -69,8 +69,8 @@ pub(crate) fn launch(settings: Settings, launches: u64, together: &Barrier) -> S
     id
 }
 
-/// Queues many launches of `high` and few of `low` while grants are held, then lets them go; gives
-/// the gpu positions at which each ran.
+/// Queues many launches of `high` and few of `low` while grants are held, then releases them.
+/// Returns the GPU positions at which each ran.
 async fn positions(loaded: &LoadedCluster) -> (Vec<u64>, Vec<u64>) {
     let administrator = &loaded.demo.administrator;
     let together = Arc::new(Barrier::new(3));
@@ -92,7 +92,7 @@ async fn positions(loaded: &LoadedCluster) -> (Vec<u64>, Vec<u64>) {
     };
     loop {
         let status = administrator.status(SOON).await.expect("a leader");
-        // A sync behind the launches.
+        // The launches and a sync.
         if queued("high", &status) > MANY && queued("low", &status) > FEW {
             break;
         }
@@ -111,7 +111,7 @@ async fn positions(loaded: &LoadedCluster) -> (Vec<u64>, Vec<u64>) {
         .map(|line| serde_json::from_str(line).expect("a line of it"))
         .collect();
     let of = |session: &String| {
-        // Behind the module, the allocation and the sync before the hold.
+        // After the module, the allocation and the sync before the hold.
         let own = started.iter().filter(|line| line.session == *session);
         let ran = own.filter(|line| line.kind == "run" && line.outcome == "ran" && line.last > 3);
         let mut positions: Vec<_> = ran.map(|line| line.position).collect();
@@ -128,7 +128,7 @@ async fn a_floor_that_is_set_is_kept() {
     done(&loaded, &["cluster", "set", "learn=off"]);
     let (high, low) = positions(&loaded).await;
     assert!(high.last() < low.first(), "{high:?} before {low:?}");
-    // Half of what is granted, while it has work: a fifth of the other's is enough for it.
+    // Half of the granted work, while it has any: a fifth of the other's is enough for it.
     done(&loaded, &["cluster", "set", "floors=0,0,0,0,50"]);
     let (high, low) = positions(&loaded).await;
     assert!(low.last() < high.last(), "{low:?} among {high:?}");
@@ -179,7 +179,7 @@ async fn settings_say_where_they_come_from_and_bad_ones_change_nothing() {
     assert_eq!((orders_by.window_ns, orders_by.settle), (2_000_000, false));
 }
 
-/// The profile in force, as the leader says: version, hash, whether it is pinned.
+/// The profile in force, according to the leader: version, hash, and true if it is pinned.
 async fn profile(loaded: &LoadedCluster) -> (u64, String, bool) {
     let status = loaded.demo.administrator.status(SOON).await;
     let profile = status.expect("a leader").profile.expect("it says");
@@ -197,7 +197,7 @@ async fn learned(loaded: &LoadedCluster, above: u64) -> (u64, String, bool) {
     loaded.panic("no new profile version");
 }
 
-/// Workers say by and by what the kernels of the profile are and how long they took.
+/// Waits until workers have reported the names and durations of the profile's kernels.
 async fn measured(loaded: &LoadedCluster) {
     let number = |line: &Value, field: &str| line[field].as_u64();
     for _ in 0..600 {
@@ -260,7 +260,7 @@ async fn a_profile_is_learned_kept_over_a_failover_and_pinned() {
     let newest = profile(&loaded).await;
     assert!(!newest.2);
     let settings = loaded.guest("guest", &TenantSettings::default()).await;
-    // A kernel that nobody knew makes a version with a number of its own.
+    // An unknown kernel makes a new version with its own number.
     let alone = Barrier::new(1);
     let guest = tokio::task::spawn_blocking(move || launch(settings, 10, &alone));
     guest.await.expect("it ran");

@@ -1,4 +1,4 @@
-//! The command line: exit codes, settings and their sources, what a user sees when it goes wrong.
+//! The command line: exit codes, settings and their sources, and error messages.
 
 use std::process::{Command, Output};
 
@@ -46,7 +46,7 @@ fn exit_codes_tell_what_kind_of_error_it_was() {
         (&["demo", "--workers=0"], 2, "E-USAGE"),
         (&["demo", "--evidence", "file/x"], 1, "E-EVIDENCE-FILE"),
         (&["up", "--leaders=0"], 2, "E-USAGE: up.leaders"),
-        // Whatever starts a cluster hands on what is set.
+        // Every command that starts a cluster passes on its settings.
         (
             &["demo", "--set", "leader.metrics=127.0.0.1:1"],
             2,

@@ -1,5 +1,5 @@
-//! What shells offer at Tab, by the scripts that `warploom completions` gives them: names of a real cluster,
-//! and nothing, soon and without a word, where none answers.
+//! Shell completion with the scripts of `warploom completions`: it offers names of a real cluster.
+//! Without a cluster it offers nothing, quickly and silently.
 
 use std::ffi::OsStr;
 use std::net::TcpListener;
@@ -13,10 +13,10 @@ use crate::loaded::{LoadedCluster, plan};
 use crate::run::{text, warploom};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_warploom");
-/// How long a shell may be kept waiting by a cluster that does not answer.
+/// Maximum delay of a shell by a cluster that does not answer.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Bash completes the words: its script is called as bash calls it.
+/// Completes the words in bash, calling the script as bash does.
 const BASH: &str = r#"
 source <(warploom completions bash)
 COMP_WORDS=("$@")
@@ -26,7 +26,7 @@ typed=${COMP_WORDS[COMP_CWORD]}
 _complete_warploom warploom "$typed" "${COMP_WORDS[COMP_CWORD - 1]}"
 [[ ${#COMPREPLY[@]} -eq 0 ]] || printf '%s\n' "${COMPREPLY[@]}"
 "#;
-/// Zsh, with what it shows candidates with replaced by what prints them.
+/// Completes in zsh, with the display of candidates replaced by printing them.
 const ZSH: &str = r#"
 compdef() { }
 _describe() { local name=${@[-1]}; [[ ${(t)${(P)name}} ]]; print -rl -- ${(P)name}; }
@@ -35,10 +35,10 @@ words=("$@")
 CURRENT=$#
 _clap_dynamic_completer_warploom
 "#;
-/// Fish, which completes a line that it is given.
+/// Completes a given line in fish.
 const FISH: &str = "warploom completions fish | source; complete -C (string join ' ' -- $argv)";
 
-/// A shell that has `warploom` on its path, and whose command is run.
+/// Runs a command in a shell that has `warploom` on its path.
 fn shell(of: &mut Command, program: &str, script: &str, words: &[&str]) -> Output {
     let variables: Vec<_> = of
         .get_envs()
@@ -67,7 +67,7 @@ fn shell(of: &mut Command, program: &str, script: &str, words: &[&str]) -> Outpu
         .expect("the shell runs")
 }
 
-/// What a shell offers, one candidate a line.
+/// The candidates that a shell offers, one a line.
 #[track_caller]
 fn offered(of: &mut Command, program: &str, words: &[&str]) -> Vec<String> {
     let script = match program {
@@ -81,7 +81,7 @@ fn offered(of: &mut Command, program: &str, words: &[&str]) -> Vec<String> {
     out.lines().map(str::to_owned).collect()
 }
 
-/// The shells that are here.
+/// The installed shells.
 fn shells() -> Vec<&'static str> {
     let is_here = |shell: &&str| Command::new(shell).arg("--version").output().is_ok();
     ["bash", "zsh", "fish"]
@@ -90,7 +90,7 @@ fn shells() -> Vec<&'static str> {
         .collect()
 }
 
-/// A command of an administrator of a cluster.
+/// An administrator's command for a cluster.
 fn of(loaded: &LoadedCluster) -> Command {
     let cluster = &loaded.demo.cluster;
     let mut command = warploom(&cluster.options().state_dir);
@@ -110,7 +110,7 @@ async fn a_clusters_names_are_offered_in_the_shells_that_are_here() {
         let asked = |words: &[&str]| {
             let words = [&["warploom"], words].concat();
             let offered = offered(&mut of(&loaded), program, &words);
-            // What follows a name is of it.
+            // The text after a name describes it.
             let names = offered.iter().map(|line| match program {
                 "zsh" => line.split(':').next().unwrap_or_default().to_owned(),
                 _ => line.split('\t').next().unwrap_or_default().to_owned(),
@@ -151,7 +151,7 @@ async fn a_clusters_names_are_offered_in_the_shells_that_are_here() {
             "{program}"
         );
         assert_eq!(asked(&["sess"]).0, ["session"], "{program}");
-        // Options are not in the way of names, and come where a dash was typed.
+        // Options do not get in the way of names, and are offered after a dash.
         let (names, _) = asked(&["tenant", "remove", ""]);
         assert_eq!(names, ["chat", "train"], "{program}");
         assert_eq!(
@@ -166,7 +166,7 @@ async fn a_clusters_names_are_offered_in_the_shells_that_are_here() {
                 "{program}: {said}"
             );
         }
-        // The line's own settings lead to the cluster, or to none.
+        // The line's own settings decide on the cluster.
         let nowhere = [
             "--set",
             "broker.credentials=nowhere",
@@ -203,7 +203,7 @@ async fn a_clusters_names_are_offered_in_the_shells_that_are_here() {
         ),
         [""; 0]
     );
-    // A tenant's own credentials name that tenant, and open nothing else.
+    // A tenant's own credentials name that tenant, and give access to nothing else.
     let mut own = of(&loaded);
     let broker = loaded.demo.cluster.broker.credentials();
     let login = broker.for_tenant("train").expect("a login");
@@ -220,7 +220,7 @@ async fn a_clusters_names_are_offered_in_the_shells_that_are_here() {
     );
 }
 
-/// What this program answers a shell, and how long that took.
+/// This program's answer to a shell, and the time that it took.
 fn answer(command: &mut Command, words: &[&str]) -> (Output, Duration) {
     let begun = Instant::now();
     let command = command
@@ -233,7 +233,7 @@ fn answer(command: &mut Command, words: &[&str]) -> (Output, Duration) {
 #[test]
 fn without_a_cluster_nothing_is_offered_soon_and_in_silence() {
     let dir = TempDir::new().expect("a folder");
-    // It takes connections, and says nothing.
+    // It accepts connections, and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent = format!("nats://{}", silent.local_addr().expect("an address"));
     let settings: [&[(&str, &str)]; 6] = [
@@ -260,7 +260,7 @@ fn without_a_cluster_nothing_is_offered_soon_and_in_silence() {
                 let mut command = warploom(dir.path());
                 answer(command.envs(settings.iter().copied()), words)
             };
-            // A machine at work may be late twice.
+            // A busy machine may be late twice.
             let mut tries = 0;
             loop {
                 let (output, took) = ask();
@@ -279,7 +279,7 @@ fn without_a_cluster_nothing_is_offered_soon_and_in_silence() {
         let mut command = warploom(dir.path());
         command.env("WARPLOOM_BROKER_URL", &silent);
         assert_eq!(offered(&mut command, program, &words), [""; 0], "{program}");
-        // What needs no cluster is there as ever.
+        // Completion without a cluster's names works as usual.
         let words = ["warploom", "--set", "worker.wat"];
         assert_eq!(offered(&mut command, program, &words).len(), 1, "{program}");
     }
@@ -296,7 +296,7 @@ fn a_script_is_printed_wherever_one_is_and_only_a_shell_that_there_is_asks() {
             out.contains("WARPLOOM_COMPLETE") && err.is_empty(),
             "{out}{err}"
         );
-        // Called by its path, it is asked by that.
+        // Called by its path, the script calls it by that path.
         assert!(out.contains(BINARY), "{out}");
     }
     let output = warploom(dir.path()).args(["completions", "tcsh"]).output();
@@ -336,7 +336,7 @@ fn pages_are_written_and_the_main_one_printed() {
         serde_json::from_str(&run(&["man", "again", "--json"])).expect("JSON");
     let written = std::fs::read_dir(dir.path().join("again")).expect("a folder");
     assert_eq!(told["pages"], written.count());
-    // There are files in the way.
+    // Files are in the way.
     let output = warploom(dir.path())
         .args(["man", "again/warploom.1"])
         .output();

@@ -1,5 +1,5 @@
-//! `warploom conform`: Warploom's own driver does what CUDA's manual says, but for documented deviations; of a driver
-//! with a fault the suite finds the fault.
+//! `warploom conform`: Warploom's own driver follows CUDA's manual, except for documented
+//! deviations. If a driver has a fault, the suite finds it.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use test_cluster::TempDir;
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::{WARPLOOM, compile_library, text, warploom};
 
-/// Faults of `programs/planted.c` by their numbers: the area that finds each, and the function that has it.
+/// Faults of `programs/planted.c` by number: the area that finds each, and its function.
 const PLANTED: &[(u32, &str, &str)] = &[
     (1, "optional", "cuMemGetInfo"),
     (2, "values", "cuMemAlloc"),
@@ -33,7 +33,7 @@ const PLANTED: &[(u32, &str, &str)] = &[
     (19, "functions", "cuFuncGetAttribute"),
     (20, "contexts", "cuCtxSetLimit"),
 ];
-/// Drivers that are tried beside one another.
+/// Drivers that are tested at the same time.
 const AT_ONCE: usize = 3;
 
 fn lines(said: &str) -> Vec<Value> {
@@ -59,7 +59,7 @@ fn our_driver_deviates_from_the_manual_only_where_it_is_documented() {
     };
     assert!(value("conform_checks") >= 400.0);
     assert_eq!(value("conform_failures"), 0.0);
-    // Each deviation of the page is one of the list, and fails.
+    // Each deviation of the page is in the list, and fails.
     let page = include_str!("../../docs/reference/conformance.md");
     let deviating = lines.iter().filter(|it| it["deviation"].is_string());
     let names: Vec<String> = deviating
@@ -96,7 +96,7 @@ fn a_driver_that_is_not_there_and_an_area_that_there_is_not_are_said() {
     }
 }
 
-/// Checks that a driver with a fault fails in an area, each as its function.
+/// The checks that fail in an area with a faulty driver, each named by its function.
 fn failed(
     loaded: &LoadedCluster,
     (dir, library): (&Path, &Path),
@@ -148,7 +148,7 @@ async fn each_fault_that_is_planted_in_a_driver_is_found() {
             thread.join().expect("each is found");
         }
     });
-    // Without a fault the library is the driver that it is over.
+    // Without a fault the library behaves like the driver that it wraps.
     for area in ["copies", "captures"] {
         assert_eq!(failed(&loaded, at, 0, area), [""; 0]);
     }

@@ -1,5 +1,5 @@
-//! Copies whose bytes a worker holds already are not sent again; a hash alone opens nothing; what is kept
-//! is bounded. What goes over the bus is counted by a connection of its own.
+//! Copies of bytes that a worker already holds are not sent again. A hash alone gives access to
+//! nothing, and kept bytes are bounded. A separate connection counts the bytes on the bus.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,10 +21,10 @@ use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::usage::{number, table};
 
 pub(crate) const MIB: usize = 1 << 20;
-/// No whole number of chunks, and none of pages.
+/// A multiple of neither the chunk size nor the page size.
 const BYTES: usize = 9 * MIB + 300_001;
 
-/// Bytes of which no two pages are alike.
+/// Bytes without two equal pages.
 pub(crate) fn weights(seed: u32, bytes: usize) -> Vec<u8> {
     let words = (0..bytes.div_ceil(4) as u32).map(|at| (at ^ seed).wrapping_mul(0x9e37_79b9));
     let mut all: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
@@ -32,7 +32,7 @@ pub(crate) fn weights(seed: u32, bytes: usize) -> Vec<u8> {
     all
 }
 
-/// A program that has copied something.
+/// A program that has made a copy.
 pub(crate) struct Program {
     pub(crate) session: Session,
     at: u64,
@@ -60,11 +60,11 @@ impl Program {
     }
 }
 
-/// Bytes of copies that have gone over the bus. What goes again counts once: on a busy machine a client repeats
-/// what the worker has not acknowledged yet.
+/// Bytes of copies that were sent over the bus. A repeated send counts once: on a busy machine a
+/// client repeats messages that the worker has not yet acknowledged.
 pub(crate) struct Sent {
     bus: Bus,
-    /// A subject of nobody's, on which the count hears its own word.
+    /// A subject with no other subscriber, on which the counter hears its own message.
     mark: String,
     marks: watch::Receiver<u64>,
     sum: Arc<AtomicU64>,
@@ -109,7 +109,7 @@ impl Sent {
         }
     }
 
-    /// What has gone since this was last asked: all that went before its own word does.
+    /// Bytes sent since the last call: all that precede its own message.
     pub(crate) async fn take(&self) -> usize {
         let mut marks = self.marks.clone();
         let before = *marks.borrow();
@@ -121,7 +121,7 @@ impl Sent {
     }
 }
 
-/// Adds a range to those that are known, which do not overlap; gives how much of it is new.
+/// Adds a range to the known ones, which do not overlap; returns the number of new bytes.
 fn covers(known: &mut Vec<Range<u64>>, range: Range<u64>) -> u64 {
     let size = |known: &[Range<u64>]| known.iter().map(|it| it.end - it.start).sum::<u64>();
     let before = size(known);
@@ -129,7 +129,7 @@ fn covers(known: &mut Vec<Range<u64>>, range: Range<u64>) -> u64 {
     known.sort_by_key(|it| it.start);
     let mut end = 0;
     for one in known.iter_mut() {
-        // Of what a range before it has, nothing is left in it.
+        // The part that an earlier range has is removed from it.
         one.start = one.start.max(end).min(one.end);
         end = end.max(one.end);
     }
@@ -153,7 +153,7 @@ fn what_goes_again_counts_once() {
     }
 }
 
-/// Does what blocks beside the test's own tasks.
+/// Runs blocking work beside the test's own tasks.
 async fn start(loaded: &LoadedCluster, tenant: &str, bytes: &[u8]) -> Program {
     let (settings, bytes) = (loaded.login(tenant), bytes.to_vec());
     let program = tokio::task::spawn_blocking(move || Program::start(settings, &bytes));
@@ -173,14 +173,14 @@ async fn what_a_tenant_has_sent_is_not_sent_again() {
     let all = weights(1, BYTES);
     let first = start(&loaded, "a", &all).await;
     assert!(sent.take().await >= BYTES, "nobody has them");
-    // One byte is another: its chunk is sent.
+    // One byte differs: only its chunk is sent.
     let mut changed = all.clone();
     changed[3 * MIB + 77] ^= 1;
     let second = start(&loaded, "a", &changed).await;
     let bytes = sent.take().await;
     assert!((MIB..MIB + 4_096).contains(&bytes), "{bytes} sent");
     assert!(second.read(BYTES) == changed && first.read(BYTES) == all);
-    // What one writes, the others do not see, nor those who come later.
+    // Writes of one program are not visible to the others, nor to later ones.
     let filled = second.session.set(second.at, 5 * MIB as u64, 7, 1);
     filled.expect("filled");
     second.session.sync().expect("done");
@@ -189,25 +189,25 @@ async fn what_a_tenant_has_sent_is_not_sent_again() {
     assert!(sent.take().await < 4_096, "the worker has them");
     changed[..5 * MIB].fill(7);
     assert!(third.read(BYTES) == all && second.read(BYTES) == changed);
-    // To the same place again: batches of data are not worth the question, and are right.
+    // To the same place again. Batches of data are sent without an offer, and are correct.
     third.session.copy_in(third.at, &changed).expect("copied");
     third.session.sync().expect("done");
     assert!(sent.take().await >= BYTES);
     assert!(third.read(BYTES) == changed);
-    // Another tenant's are its own.
+    // Another tenant's copies are its own.
     let other = start(&loaded, "b", &all).await;
     assert!(
         sent.take().await >= BYTES,
         "answered from what another sent"
     );
     assert!(other.read(BYTES) == all);
-    // After all of them have gone, too.
+    // Also after all of them have ended.
     for program in [second, third, other] {
         program.session.close().expect("closed");
     }
     let last = start(&loaded, "a", &all).await;
     assert!(sent.take().await < 4_096 && last.read(BYTES) == all);
-    // The accounts have what was not sent, to the byte and for whom.
+    // The accounts have the exact number of bytes that were not sent, by tenant.
     let until = Instant::now() + SOON;
     loop {
         let (rows, _) = table(&loaded, "tenant");
@@ -239,7 +239,7 @@ async fn tenants_that_share_send_every_byte_and_it_is_stored_once() {
     assert!(one.read(BYTES) == all && other.read(BYTES) == all);
 }
 
-/// Bytes of the files in memory that the worker's device and its chunks are.
+/// Bytes of the memory files of the worker's device and its chunks.
 fn memory(loaded: &LoadedCluster) -> u64 {
     let worker = loaded.demo.cluster.workers[0].pid();
     let files = std::fs::read_dir(format!("/proc/{worker}/fd")).expect("a process");
@@ -261,7 +261,7 @@ async fn what_no_session_uses_any_more_is_kept_within_its_limit() {
         let program = start(&loaded, "a", &weights(seed, BYTES)).await;
         program.session.close().expect("closed");
     }
-    // The last copy's end makes room for nobody, so the limit is looked at when something comes.
+    // The end of the last copy does not need room, so the limit is checked when another one comes.
     let small = start(&loaded, "a", &weights(9, 300_000)).await;
     let until = Instant::now() + SOON;
     while memory(&loaded) > 5 * MIB as u64 {
@@ -277,7 +277,7 @@ async fn what_no_session_uses_any_more_is_kept_within_its_limit() {
     drop(small);
 }
 
-/// The answers to an offer that a session by hand makes, then what comes of the bytes that it sends.
+/// The answers to an offer of a hand-made session, then the outcome of the bytes that it sends.
 async fn offers(
     loaded: &LoadedCluster,
     tenant: &str,
@@ -345,10 +345,10 @@ async fn a_hash_is_no_proof_and_a_lie_about_bytes_ends_its_session() {
     let loaded = cluster(&[("worker.share", "all")]).await;
     let secret = weights(3, MIB);
     let owner = start(&loaded, "a", &secret).await;
-    // Another tenant knows the hash and has not the bytes.
+    // Another tenant knows the hash but does not have the bytes.
     assert_eq!(offers(&loaded, "b", &secret, &[]).await, (0, None));
     assert_eq!(offers(&loaded, "a", &secret, &[]).await.0, 1, "its own");
-    // It sends others under that hash: they are kept as nothing, and its session fails.
+    // It sends other bytes under that hash: they are discarded, and its session fails.
     let lie = weights(4, MIB);
     let (held, failure) = offers(&loaded, "b", &secret, &lie).await;
     assert_eq!((held, failure), (0, Some(Code::Protocol)));
@@ -376,7 +376,7 @@ async fn an_idle_worker_gives_the_memory_of_copies_back() {
         assert!(Instant::now() < until, "{} bytes stay", memory(&loaded));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // It sends them again; what a session uses is here still.
+    // The bytes are sent again, but those that a session uses are still kept.
     sent.take().await;
     let again = start(&loaded, "a", &weights(0, BYTES)).await;
     assert!(sent.take().await >= BYTES);

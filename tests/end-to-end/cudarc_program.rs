@@ -1,4 +1,4 @@
-//! A Rust program on cudarc, which finds the driver by name when it runs.
+//! A Rust program on cudarc, which finds the driver by name at run time.
 
 #![expect(unsafe_code, reason = "cudarc's launches are")]
 
@@ -10,7 +10,7 @@ use crate::run::{text, warploom};
 
 const COUNT: u32 = 10_000;
 
-/// What the program does; it needs a driver.
+/// The program itself; it needs a driver.
 #[test]
 #[ignore = "the test below runs it, under warploom run"]
 fn program() {
@@ -32,7 +32,7 @@ fn program() {
     let mut launch = first.launch_builder(&add);
     launch.arg(&a).arg(&b).arg(&mut sums).arg(&COUNT);
     let shape = LaunchConfig::for_num_elems(COUNT);
-    // SAFETY: the arguments are the kernel's, and all have as many elements as it is told.
+    // SAFETY: the arguments are those of the kernel, and all have as many elements as it is told.
     unsafe { launch.launch(shape) }.expect("a launch");
     let ended = first.record_event(flags).expect("an event");
     let sums = first.clone_dtoh(&sums).expect("a copy");

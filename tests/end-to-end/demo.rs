@@ -1,5 +1,5 @@
-//! The demo itself, short: separate processes, a killed leader, every claim checked; and evidence
-//! that cannot be tampered with unnoticed.
+//! A short demo: separate processes, a killed leader, every claim checked; and evidence that cannot
+//! be changed unnoticed.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -79,7 +79,7 @@ fn a_short_demo_holds_what_it_claims() {
     signed(&evidence, &stderr);
 }
 
-/// The key that the demo named signed it, and no other.
+/// Checks that the key that the demo named signed the evidence, and no other.
 fn signed(evidence: &Path, stderr: &str) {
     let named = stderr.split("evidence is signed with ").nth(1);
     let key = named.expect("the demo names the key").lines().next();
@@ -100,7 +100,7 @@ fn signed(evidence: &Path, stderr: &str) {
     assert!(said.contains("E-EVIDENCE-MANIFEST"), "{said}");
 }
 
-/// A line deleted, doubled or swapped with its neighbour, in each file, is found.
+/// Checks that a line deleted, doubled or swapped with its neighbour is found, in each file.
 fn tampered(evidence: &Path) {
     let files = [
         "submitted.jsonl",
@@ -135,7 +135,7 @@ fn tampered(evidence: &Path) {
             let (code, said) = verify(evidence);
             assert_eq!(code, Some(1), "{file}, line {damage}: {said}");
         }
-        // Another number somewhere.
+        // One digit is changed.
         let digit = whole.rfind(|letter: char| letter.is_ascii_digit()).unwrap();
         let mut changed = whole.clone().into_bytes();
         changed[digit] = if changed[digit] == b'7' { b'8' } else { b'7' };
@@ -147,7 +147,7 @@ fn tampered(evidence: &Path) {
     assert_eq!(verify(evidence).0, Some(0));
 }
 
-/// A demo at work that keeps its evidence, its processes in this folder.
+/// A running demo that keeps its evidence, with its processes in this folder.
 fn at_work(dir: &Path, seconds: u64) -> Running {
     let mut command = run::warploom(dir);
     command.env("TMPDIR", dir).args(["demo", "--json"]);
@@ -158,7 +158,8 @@ fn at_work(dir: &Path, seconds: u64) -> Running {
     demo
 }
 
-/// Kills its processes whose command line has all of these words; how many there were.
+/// Kills the demo's processes that have all of these words in their command lines; returns their
+/// number.
 fn kill_those_of(dir: &Path, words: &[&str]) -> usize {
     let all = processes(dir);
     let these = all

@@ -1,4 +1,4 @@
-//! The driver API as a C program calls it, one part after the other.
+//! The driver API as C programs call it, one part after the other.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use test_cluster::TempDir;
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
 
-/// Parts of the programs of these names.
+/// Parts of the programs with these names.
 const PARTS: &[(&str, &[&str])] = &[
     (
         "driver",
@@ -56,7 +56,7 @@ async fn c_programs_walk_through_the_driver_api() {
     }
 }
 
-/// Parts of programs that count what the device has free: nothing else runs beside them.
+/// Parts of programs that count the device's free memory: nothing else runs beside them.
 const ALONE: &[(&str, &[&str])] = &[("freed", &["freed"]), ("contexts", &["contexts"])];
 
 #[test]

@@ -1,5 +1,5 @@
-//! docs/reference/errors.md lists every code, those on the bus with number, CUDA error and whether
-//! to retry.
+//! docs/reference/errors.md lists every code. Codes on the bus have their number, their CUDA error,
+//! and the advice to retry or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Rules for every command: the table has one line for each page of the manual.
+//! Rules for every command. The table has a line for each page of the manual.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -8,8 +8,8 @@ use test_cluster::TempDir;
 
 use crate::loaded::LoadedCluster;
 
-/// Command lines that find no cluster, or end before they would look, and how they end: one at least for each
-/// command.
+/// Command lines that find no cluster, or end before they search for one, with their exit codes: at
+/// least one for each command.
 const LINES: &[(&str, i32)] = &[
     ("up --leaders=0", 2),
     ("leader", 3),
@@ -71,7 +71,7 @@ const LINES: &[(&str, i32)] = &[
     ("sim faults --seeds nothing", 2),
 ];
 
-/// A folder with a kernel, and the binary run in it.
+/// A folder with a kernel; the binary runs in it.
 struct Place(TempDir);
 
 impl Place {
@@ -89,7 +89,7 @@ impl Place {
         command
     }
 
-    /// Runs a command that waits for a cluster as long as it does usually.
+    /// Runs a command that waits for a cluster as long as usual.
     fn run_patiently(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the binary runs")
     }
@@ -150,13 +150,13 @@ fn every_command_ends_by_one_rule() {
     let missing = missing.map(|line| (line, 2));
     for (line, code) in LINES.iter().chain(&missing) {
         let words: Vec<_> = line.split(' ').collect();
-        // No broker listens there; `run` would else start a cluster of its own.
+        // No broker listens there; otherwise `run` would start its own cluster.
         let nowhere = ["--set", "broker.url=nats://127.0.0.1:1"];
         let words: Vec<_> = nowhere.into_iter().chain(words).collect();
         let output = place.run(&words);
         let said = said(&output);
         assert_eq!(output.status.code(), Some(*code), "{line}: {said}");
-        // One code a message, and its own.
+        // Each message has one code, its own.
         let codes = said.lines().filter(|line| line.contains("E-USAGE: E-"));
         assert_eq!(codes.count(), 0, "{line}: {said}");
     }
@@ -172,7 +172,8 @@ async fn a_tenant_that_there_is_not_is_made_by_one_rule_or_the_same_error_everyw
     let folder = &loaded.demo.cluster.options().state_dir;
     let folder = format!("cluster.state_dir={}", folder.display());
     let place = Place::new();
-    // Until that is forbidden, what starts a program makes its tenant, and says so once.
+    // Until that is forbidden, the commands that start a program create its tenant, and say so
+    // once.
     let saxpy = "submit --tenant fresh kernel.ptx saxpy --block 4 --arg u32:4 --arg f32:2 --arg f32*4=1 --arg f32*4=10";
     let programs = [saxpy, saxpy, "run --tenant other -- true"];
     for (line, makes) in programs.into_iter().zip([true, false, true]) {
@@ -225,7 +226,7 @@ async fn a_tenant_that_there_is_not_is_made_by_one_rule_or_the_same_error_everyw
     );
 }
 
-/// A second worker gets the next free number, and says so; a number that was given and is taken is refused.
+/// A second worker gets the next free number, and says so; a given number that is taken is refused.
 fn numbers(place: &Place, folder: &str) {
     let worker = ["--set", folder, "worker", "--device", "cpu"];
     let taken = place.run_patiently(&[&worker[..], &["--gpu", "0"]].concat());
@@ -301,7 +302,7 @@ fn a_login_in_the_brokers_url_is_never_printed() {
     for url in ["nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@no host:x"] {
         let setting = format!("broker.url={url}");
         for (line, _) in LINES {
-            // Behind `--` stands a program's own.
+            // After `--` come a program's own arguments.
             let words = ["--json", "--set", &setting, "--set", "log.filter=trace"];
             let words: Vec<_> = words.into_iter().chain(line.split(' ')).collect();
             let said = said(&place.run(&words));
@@ -310,7 +311,7 @@ fn a_login_in_the_brokers_url_is_never_printed() {
             assert!(!said.contains("hunter2"), "{line}: {said}");
         }
     }
-    // Nor where the command line itself is wrong.
+    // Nor in an error of the command line itself.
     for words in [
         &["status", "--set", "nats://u:hunter2@h"][..],
         &["nats://u:hunter2@h"],

@@ -1,5 +1,5 @@
-//! A strict reader of Prometheus' text format 0.0.4, by its specification and not by what we write: what it
-//! does not take is not taken by every server either.
+//! A strict reader of Prometheus' text format 0.0.4, written from its specification and not from
+//! our output. Text that it refuses would also be refused by some servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ type Series = (String, BTreeMap<String, String>);
 /// A page of metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    /// The kinds, by family.
+    /// The types of metrics, by family.
     pub(crate) kinds: BTreeMap<String, String>,
     values: BTreeMap<Series, f64>,
 }
@@ -59,7 +59,7 @@ impl Page {
         assert!(fits, "{line} is not of {family}, a {kind:?}");
     }
 
-    /// Buckets grow, and the last one holds all.
+    /// Checks that buckets grow, and that the last one counts all.
     fn check_histograms(&self) {
         let buckets = self.values.iter().filter_map(|((name, labels), value)| {
             let family = name.strip_suffix("_bucket")?;
@@ -92,12 +92,12 @@ impl Page {
         values.map(|((_, labels), value)| (labels, *value))
     }
 
-    /// All values of a metric, added up.
+    /// The sum of all values of a metric.
     pub(crate) fn sum(&self, name: &str) -> f64 {
         self.of(name).map(|(_, value)| value).sum()
     }
 
-    /// The values of a metric by one of its labels, added up over the others.
+    /// The values of a metric by one of its labels, summed over the others.
     pub(crate) fn by(&self, name: &str, label: &str) -> BTreeMap<String, f64> {
         let mut sums = BTreeMap::new();
         for (labels, value) in self.of(name) {
@@ -154,7 +154,7 @@ fn sample(line: &str) -> (Series, f64) {
     ((name.to_owned(), labels), value)
 }
 
-/// A label's value up to its closing quote, and what is behind that.
+/// A label's value up to its closing quote, and the rest of the text.
 fn quoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut chars = text.char_indices();

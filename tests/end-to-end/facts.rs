@@ -1,4 +1,5 @@
-//! A tenant states no fact but its own: each row of the table of facts, said by another tenant.
+//! A tenant states only its own facts. Each row of the table of facts is published by another
+//! tenant.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,7 @@ use crate::loaded::{LoadedCluster, SOON, plan};
 
 const V: u16 = WIRE_VERSION;
 
-/// The hostile tenant: its own login, a name that it chose, and what the broker refused it.
+/// The hostile tenant: its own login, a connection name of its choice, and the broker's refusals.
 struct Mallory {
     client: Client,
     refused: Arc<Mutex<Vec<String>>>,
@@ -59,7 +60,7 @@ impl Mallory {
         self.client.flush().await.expect("it is connected");
     }
 
-    /// Says what it may not say, and waits until the broker has refused it.
+    /// Publishes a forbidden message, and waits until the broker has refused it.
     async fn is_refused(&self, loaded: &LoadedCluster, subject: &str, bytes: &[u8]) {
         self.say(subject, None, bytes).await;
         let told = format!("\"{}\"", subject.to_lowercase());
@@ -72,17 +73,17 @@ impl Mallory {
     }
 }
 
-/// What the attack is about: the victim's session, and its own.
+/// The parts of the attack: the victim's session, and the attacker's own.
 struct Scene {
     subjects: Subjects,
-    /// Of the victim, its session and worker, and of who leads.
+    /// The victim's tenant, session and worker, and the current leader.
     victim: FactNames,
-    /// The same of the attacker.
+    /// The attacker's own session.
     own: Opened,
 }
 
 impl Scene {
-    /// The row's fact about the victim, in the attacker's own words.
+    /// The row's fact about the victim, as the attacker would publish it.
     fn forged(&self, fact: &Fact) -> Vec<u8> {
         let FactNames {
             worker,
@@ -137,7 +138,7 @@ impl Scene {
         }
     }
 
-    /// A subject of the attacker's that names the victim's session and worker.
+    /// A subject of the attacker that names the victim's session and worker.
     fn own_subject(&self, fact: &Fact) -> String {
         let names = FactNames {
             tenant: "mallory".parse().expect("a name"),
@@ -146,7 +147,7 @@ impl Scene {
         fact.subject(&self.subjects, &names)
     }
 
-    /// Says one row in every way there is.
+    /// Attacks one row in every possible way.
     async fn attack(&self, loaded: &LoadedCluster, mallory: &Mallory, fact: &Fact) {
         let bytes = self.forged(fact);
         let theirs = fact.subject(&self.subjects, &self.victim);
@@ -156,7 +157,7 @@ impl Scene {
             mallory.say(&self.own_subject(fact), None, b"").await;
             return;
         }
-        // Others are asked to say it for the attacker: as an answer to its request.
+        // Other parties are asked to publish it for the attacker, as an answer to its request.
         let tenant: Tenant = "mallory".parse().expect("a name");
         let (worker, session) = (self.own.incarnation, self.own.session);
         let devices = self.subjects.to_leader(&tenant, ToLeader::Devices);
@@ -186,7 +187,7 @@ fn who_leads(status: &Status) -> (u64, LeaderId, Vec<bus_schemas::Incarnation>) 
     (status.epoch, status.leader, workers.collect())
 }
 
-/// Sessions of a tenant, as the leader has them.
+/// Number of a tenant's sessions, according to the leader.
 fn sessions(status: &Status, tenant: &str) -> u64 {
     let mut tenants = status.tenants.iter();
     let found = tenants.find(|it| it.tenant.as_str() == tenant);
@@ -196,7 +197,7 @@ fn sessions(status: &Status, tenant: &str) -> u64 {
 #[tokio::test]
 async fn a_tenant_states_no_fact_but_its_own() {
     let plans = [plan("busy", "search", 2)];
-    // A session whose connection is believed to be closed ends soon.
+    // A session with a closed connection would end soon.
     let settings = [("leader.connection_lost", "2s")];
     let mut loaded = LoadedCluster::start_with(2, 1, &plans, &settings).await;
     for name in ["victim", "mallory"] {
@@ -224,7 +225,7 @@ async fn a_tenant_states_no_fact_but_its_own() {
     for fact in FACTS {
         scene.attack(&loaded, &mallory, fact).await;
     }
-    // The broker's own word: connections of any name, closed.
+    // The broker's own events: connections of any name, closed.
     let leader = ConnectionName::Leader(scene.victim.leader).to_string();
     let worker = ConnectionName::Worker(scene.victim.worker).to_string();
     for name in [&leader, &worker, "client-victim"] {
@@ -233,7 +234,8 @@ async fn a_tenant_states_no_fact_but_its_own() {
             named.client.flush().await.expect("flushed");
         }
     }
-    // Its own session ends when its connection does: by then another's would have ended, too.
+    // The attacker's own session ends with its connection. By then another session would have
+    // ended, too.
     assert!(sessions(&loaded.status().await, "mallory") > 0);
     drop(owner);
     let gone = |status: &Status| sessions(status, "mallory") == 0;

@@ -1,4 +1,4 @@
-//! Leaders, workers, the broker and clients fail, as processes; what must go on goes on.
+//! Processes of leaders, workers, the broker and clients fail; the rest must go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,14 +11,14 @@ use client_agent::{Client, Settings};
 use rustix::process::Signal;
 
 const SOON: Duration = Duration::from_secs(60);
-/// A guard against a hang where much must happen: no part of what is tested.
+/// A guard against a hang in long tests; it is not under test.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// The record's stream as it was before it was filled.
+/// The original configuration of the record's stream, before it was filled.
 struct Record(stream::Config);
 
 impl Record {
-    /// Nothing more is stored.
+    /// Makes the stream full, so that it stores nothing more.
     async fn fill(jetstream: &jetstream::Context, name: &str) -> Self {
         let mut stream = jetstream.get_stream(name).await.expect("the record");
         let info = stream.info().await.expect("it answers").clone();
@@ -59,7 +59,8 @@ async fn what_the_record_lacks_when_leaders_die_the_next_one_appends() {
     let jetstream = jetstream::new(administrator.client().clone());
     let record = Record::fill(&jetstream, &administrator.subjects().record_stream()).await;
     let mut epoch = 0;
-    // The second one has the first one's record from hearsay alone, and the third one both's.
+    // The second leader has the first one's record only from other candidates, and the third one
+    // that of both.
     for _ in 0..2 {
         loaded.progress(5, SOON).await;
         let status = loaded.epoch_above(epoch, SOON).await;
@@ -70,21 +71,21 @@ async fn what_the_record_lacks_when_leaders_die_the_next_one_appends() {
     loaded.epoch_above(epoch, SOON).await;
     loaded.progress(5, SOON).await;
     record.empty(&jetstream).await;
-    // The longer it works behind them, the less do the last moments weigh.
+    // The longer it works afterwards, the less the last moments of leaders weigh.
     loaded.progress(10, SOON).await;
     let (_, replayed) = loaded.replayed().await;
-    // Each took what came in its last moments along. Without that two fifths are adopted; a busy machine orders
-    // few positions beside those of the last moments.
+    // Each took over the inputs of its predecessor's last moments. Without that two fifths are
+    // adopted; a busy machine orders few other positions.
     assert!(
         replayed.positions > 100 && replayed.adopted * 5 < replayed.positions,
         "{replayed:?}"
     );
 }
 
-/// Opens and closes sessions, each of which is two grants, until it is told to stop.
+/// Opens and closes sessions, each with two grants, until it is told to stop.
 fn comes_and_goes(client: &Client, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        // While nobody leads it takes longer, and ends all the same.
+        // Without a leader it takes longer, but still ends.
         let session = client.open().expect("a session");
         session.close().expect("closed");
     }
@@ -92,7 +93,7 @@ fn comes_and_goes(client: &Client, stop: &AtomicBool) {
 
 #[tokio::test]
 async fn what_no_candidate_has_is_with_the_worker_however_much_it_is() {
-    // One message of a worker's holds about 7,000 grants.
+    // One message of a worker holds about 7,000 grants.
     const GRANTS: u64 = 9_000;
     const GUESTS: usize = 6;
     let mut loaded = LoadedCluster::start(1, 1, &[plan("a", "search", 1)]).await;
@@ -128,17 +129,17 @@ async fn what_no_candidate_has_is_with_the_worker_however_much_it_is() {
     record.empty(&jetstream).await;
     loaded.progress(3, SOON).await;
     let (_, replayed) = loaded.replayed().await;
-    // The worker had what the dead leader granted by, and handed it on: its own word for what it
-    // accepted, in several messages, is compared with that.
+    // The worker had the inputs of the dead leader's grants, and handed them on. They are compared
+    // with the worker's own report of its accepted positions, in several messages.
     assert!(
         replayed.positions > GRANTS && replayed.adopted * 10 < replayed.positions,
         "{replayed:?}"
     );
 }
 
-/// Copies megabytes there and back, others each time, until it is told to stop.
+/// Copies megabytes to the device and back, different ones each time, until it is told to stop.
 fn copies(settings: Settings, rounds: &AtomicU64, stop: &AtomicBool) {
-    // More than is on its way at a time, in either direction.
+    // More than is in flight at a time, in either direction.
     const COPY: usize = (24 << 20) + 5;
     let client = Client::connect(settings).expect("a broker");
     let session = client.open().expect("a session");
@@ -148,7 +149,7 @@ fn copies(settings: Settings, rounds: &AtomicU64, stop: &AtomicBool) {
         let round = rounds.load(Ordering::Relaxed);
         let mut wanted = vec![round as u8; COPY];
         for (index, page) in wanted.chunks_mut(4096).enumerate() {
-            // Every page is another's.
+            // All pages differ.
             page[..4].copy_from_slice(&(index as u32).to_le_bytes());
         }
         session.copy_in(address, &wanted).expect("it is taken");
@@ -205,7 +206,7 @@ async fn a_worker_told_to_stop_finishes_what_it_was_granted() {
     loaded.demo.cluster.workers[0]
         .stop(SOON)
         .expect("it ends in order");
-    // The leader notes that it left, and within 20 ms that is recorded.
+    // The leader notes that it left, which is recorded within 20 ms.
     loop {
         let status = loaded.epoch_above(0, SOON).await;
         if status.workers.iter().all(|worker| worker.lost) && status.recorded == status.input {
@@ -214,7 +215,7 @@ async fn a_worker_told_to_stop_finishes_what_it_was_granted() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let (replayed, evidence) = loaded.demo.collect(&[]).await.expect("the record replays");
-    // Every position it accepted has ended, as the record has it.
+    // Every accepted position has ended, according to the record.
     assert_eq!(replayed.positions, evidence.started.len() as u64);
     let check = evidence.verify();
     let faults = (check.duplicated, check.reordered);
@@ -347,7 +348,7 @@ async fn a_killed_tenant_leaves_its_memory_and_the_others_alone() {
         .requests(1, 3, SOON)
         .await
         .expect("the other goes on");
-    // Ten seconds after its connection closed the session ends and its memory is free.
+    // Ten seconds after its connection closed, the session ends and its memory is free.
     let patience = Duration::from_secs(25);
     loaded
         .wait("the dead tenant's memory is free", patience, |loaded| {

@@ -1,5 +1,5 @@
-//! Faults around a CUDA program: it sees nothing of them, or the driver's own error, in time. A program
-//! that fails leaves nothing to others.
+//! Faults around a CUDA program: it does not notice them, or gets the driver's own error, in time.
+//! A program that fails does not affect others.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ async fn sessions(loaded: &LoadedCluster) -> u64 {
     status.tenants.iter().map(|tenant| tenant.sessions).sum()
 }
 
-/// Device bytes that a tenant's sessions hold, as their worker says.
+/// Device bytes that a tenant's sessions hold, according to their worker.
 fn resident(loaded: &LoadedCluster, tenant: &str) -> u64 {
     loaded.demo.observer.see(|seen| {
         let rows = seen.usage.values().flat_map(|usage| &usage.sessions);
@@ -45,14 +45,14 @@ async fn leaders_may_die_and_programs_may_stand_still() {
         loaded.epoch_above(epoch, SOON).await;
         guest.goes_on(5);
     }
-    // A third of the time that a silent program is believed to live.
+    // A third of the time for which a silent program is considered alive.
     guest.signal(Signal::STOP);
     tokio::time::sleep(Duration::from_secs(2)).await;
     guest.signal(Signal::CONT);
     guest.goes_on(5);
     let (last, code) = guest.ends();
     assert!(code == Some(0) && last.ends_with("launches"), "{last}");
-    // Nor does a program's end wait for a cluster that is gone.
+    // The end of a program does not wait for a cluster that is gone.
     let guest = Guest::start(command(&loaded, "a", dir.path(), &program).arg("ends"));
     assert_eq!(guest.says().as_deref(), Some("works"));
     loaded.demo.cluster.broker.kill().expect("it dies");
@@ -78,7 +78,7 @@ async fn a_killed_programs_memory_is_free() {
     let loaded = LoadedCluster::idle(1, 1, &[quota], SLOWLY).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "faults");
-    // Behind `run` at once; without it some time after its connection is lost.
+    // Under `run` at once; without it, some time after its connection is lost.
     for behind_run in [true, false] {
         let mut guest = match behind_run {
             false => Guest::start(command(&loaded, "a", dir.path(), &program).arg("works")),
@@ -128,7 +128,7 @@ async fn a_killed_programs_memory_is_free() {
 
 #[tokio::test]
 async fn a_kernel_that_waits_for_one_of_another_stream_is_told_why_it_ended() {
-    // A cluster of tests has a watchdog of two seconds.
+    // A test cluster has a watchdog of two seconds.
     let loaded = LoadedCluster::idle(1, 1, &[plan("a", "search", 1)], &[]).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "faults");
@@ -148,7 +148,7 @@ fn without_a_cluster_a_program_is_told_what_to_do() {
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "faults");
     let library = guest::drop_in(dir.path());
-    // Nobody listens there; somebody listens and says nothing; a broker has no leader.
+    // An address without a listener, a listener that sends nothing, and a broker without a leader.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent = listener.local_addr().expect("its address");
     let broker = test_cluster::TestBroker::start();

@@ -1,4 +1,4 @@
-//! A tenant that floods: leader and worker end its subscription for a while, and only its.
+//! A tenant that floods: leader and worker end its subscription for a while, and no other.
 
 use async_nats::client::RequestErrorKind;
 use bus_schemas::subject::{ToLeader, ToWorker};
@@ -8,10 +8,12 @@ use bus_schemas::{
 
 use crate::loaded::{LoadedCluster, plan};
 
-/// Messages at once to each role: also one that takes seconds over them listens to no more.
+/// Messages sent at once to each role, so many that even a role that takes seconds for them stops
+/// listening.
 const BURST: usize = 20_000;
 
-/// A tenant's connection; what it may ask of the leader and of a worker; where it says nonsense to them.
+/// A tenant's connection, its questions to the leader and to a worker, and the subjects on which it
+/// sends them nonsense.
 struct Asker {
     client: async_nats::Client,
     questions: [(String, Vec<u8>); 2],
@@ -49,7 +51,7 @@ impl Asker {
         self.client.flush().await.expect("flushed");
     }
 
-    /// Whether the leader and the worker listen to it.
+    /// True for the leader and for the worker if they listen to it.
     async fn is_heard(&self) -> [bool; 2] {
         let mut heard = [false; 2];
         for (heard, (subject, question)) in heard.iter_mut().zip(&self.questions) {
@@ -85,7 +87,7 @@ async fn a_tenant_that_floods_is_silenced_at_the_broker_and_its_neighbour_is_not
         }
         assert_eq!(quiet.is_heard().await, [true; 2], "it does not flood");
     }
-    // It is heard again when it is quiet.
+    // It is heard again once it is quiet.
     while loud.is_heard().await != [true; 2] {}
     assert_eq!(quiet.is_heard().await, [true; 2]);
 }

@@ -1,5 +1,5 @@
-//! A CUDA program on a loaded cluster without `warploom run`, as docs/howto/programs.md has it:
-//! some variables suffice.
+//! A CUDA program on a loaded cluster without `warploom run`, as in docs/howto/programs.md: some
+//! variables suffice.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::loaded::LoadedCluster;
 use crate::run::text;
 
-/// How long a program may take to do or say something.
+/// Time limit of each step of a program.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// A program with the variables that lead it to a loaded cluster, as a tenant.
@@ -33,13 +33,13 @@ pub(crate) fn command(loaded: &LoadedCluster, tenant: &str, dir: &Path, program:
     command
 }
 
-/// The folder that programs find the library in.
+/// The folder in which programs find the library.
 pub(crate) fn drop_in(dir: &Path) -> PathBuf {
     let library = warploom_cli::drop_in::library(None).expect("it is built with this test");
     warploom_cli::drop_in::folder(dir, &library).expect("a folder")
 }
 
-/// Runs a program to its end, which must come.
+/// Runs a program to its end, within the time limit.
 #[track_caller]
 pub(crate) fn finish(command: &mut Command) -> Output {
     let mut child = command
@@ -59,10 +59,10 @@ pub(crate) fn finish(command: &mut Command) -> Output {
     child.wait_with_output().expect("its output")
 }
 
-/// A program at work. Dropped, it is killed.
+/// A running program, killed when dropped.
 pub(crate) struct Guest {
     pub(crate) child: Child,
-    /// Its input, until it is told that there is no more.
+    /// Its input, until that is closed.
     pub(crate) input: Option<ChildStdin>,
     lines: Receiver<String>,
 }
@@ -78,7 +78,7 @@ impl Guest {
         let out = BufReader::new(child.stdout.take().expect("a pipe"));
         std::thread::spawn(move || {
             for line in out.lines().map_while(Result::ok) {
-                // Nobody waits for what it says any more.
+                // The output may have no reader any more.
                 let _ = told.send(line);
             }
         });
@@ -89,7 +89,7 @@ impl Guest {
         }
     }
 
-    /// The next line that it says, `None` at its end.
+    /// The next line of its output; `None` at its end.
     #[track_caller]
     pub(crate) fn says(&self) -> Option<String> {
         match self.lines.recv_timeout(SOON) {
@@ -99,7 +99,7 @@ impl Guest {
         }
     }
 
-    /// Waits until it has gone on for so many lines, apart from those it has said so far.
+    /// Waits until it has printed this many further lines.
     #[track_caller]
     pub(crate) fn goes_on(&self, lines: usize) {
         while self.lines.try_recv().is_ok() {}
@@ -108,7 +108,7 @@ impl Guest {
         }
     }
 
-    /// Waits for its end; the last thing it said, and its exit code.
+    /// Waits for its end; returns its last line and its exit code.
     #[track_caller]
     pub(crate) fn ends(mut self) -> (String, Option<i32>) {
         drop(self.input.take());

@@ -1,5 +1,6 @@
-//! The last release beside this build: roles and programs of both in one cluster, replaced one by one
-//! under load; and what the last release wrote, served, replayed and verified by this build.
+//! The last release beside this build. Roles and programs of both form one cluster, and are
+//! replaced one by one under load. This build serves, replays and verifies the data that the last
+//! release wrote.
 
 mod build;
 
@@ -18,7 +19,7 @@ use crate::run::{WARPLOOM, text, warploom_of};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A cluster whose processes change their build while programs are at work.
+/// A cluster with processes that change their build while programs are at work.
 struct Mixed {
     loaded: LoadedCluster,
     plans: Vec<TenantPlan>,
@@ -28,7 +29,7 @@ impl Mixed {
     /// Two candidates, two workers and a program of each tenant, all of one build.
     async fn start(binary: &Path) -> Self {
         let plans = vec![
-            // Of one priority: a worker has all of them while the other is replaced.
+            // All with the same priority: a worker has all of them while the other is replaced.
             plan("chat", "chat", 2),
             plan("search", "search", 2),
             plan("train", "train", 2),
@@ -40,7 +41,7 @@ impl Mixed {
         mixed
     }
 
-    /// A program more of each tenant, of the build that processes are started from.
+    /// Adds a program for each tenant, of the current binary's build.
     async fn add_programs(&mut self) {
         let demo = &mut self.loaded.demo;
         let before = demo.tenants.len();
@@ -54,8 +55,8 @@ impl Mixed {
         self.loaded.progress(2, SOON).await;
     }
 
-    /// Each candidate gives way to one of the build that processes are started from: the first is
-    /// asked to, the second is killed.
+    /// Replaces each candidate by one of the current binary's build: the first is asked to leave,
+    /// the second is killed.
     async fn replace_leaders(&mut self) {
         let before = self.loaded.epoch_above(0, SOON).await;
         let replaced = self.loaded.demo.cluster.leaders.len();
@@ -72,8 +73,8 @@ impl Mixed {
         self.loaded.epoch_above(before.epoch, SOON).await;
     }
 
-    /// The worker of a device is drained and, when its programs have ended, replaced by one of the
-    /// build that processes are started from; new programs come.
+    /// Drains the worker of a device and, when its programs have ended, replaces it by one of the
+    /// current binary's build; then new programs are added.
     async fn replace_worker(&mut self, gpu: u32) {
         done(&self.loaded, &["worker", "drain", &gpu.to_string()]);
         let demo = &mut self.loaded.demo;
@@ -100,8 +101,8 @@ impl Mixed {
         self.add_programs().await;
     }
 
-    /// Replaces every role by one of this build, first the leaders; what is stored is served by
-    /// another start of the broker in between.
+    /// Replaces every role by one of this build, first the leaders; then restarts the broker, which
+    /// serves the stored data.
     async fn replace_all(&mut self, binary: &Path) {
         self.loaded.demo.cluster.use_binary(binary);
         self.replace_leaders().await;
@@ -123,7 +124,7 @@ async fn roles_of_both_builds_replace_one_another_under_load_without_loss() {
     let mut mixed = Mixed::start(theirs).await;
     mixed.replace_all(ours).await;
     mixed.replace_all(theirs).await;
-    // What they did is replayed and verified by this build.
+    // This build replays and verifies their work.
     mixed.loaded.demo.cluster.use_binary(ours);
     mixed.loaded.settle().await;
 }
@@ -135,7 +136,7 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// What a command prints that must succeed.
+    /// The output of a command that must succeed.
     #[track_caller]
     fn prints(&self, arguments: &[&str]) -> String {
         let output = warploom_of(self.binary, self.dir).args(arguments).output();
@@ -145,7 +146,7 @@ impl Build<'_> {
         out
     }
 
-    /// The first object that a command prints.
+    /// The first object in a command's output.
     #[track_caller]
     fn object(&self, arguments: &[&str]) -> Value {
         let said = self.prints(&[arguments, &["--json"]].concat());
@@ -159,7 +160,7 @@ impl Build<'_> {
         up
     }
 
-    /// Runs a kernel, some times, and checks its result; returns when all of it is recorded.
+    /// Runs a kernel several times and checks its result; returns once all of it is recorded.
     fn submits(&self) {
         let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kernels/saxpy.ptx");
         let arguments = "saxpy --block 4 --arg u32:4 --arg f32:2 --arg f32[1,2,3,4] --arg f32*4=10 \
@@ -173,7 +174,7 @@ impl Build<'_> {
         });
     }
 
-    /// The launches that the usage blocks have.
+    /// Number of launches in the usage blocks.
     fn launches(&self) -> u64 {
         let printed = self.prints(&["usage", "--json"]);
         let total = printed.lines().last().unwrap_or_default();
@@ -185,7 +186,7 @@ impl Build<'_> {
         ["run.record", "run.csv", "run.jsonl", "archive"].map(|name| self.dir.join(name))
     }
 
-    /// Writes the order in every format; gives the digest of it.
+    /// Writes the order in every format; returns its digest.
     fn exports(&self) -> String {
         let files = self.files();
         let [listings @ .., archive] = &files;
@@ -198,7 +199,7 @@ impl Build<'_> {
         replayed["digest"].as_str().expect("a digest").to_owned()
     }
 
-    /// Verifies and replays what was exported.
+    /// Verifies and replays the exported files.
     fn reads(&self, digest: &str) {
         let files = self.files();
         let [listings @ .., archive] = &files;
@@ -229,7 +230,7 @@ fn what_either_build_left_is_served_replayed_and_verified_by_the_other() {
     for (turn, build) in [&theirs, &ours, &theirs, &ours].into_iter().enumerate() {
         let mut up = build.up();
         if let Some((before, digest)) = left.take() {
-            // The order goes on where the other's ended, and so do settings and usage.
+            // The order goes on from the other build's end, and so do settings and usage.
             build.reads(&digest);
             let tenants = build.prints(&["tenant", "list"]);
             assert!(tenants.contains("extra"), "{tenants}");
@@ -247,7 +248,7 @@ fn what_either_build_left_is_served_replayed_and_verified_by_the_other() {
         launches = build.launches();
         assert_eq!(launches, 20 * (turn as u64 + 1));
         let digest = build.exports();
-        // The other replays the live record to the same.
+        // The other build replays the live record to the same digest.
         for other in [&theirs, &ours] {
             let verified = other.object(&["order", "verify"]);
             assert!(verified["first"].is_null(), "{verified}");

@@ -1,4 +1,4 @@
-//! Leftovers of commands with a cluster of their own: after a kill the next command removes them; after
+//! Leftovers of commands with their own cluster: after a kill the next command removes them; after
 //! a stop there are none.
 
 use std::fs;
@@ -10,7 +10,7 @@ use test_cluster::TempDir;
 use crate::children::{Running, processes, until};
 use crate::run::warploom;
 
-/// Commands that have a cluster in the system's temporary folder, and what they say once it starts.
+/// Commands that have a cluster in the system's temporary folder, and their output once it starts.
 const COMMANDS: [(&[&str], &str); 3] = [
     (&["demo", "--seconds=60"], "at work"),
     (
@@ -25,7 +25,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// All that lies in a folder.
+/// Everything below a folder.
 fn tree(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let paths = entries.map(|it| it.path());
@@ -34,7 +34,7 @@ fn tree(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Folders of clusters in a folder.
+/// Number of cluster folders in a folder.
 fn clusters(dir: &Path) -> usize {
     let has = |path: &PathBuf| path.join("broker").exists();
     entries(dir).iter().filter(|path| has(path)).count()
@@ -51,7 +51,7 @@ fn start(dir: &Path, arguments: &[&str], says: &str) -> Running {
 #[test]
 fn what_was_killed_leaves_its_folder_to_the_next() {
     let dir = TempDir::new().expect("a directory");
-    // Of other programs' making.
+    // Made by other programs.
     let (bare, file) = (
         dir.path().join("warploom-1-0"),
         dir.path().join("warploom-2-0"),
@@ -65,7 +65,7 @@ fn what_was_killed_leaves_its_folder_to_the_next() {
         assert_eq!(clusters(dir.path()), 1, "what went before is gone");
         drop(killed);
     }
-    // Two at a time leave one another alone.
+    // Two at the same time leave each other alone.
     let one = start(dir.path(), COMMANDS[0].0, "starting broker");
     until("its folder is there", || clusters(dir.path()) == 1);
     let two = start(dir.path(), COMMANDS[1].0, COMMANDS[1].1);

@@ -1,4 +1,4 @@
-//! Tenants' programs at work that check every result, on one device or several.
+//! Tenants' programs that check every result, on one device or several.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,10 +11,10 @@ use client_agent::{Client, Error, Function, Session, Settings};
 use crate::loaded::{LoadedCluster, SOON};
 
 const SAXPY: &str = include_str!("../kernels/saxpy.ptx");
-/// Launches of a round, on each device.
+/// Launches per round on each device.
 pub(crate) const LAUNCHES: u64 = 5;
 const ELEMENTS: usize = 256;
-/// Between two rounds: other tests have the same cores.
+/// Pause between two rounds, as other tests use the same cores.
 const THINK: Duration = Duration::from_millis(1);
 
 /// One device of a program.
@@ -22,18 +22,18 @@ pub(crate) struct Device {
     pub(crate) gpu: u32,
     pub(crate) worker: Incarnation,
     launches: AtomicU64,
-    /// Why it is no more, once a call has said so.
+    /// The reason that it is lost, once a call has reported it.
     pub(crate) lost: OnceLock<Code>,
 }
 
 impl Device {
-    /// Launches whose results were right.
+    /// Number of launches with a correct result.
     pub(crate) fn launches(&self) -> u64 {
         self.launches.load(Ordering::Relaxed)
     }
 }
 
-/// A tenant's program. It goes on with the devices that it has left.
+/// A tenant's program. It continues on its remaining devices.
 pub(crate) struct Load {
     pub(crate) tenant: String,
     pub(crate) devices: Arc<Vec<Device>>,
@@ -42,7 +42,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Begins work on so many devices; or says why it does not get them within `patience`.
+    /// Begins work on this many devices; returns the error if it does not get them within
+    /// `patience`.
     pub(crate) async fn start(
         loaded: &LoadedCluster,
         tenant: &str,
@@ -82,12 +83,12 @@ impl Load {
         })
     }
 
-    /// The gpus it has, in the order of its devices.
+    /// Numbers of its devices, in order.
     pub(crate) fn gpus(&self) -> Vec<u32> {
         self.devices.iter().map(|device| device.gpu).collect()
     }
 
-    /// Waits until each device that it has left has done so many more rounds.
+    /// Waits until each of its remaining devices has done this many more rounds.
     pub(crate) async fn goes_on(&self, loaded: &LoadedCluster, rounds: u64) {
         let devices = self.devices.iter();
         let goals = devices.map(|device| device.launches() + rounds * LAUNCHES);
@@ -102,7 +103,7 @@ impl Load {
             .await;
     }
 
-    /// Waits until it has heard that its device on a gpu is no more; and why.
+    /// Waits until it has heard that its device on a GPU is lost; returns the reason.
     pub(crate) async fn loses(&self, loaded: &LoadedCluster, gpu: u32) -> Code {
         let mut devices = self.devices.iter();
         let device = devices.find(|device| device.gpu == gpu).expect("its own");
@@ -113,7 +114,7 @@ impl Load {
             .await
     }
 
-    /// Ends it; every result was right.
+    /// Ends it, and checks that every result was correct.
     pub(crate) async fn stop(self) -> Arc<Vec<Device>> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = tokio::task::spawn_blocking(move || self.thread.join());
@@ -157,7 +158,7 @@ fn work(sessions: Vec<Session>, devices: &[Device], stop: &AtomicBool) {
     }
 }
 
-/// What runs on one device: sums whose results are known.
+/// The program on one device: sums with known results.
 struct Program {
     session: Session,
     saxpy: Function,
@@ -184,7 +185,7 @@ impl Program {
         })
     }
 
-    /// Adds twice the index to each element, some times, from another number in every round.
+    /// Adds twice the index to each element, several times, with another start value in each round.
     fn round(&self, round: u32) -> Result<(), Error> {
         let from = (round % 1_000) as f32;
         let mut bytes = from.to_le_bytes().repeat(ELEMENTS);

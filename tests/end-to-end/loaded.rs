@@ -1,4 +1,4 @@
-//! A cluster of the binary under test with tenants at work, and what the end-to-end tests ask of it.
+//! A cluster of the binary under test with tenants at work, and the checks of the end-to-end tests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,19 +14,19 @@ use test_cluster::within;
 use warploom_cli::evidence::{Evidence, Submitted};
 use warploom_cli::local::LocalOptions;
 
-/// How long anything may take that must come.
+/// Time limit of anything that must happen.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
-/// A cluster of the binary under test with tenants at work, and what tests check of it.
+/// A cluster of the binary under test with tenants at work.
 pub(crate) struct LoadedCluster {
     /// The cluster and its tenants.
     pub(crate) demo: DemoCluster,
 }
 
-/// Numbers of opens by hand.
+/// Nonces of hand-made opens.
 static NONCES: AtomicU64 = AtomicU64::new(5);
 
-/// A tenant running a workload of its own name or another's.
+/// A tenant that runs a workload of its own name or of another's.
 pub(crate) fn plan(tenant: &str, workload: &str, priority: u8) -> TenantPlan {
     TenantPlan {
         tenant: tenant.parse().expect("a tenant's name"),
@@ -67,7 +67,7 @@ impl LoadedCluster {
         loaded
     }
 
-    /// Sets these tenants to work; returns when all of them are.
+    /// Starts programs of these tenants; returns once all are at work.
     pub(crate) async fn work(&mut self, plans: &[TenantPlan]) {
         for plan in plans {
             self.demo.add_tenant(plan, 3).expect("a tenant");
@@ -78,7 +78,7 @@ impl LoadedCluster {
             .unwrap_or_else(|error| self.panic(&format!("{error:#}")));
     }
 
-    /// Starts a cluster that knows these tenants, none of which is at work.
+    /// Starts a cluster with these tenants, without work.
     pub(crate) async fn idle(
         leaders: usize,
         workers: usize,
@@ -114,7 +114,7 @@ impl LoadedCluster {
         panic!("{why}{}", self.demo.cluster.log_tails());
     }
 
-    /// Makes a tenant, or changes it; returns when the leader orders by it.
+    /// Creates or changes a tenant; returns once the leader applies it.
     pub(crate) async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) {
         let administrator = &self.demo.administrator;
         administrator
@@ -128,7 +128,7 @@ impl LoadedCluster {
             .expect("applied");
     }
 
-    /// A tenant more, with a login of its own, and how its programs connect.
+    /// Adds a tenant with its own login; returns its programs' settings.
     pub(crate) async fn guest(&mut self, name: &str, settings: &TenantSettings) -> Settings {
         let added = self.demo.cluster.broker.add_tenant(name);
         added.expect("a login for it");
@@ -137,7 +137,7 @@ impl LoadedCluster {
         self.login(name)
     }
 
-    /// How a tenant's programs connect.
+    /// The settings of a tenant's programs.
     pub(crate) fn login(&self, tenant: &str) -> Settings {
         let credentials = self.demo.cluster.broker.credentials();
         let (user, password) = self.demo.cluster.tenant_login(tenant);
@@ -145,7 +145,8 @@ impl LoadedCluster {
         joined.with_login(&user, &password)
     }
 
-    /// Kills whoever leads in an epoch above this one, and starts another candidate; the epoch.
+    /// Kills the leader of an epoch above this one, and starts another candidate; returns the
+    /// epoch.
     pub(crate) async fn replace_leader(&mut self, above: u64, patience: Duration) -> u64 {
         let status = self.epoch_above(above, patience).await;
         let leader = self.demo.cluster.leader(status.leader);
@@ -155,7 +156,7 @@ impl LoadedCluster {
         status.epoch
     }
 
-    /// A bare connection with a tenant's login, and a session opened by hand.
+    /// A bare connection with a tenant's login, and a hand-made session.
     pub(crate) async fn join(&self, tenant: &str) -> (async_nats::Client, Subjects, Opened) {
         let name = format!("client-{tenant}");
         let cluster = &self.demo.cluster;
@@ -164,7 +165,7 @@ impl LoadedCluster {
         let tenant = tenant.parse().expect("a tenant");
         let request = OpenRequest {
             v: WIRE_VERSION,
-            // An open that is asked for again would be answered with the session it opened.
+            // A repeated nonce would be answered with the session that it opened before.
             nonce: NONCES.fetch_add(1, Ordering::Relaxed),
             connection: name,
             devices: 1,
@@ -176,7 +177,7 @@ impl LoadedCluster {
         (client, subjects, answer.opened.expect("a session"))
     }
 
-    /// Every tenant gets `more` answers within `patience`.
+    /// Waits until every tenant has got `more` answers, within `patience`.
     pub(crate) async fn progress(&self, more: usize, patience: Duration) {
         for index in 0..self.demo.tenants.len() {
             if let Err(error) = self.demo.requests(index, more, patience).await {
@@ -185,7 +186,7 @@ impl LoadedCluster {
         }
     }
 
-    /// Waits until `look` gives something.
+    /// Waits until `look` returns a value.
     pub(crate) async fn wait<T>(
         &self,
         what: &str,
@@ -196,13 +197,13 @@ impl LoadedCluster {
         found.unwrap_or_else(|| self.panic(&format!("{what}: not after {patience:?}")))
     }
 
-    /// What the leader says of the cluster.
+    /// The leader's status.
     pub(crate) async fn status(&self) -> Status {
         let status = self.demo.administrator.status(SOON).await;
         status.unwrap_or_else(|error| self.panic(&format!("{error:#}")))
     }
 
-    /// Waits until the leader says something of the cluster.
+    /// Waits until the leader's status satisfies a condition.
     pub(crate) async fn until(&self, what: &str, is: impl Fn(&Status) -> bool) -> Status {
         let asked = Instant::now();
         loop {
@@ -232,13 +233,13 @@ impl LoadedCluster {
         }
     }
 
-    /// Stops all, replays, and checks that everything verified, nothing was lost, run twice or
-    /// reordered, and that the record replays to what the workers accepted.
+    /// Stops everything and replays. Checks that all results were verified, that no work was lost,
+    /// repeated or reordered, and that the record replays to the workers' accepted positions.
     pub(crate) async fn settle(self) -> Vec<Heard> {
         self.replayed().await.0
     }
 
-    /// As [`Self::settle`], and what the replay found.
+    /// As [`Self::settle`], with the result of the replay.
     pub(crate) async fn replayed(mut self) -> (Vec<Heard>, ReplaySummary) {
         let heard = match self.demo.stop().await {
             Ok(heard) => heard,
@@ -262,7 +263,7 @@ impl LoadedCluster {
         };
         submitted_by_guests(&mut evidence);
         let mut check = evidence.verify();
-        // Whom we killed is our own affair.
+        // The test itself killed processes, which is no disagreement.
         check
             .disagreements
             .retain(|what| !what.contains("nobody was killed"));
@@ -277,7 +278,7 @@ impl LoadedCluster {
     }
 }
 
-/// Guests keep no log: what ran of theirs counts as what they submitted.
+/// Guests keep no log: their work that ran counts as submitted.
 fn submitted_by_guests(evidence: &mut Evidence) {
     let mut through = BTreeMap::new();
     for line in evidence

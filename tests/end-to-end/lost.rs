@@ -1,6 +1,6 @@
-//! `warploom order verify` on a cluster that has lost workers: each chain is compared with what there
-//! is to compare it with, which is said; and an order that was changed is found by what the record
-//! says of a worker that is gone.
+//! `warploom order verify` on a cluster that has lost workers. Each chain is compared with an
+//! available source, which is named. A changed order is found by the record's entry on a lost
+//! worker.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::load::Load;
 use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::run::text;
 
-/// What `order verify` says, by worker.
+/// The result of `order verify`, by worker.
 fn verified(loaded: &LoadedCluster, source: Option<&Path>) -> BTreeMap<Incarnation, Value> {
     let mut arguments = vec!["order", "verify", "--json"];
     arguments.extend(source.and_then(Path::to_str));
@@ -44,7 +44,7 @@ async fn at_work() -> (LoadedCluster, Vec<Load>) {
     ];
     let settings = [("worker.device", "cpu")];
     let loaded = LoadedCluster::idle(2, 3, &plans, &settings).await;
-    // Alone on its device, a tenant would take one position for all it does.
+    // Alone on its device, a tenant would have one position for all of its work.
     let each = ClusterSettings {
         standing: false,
         ..ClusterSettings::default()
@@ -78,7 +78,7 @@ async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
     for (_, gpu) in verified(&loaded, None) {
         assert_eq!(gpu["with"], "worker", "{gpu}");
     }
-    // One dies while it is led: its leader knows how far it had come.
+    // One worker dies under a leader, which knows its last position.
     let worker = &mut loaded.demo.cluster.workers[dies];
     worker.kill().expect("it dies");
     let before = loaded
@@ -86,7 +86,7 @@ async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
         .await;
     loads[1].goes_on(&loaded, 5).await;
     loads[2].goes_on(&loaded, 5).await;
-    // One falls silent, and its leader dies: the next knows nothing of it.
+    // One worker falls silent, and its leader dies: the next leader knows nothing of it.
     let worker = &mut loaded.demo.cluster.workers[silent];
     worker.signal(Signal::STOP).expect("it stands still");
     let leader = loaded.demo.cluster.leader(before.leader).expect("ours");
@@ -125,11 +125,11 @@ async fn a_worker_that_is_gone_is_compared_with_what_is_recorded_of_it() {
     forgery_is_found(&loaded, &file, chat);
 }
 
-/// Makes somebody else of whom a worker that is gone worked for: all else in the record agrees.
+/// Changes the tenant of a lost worker's work; everything else in the record agrees.
 fn forgery_is_found(loaded: &LoadedCluster, file: &Path, worker: Incarnation) {
     let bytes = std::fs::read(file).expect("a record");
     let mut record = record::read(&bytes).expect("a record");
-    // These would tell, too.
+    // These would reveal the change, too.
     record.marks.clear();
     for (_, _, block) in &mut record.blocks {
         for at in 0..block.len().saturating_sub(4) {

@@ -1,5 +1,5 @@
-//! The whole of it, end to end: real processes of the binary under test, a real nats-server,
-//! roles that get killed, paused and cut off, users who get it wrong.
+//! End-to-end tests: real processes of the binary under test, a real nats-server, roles that are
+//! killed, paused and cut off, and users' mistakes.
 
 mod bad_input;
 mod bounds;

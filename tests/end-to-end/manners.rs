@@ -1,4 +1,5 @@
-//! The drop-in as a guest: its host forks, spawns, exits, loads and unloads, is interrupted.
+//! The drop-in as a guest: its host process forks, spawns, exits, loads and unloads it, and is
+//! interrupted.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -36,7 +37,7 @@ async fn a_guest_keeps_out_of_its_hosts_way() {
         assert_eq!(text(&output), said, "{command:?}: {:?}", output.status);
         assert!(output.status.success(), "{command:?}: {:?}", output.status);
     };
-    // Whatever its threads are inside of when it ends.
+    // Regardless of the work of its threads at the end.
     let again = std::iter::repeat_n("leaves_busy", 20);
     for part in PARTS.into_iter().chain(again) {
         let mut guest = command(&loaded, "a", dir.path(), &program);
@@ -50,8 +51,8 @@ async fn a_guest_keeps_out_of_its_hosts_way() {
     interrupts(&loaded, dir.path());
 }
 
-/// Ctrl-C while Python waits for a kernel, directly and behind `warploom run`, where the terminal
-/// sends it to both.
+/// Ctrl-C while Python waits for a kernel, directly and under `warploom run`, in which case the
+/// terminal sends it to both processes.
 fn interrupts(loaded: &LoadedCluster, dir: &Path) {
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end-to-end/programs/interrupted.py");
@@ -65,10 +66,10 @@ fn interrupts(loaded: &LoadedCluster, dir: &Path) {
         .env("WARPLOOM_CLUSTER_NAME", "test")
         .args(["run", "--tenant", "a", "--", "python3"]);
     for command in [&mut direct, &mut behind_run] {
-        // A process group, as a terminal's foreground is one.
+        // A process group, like a terminal's foreground.
         let guest = Guest::start(command.arg(&script).process_group(0));
         assert_eq!(guest.says().as_deref(), Some("waits"), "{command:?}");
-        // Most of the time it waits; wherever it is, it hears.
+        // Most of the time it waits; it must hear the signal at any point.
         std::thread::sleep(Duration::from_millis(100));
         let group = rustix::process::Pid::from_child(&guest.child);
         rustix::process::kill_process_group(group, Signal::INT).expect("it is there");
@@ -85,7 +86,7 @@ fn interrupts(loaded: &LoadedCluster, dir: &Path) {
 fn the_library_needs_no_glibc_above_2_34() {
     let dir = TempDir::new().expect("a directory");
     let bytes = std::fs::read(drop_in(dir.path()).join("libcuda.so.1")).expect("the library");
-    // The names of versions that it needs are words among its dynamic strings.
+    // The names of required versions are words among the library's dynamic strings.
     let versions = bytes.split(|byte| *byte == 0).filter_map(|word| {
         let version = std::str::from_utf8(word).ok()?.strip_prefix("GLIBC_2.")?;
         version.split('.').next()?.parse::<u32>().ok()
@@ -139,7 +140,7 @@ fn commands_end_quietly_when_nobody_reads_on() {
             output.status
         );
     }
-    // Nor where nobody reads its complaints.
+    // Nor if its error output has no reader.
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     writer.write_all(b" ").expect("it is read");
     drop(reader);

@@ -1,5 +1,5 @@
-//! Workers come and go while tenants are at work: who joins gets sessions, who is drained keeps what
-//! it has, who dies takes its own with it; and the order and the usage hold over all of them.
+//! Workers come and go while tenants are at work. A new worker gets sessions, a drained one keeps
+//! its own, and a dead one takes its own with it. The order and the usage hold over all of them.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
@@ -14,12 +14,12 @@ use crate::load::{Device, Load};
 use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::run::text;
 
-/// How long is asked for what does not come.
+/// Time that is waited for something that must not happen.
 const BRIEFLY: Duration = Duration::from_millis(700);
 const SETTINGS: &[(&str, &str)] = &[
     ("worker.device", "cpu"),
     ("worker.metering", "100ms"),
-    // Who asks in vain and goes may leave a session to nobody, for so long.
+    // A program that asks in vain and leaves may leave behind a session, for this long.
     ("leader.connection_lost", "1s"),
 ];
 
@@ -47,14 +47,14 @@ async fn refused(loaded: &LoadedCluster, tenant: &str, devices: u32) -> Code {
     loop {
         match Load::start(loaded, tenant, devices, BRIEFLY).await {
             Ok(load) => loaded.panic(&format!("{tenant} has {:?}", load.gpus())),
-            // The leader tells why when it is asked again, which may take longer than that.
+            // The leader gives the reason when it is asked again, which may take longer.
             Err(Code::NoLeader) => {}
             Err(code) => return code,
         }
     }
 }
 
-/// Who has worked, and what became of it: launches by tenant and gpu.
+/// Completed work: launches by tenant and GPU.
 #[derive(Default)]
 struct Ledger(BTreeMap<(String, u32), u64>);
 
@@ -70,8 +70,8 @@ impl Ledger {
         *self.0.entry((tenant.to_owned(), device.gpu)).or_default() += device.launches();
     }
 
-    /// Compares with what `warploom usage` says, gpu by gpu. Of a worker that was killed the blocks
-    /// end with its last block; of all others they have everything.
+    /// Compares with `warploom usage`, GPU by GPU. The usage of a killed worker ends with its last
+    /// block; that of all others is complete.
     fn agrees(&self, loaded: &LoadedCluster, killed: &[(u32, Incarnation)]) {
         let mut rows = objects(loaded, &["usage", "--json", "--by", "tenant,gpu"]);
         let below = rows.pop().expect("a last line");
@@ -110,8 +110,8 @@ impl Ledger {
     }
 }
 
-/// The record replays to what every worker said that it accepted, those that are gone included; of
-/// those that were killed the leader may have granted more.
+/// Checks that the record replays to the accepted positions of every worker, including those that
+/// have gone. For killed workers, the leader may have granted more.
 async fn order_holds(loaded: &LoadedCluster, workers: usize, killed: &[(u32, Incarnation)]) {
     loaded
         .until("all is recorded", |status| status.recorded == status.input)
@@ -131,7 +131,7 @@ async fn order_holds(loaded: &LoadedCluster, workers: usize, killed: &[(u32, Inc
     });
     let ids: Vec<_> = ids.collect();
     let was_killed = |worker: &Incarnation| killed.iter().any(|(_, killed)| killed == worker);
-    // What they said last may still be on its way to the observer.
+    // Their last reports may still be on their way to the observer.
     let heard = loaded
         .wait("their last words", SOON, |loaded| {
             let tails = loaded.demo.observer.see(|seen| seen.tails.clone());
@@ -158,7 +158,7 @@ async fn order_holds(loaded: &LoadedCluster, workers: usize, killed: &[(u32, Inc
     }
 }
 
-/// A command of an administrator that goes on beside the test.
+/// An administrator's command that runs beside the test.
 fn beside(loaded: &LoadedCluster, arguments: &[&str]) -> Child {
     let cluster = &loaded.demo.cluster;
     let mut command = Command::new(env!("CARGO_BIN_EXE_warploom"));
@@ -177,8 +177,8 @@ async fn ends(child: Child) -> Output {
     output.expect("no panic").expect("its output")
 }
 
-/// A worker is drained: it keeps the session of `train`, and gets no other under this leader or the
-/// next until that is undone; drained again, it leaves with its last session.
+/// A drained worker keeps the session of `train`, and gets no other under this leader or the next
+/// until the drain is undone. Drained again, it leaves after its last session.
 async fn is_drained(
     loaded: &mut LoadedCluster,
     ledger: &mut Ledger,
@@ -245,7 +245,7 @@ async fn workers_join_are_drained_and_die_under_load() {
     gpus.sort_unstable();
     assert_eq!(gpus, [0, 1], "one on each");
     chat.goes_on(&loaded, 3).await;
-    // Who joins gets the next session; the others go on where they are.
+    // A new worker gets the next session; the other sessions stay on their workers.
     loaded.demo.cluster.start_worker(2).expect("it starts");
     let three = loaded
         .until("it joins", |status| status.workers.len() == 3)
@@ -256,7 +256,7 @@ async fn workers_join_are_drained_and_die_under_load() {
         load.goes_on(&loaded, 3).await;
     }
     is_drained(&mut loaded, &mut ledger, train, three.leader).await;
-    // Another dies: its session is lost, the other goes on, and new ones go there.
+    // Another worker dies: its session is lost, the other session goes on, and new ones go there.
     let killed = (chat.gpus()[0], chat.devices[0].worker);
     loaded.demo.cluster.workers[killed.0 as usize]
         .kill()
@@ -302,7 +302,7 @@ async fn several_devices_are_had_all_or_none_and_lost_one_by_one() {
         before,
         "none of them is had"
     );
-    // Who asks while the third worker joins gets them.
+    // A program that asks while the third worker joins gets three devices.
     let asked = Load::start(&loaded, "search", 3, SOON);
     let joins = async {
         tokio::task::yield_now().await;
@@ -318,7 +318,7 @@ async fn several_devices_are_had_all_or_none_and_lost_one_by_one() {
     gpus.sort_unstable();
     assert_eq!(gpus, [0, 1, 2]);
     three.goes_on(&loaded, 3).await;
-    // A worker dies: of each program that device, and no other.
+    // A worker dies: each program loses that device, and no other.
     let dies = usize::try_from(chat.gpus()[0]).expect("a gpu");
     let killed = (chat.gpus()[0], chat.devices[0].worker);
     loaded.demo.cluster.workers[dies].kill().expect("it dies");
@@ -360,7 +360,7 @@ async fn an_exclusive_worker_that_joins_late_serves_its_tenants_only() {
         done(&loaded, &["tenant", "set", tenant, "--group", "batch"]);
     }
     assert_eq!(refused(&loaded, "train", 1).await, Code::NoGroup);
-    // It asks on, and gets the worker as it joins.
+    // It keeps asking, and gets the worker as soon as it joins.
     let arguments = ["--gpu", "1", "--group", "batch", "--exclusive"].map(String::from);
     let asked = Load::start(&loaded, "train", 1, SOON);
     let joins = async {
@@ -374,7 +374,8 @@ async fn an_exclusive_worker_that_joins_late_serves_its_tenants_only() {
     let mut joined = joined.expect("it starts");
     let train = train.unwrap_or_else(|code| loaded.panic(&format!("{code:?}")));
     assert_eq!(train.gpus(), [1]);
-    // Others stay where they may be, however busy that is; and of its own it takes one at a time.
+    // The others stay on the permitted workers, however busy they are; and its own worker takes one
+    // tenant at a time.
     let mut others = Vec::new();
     for _ in 0..3 {
         others.push(start(&loaded, "chat", 1).await);
@@ -392,7 +393,7 @@ async fn an_exclusive_worker_that_joins_late_serves_its_tenants_only() {
     }
     let search = start(&loaded, "search", 1).await;
     assert_eq!(search.gpus(), [1]);
-    // Drained, it is left to whom it serves.
+    // After a drain, the worker keeps its current sessions.
     done(&loaded, &["worker", "drain", "1"]);
     assert_eq!(refused(&loaded, "search", 1).await, Code::NoGroup);
     search.goes_on(&loaded, 3).await;

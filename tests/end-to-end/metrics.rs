@@ -1,5 +1,6 @@
-//! Metrics as Prometheus reads them, of every role of a cluster at work: they are written as every server takes
-//! them, their parts add up to the whole, and they agree with what `warploom usage` bills.
+//! Metrics of every role of a busy cluster, as Prometheus reads them. They have the standard
+//! format, their parts add up to the whole, and they agree with the usage that `warploom usage`
+//! bills.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
@@ -19,7 +20,7 @@ use crate::usage::{number, table};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// The first of so many ports in a row that nobody listens on.
+/// The first of this many consecutive ports without a listener.
 fn ports(count: u16) -> u16 {
     for _ in 0..100 {
         let any = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -33,7 +34,7 @@ fn ports(count: u16) -> u16 {
     panic!("no ports in a row are free");
 }
 
-/// A cluster of a leader, a worker and a controller whose metrics can be read, with tenants at work.
+/// A cluster with metrics of a leader, a worker and a controller, with tenants at work.
 async fn measured() -> LoadedCluster {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
     let mut loaded = LoadedCluster::made(1, 1, &plans, |options| {
@@ -54,7 +55,7 @@ async fn measured() -> LoadedCluster {
     loaded
 }
 
-/// What a leader or worker tells now.
+/// The current metrics of a leader or worker.
 async fn scrape(loaded: &LoadedCluster, role: &str) -> Page {
     let at = loaded.demo.cluster.options().metrics_at(role);
     let role = Interface::new(&format!("http://{}", at.expect("it has a port")));
@@ -68,7 +69,7 @@ async fn read(role: &Interface) -> Page {
     Page::read(&answer.text)
 }
 
-/// Asks until it is so.
+/// Repeats a check until it holds.
 async fn until(
     loaded: &LoadedCluster,
     what: &str,
@@ -119,7 +120,7 @@ async fn what_every_role_tells_adds_up_and_is_what_is_billed() {
     billed(&loaded).await;
 }
 
-/// What is told under NVIDIA's names of those who share the device adds up to the device.
+/// Checks that the tenants' metrics with NVIDIA's names add up to those of the device.
 async fn shares(loaded: &LoadedCluster, viewer: &Interface) {
     until(loaded, "both tenants' parts of the device", async || {
         let worker = scrape(loaded, "worker-0").await;
@@ -134,7 +135,7 @@ async fn shares(loaded: &LoadedCluster, viewer: &Interface) {
         assert!(all <= 100.0 + 1e-6, "{all}");
         let sms = worker.sum("DCGM_FI_PROF_SM_ACTIVE");
         assert!(sms > 0.0 && sms <= 1.0 + 1e-6, "{sms}");
-        // The client says which process it is.
+        // The client reports its program's name.
         let programs = worker.labels("exported_container");
         assert!(programs.contains("warploom"), "{programs:?}");
         let used = worker.sum("DCGM_FI_DEV_FB_USED");
@@ -154,7 +155,7 @@ async fn shares(loaded: &LoadedCluster, viewer: &Interface) {
     .await;
 }
 
-/// The worker's own word of each tenant's memory is the controller's.
+/// Checks that worker and controller report the same memory of each tenant.
 async fn memory(loaded: &LoadedCluster, viewer: &Interface) {
     until(
         loaded,
@@ -191,7 +192,7 @@ async fn memory(loaded: &LoadedCluster, viewer: &Interface) {
     .await;
 }
 
-/// The controller counts its own requests, and tells what the last verification found.
+/// The controller counts its own requests, and reports the result of the last verification.
 async fn controller(viewer: &Interface, auditor: &Interface) {
     let before = read(viewer).await;
     assert!(before.of("warploom_order_verified").next().is_none());
@@ -225,7 +226,8 @@ async fn controller(viewer: &Interface, auditor: &Interface) {
     assert!(after.sum("warploom_api_duration_seconds_count") > 2.0);
 }
 
-/// What the worker counted of tenants is what it counted of its device, and what is billed.
+/// Checks that the worker's metrics by tenant agree with those of its device, and with the billed
+/// usage.
 async fn billed(loaded: &LoadedCluster) {
     until(
         loaded,
@@ -284,7 +286,7 @@ async fn a_controllers_metrics_need_a_token_and_a_tenant_admin_reads_its_tenants
         .ask("POST", "/metrics", None)
         .await;
     posted.problem(405, "E-API-METHOD");
-    // A worker that was not asked to tell has no listener: its settings say so.
+    // A worker without configured metrics has no listener, as its settings show.
     assert_eq!(loaded.demo.cluster.options().metrics_at("worker-0"), None);
 }
 

@@ -1,4 +1,5 @@
-//! Tenants that take all they can get, and another beside them that notices nothing.
+//! Greedy tenants that take everything they can get, and another tenant beside them that notices
+//! nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +19,7 @@ use crate::loaded::LoadedCluster;
 const TIMEOUT: Duration = Duration::from_secs(120);
 const MIB: u64 = 1 << 20;
 
-/// `double` doubles each of 256 words.
+/// The kernel `double` doubles each of 256 words.
 const DOUBLE: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 .visible .entry double(.param .u64 words) {
     .reg .b32 %r<4>; .reg .b64 %d<4>;
@@ -27,7 +28,7 @@ const DOUBLE: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
     st.global.u32 [%d1], %r2; ret;
 }";
 
-/// A program from its start to its end: opens, loads, copies, computes, checks, closes.
+/// A program from start to end: opens, loads, copies, computes, checks, closes.
 fn program(settings: &Settings) -> Result<(), client_agent::Error> {
     let client = Client::connect(settings.clone())?;
     let session = client.open()?;
@@ -48,7 +49,8 @@ fn program(settings: &Settings) -> Result<(), client_agent::Error> {
     session.close()
 }
 
-/// Opens sessions until it is refused, and goes on asking; what it was told first.
+/// Opens sessions until it is refused, and keeps asking; returns the number of sessions and the
+/// first error.
 fn opens(settings: Settings, stop: &AtomicBool, refused: &AtomicUsize) -> (usize, Failure) {
     let client = Client::connect(settings).expect("a broker");
     let (mut sessions, mut first) = (Vec::new(), None);
@@ -66,7 +68,7 @@ fn opens(settings: Settings, stop: &AtomicBool, refused: &AtomicUsize) -> (usize
     (sessions.len(), first.expect("a refusal"))
 }
 
-/// Loads modules until it is refused, and goes on; then unloads one and loads another.
+/// Loads modules until it is refused, and keeps trying; then unloads one and loads another.
 fn loads(settings: Settings, stop: &AtomicBool, refused: &AtomicUsize) -> (usize, Failure) {
     let client = Client::connect(settings).expect("a broker");
     let session = client.open().expect("a session");
@@ -93,7 +95,7 @@ fn loads(settings: Settings, stop: &AtomicBool, refused: &AtomicUsize) -> (usize
         }
     }
     let held = modules.len();
-    // It goes on where it gives something back: the session did not fail.
+    // It can go on after it has freed something: the session did not fail.
     modules
         .drain(..held / 2)
         .for_each(|module| session.unload(module).expect("unloaded"));
@@ -105,7 +107,7 @@ fn loads(settings: Settings, stop: &AtomicBool, refused: &AtomicUsize) -> (usize
     (held, first.expect("a refusal"))
 }
 
-/// A transfer's first part: its session's tenant has room for all of it reserved.
+/// The first part of a transfer, for which the tenant has room reserved for all of it.
 fn part(transfer: u64, total: u64, bytes: &[u8]) -> bytes::Bytes {
     let chunk = DataChunk {
         v: WIRE_VERSION,
@@ -118,7 +120,7 @@ fn part(transfer: u64, total: u64, bytes: &[u8]) -> bytes::Bytes {
     encode(&chunk).into()
 }
 
-/// Begins transfers beyond any credit until the worker has enough of it: why its session failed.
+/// Begins transfers beyond any credit until the worker refuses; returns the failure of its session.
 async fn stages(loaded: &LoadedCluster, tenant: &str) -> Failure {
     let (client, subjects, opened) = loaded.join(tenant).await;
     let name: Tenant = tenant.parse().expect("a tenant");
@@ -133,7 +135,7 @@ async fn stages(loaded: &LoadedCluster, tenant: &str) -> Failure {
             sent.await.expect("sent");
         }
         client.flush().await.expect("flushed");
-        // All that has come is looked at before more is sent.
+        // Reads everything that has arrived before it sends more.
         let pause = Duration::from_millis(250);
         while let Ok(Some(message)) = tokio::time::timeout(pause, acks.next()).await {
             let ack: WorkerAck<'_> = decode(&message.payload).expect("an acknowledgement");
@@ -149,13 +151,13 @@ async fn stages(loaded: &LoadedCluster, tenant: &str) -> Failure {
 async fn tenants_that_take_all_they_can_get_shut_out_nobody() {
     let settings = [("worker.device", "cpu"), ("worker.watchdog", "60s")];
     let mut loaded = LoadedCluster::idle(1, 1, &[], &settings).await;
-    // Sessions and addresses are as they are unless somebody sets them.
+    // The limits on sessions and addresses keep their defaults.
     let greedy = TenantSettings {
         modules: Allowance::of(32 * MIB),
         staged: Allowance::of(64 * MIB),
         ..TenantSettings::default()
     };
-    // Three, for one would stand in its own way: modules are staged, and need a session.
+    // Three tenants, as one would block itself: modules are staged, and need a session.
     let opener = loaded.guest("opener", &greedy).await;
     let loader = loaded.guest("loader", &greedy).await;
     loaded.guest("stager", &greedy).await;
@@ -234,7 +236,7 @@ async fn close(client: &async_nats::Client, subjects: &Subjects, tenant: &Tenant
     let to = subjects.to_leader(tenant, ToLeader::Close);
     let began = Instant::now();
     while let Err(error) = client.request(to.clone(), encode(&request).into()).await {
-        // The leader does not listen to a tenant that has just flooded it, and drops what is on its way.
+        // The leader ignores a tenant that has just flooded it, and drops its pending messages.
         let silenced = [RequestErrorKind::NoResponders, RequestErrorKind::TimedOut];
         assert!(silenced.contains(&error.kind()), "{error}");
         assert!(began.elapsed() < TIMEOUT, "{error}");
@@ -252,8 +254,9 @@ async fn what_was_staged_beyond_credit_is_given_back_when_the_session_ends() {
     let before = resident(worker);
     let to = subjects.to_worker(&tenant, opened.incarnation, opened.session, ToWorker::Data);
     let bytes = vec![7; 256 << 10];
-    // Transfers of one part each, none of which any op will name. What a busy worker does not take in time its
-    // broker throws away, connection and all: so many are sent as it takes, and again as many as were lost.
+    // Transfers of one part each, which no op will name. If a busy worker is too slow, its broker
+    // drops the messages and the connection. So transfers are sent until the worker has taken
+    // enough, in place of lost ones, too.
     let began = Instant::now();
     let mut transfer = 0_u64;
     let staged = || resident(worker).saturating_sub(before);
@@ -286,7 +289,7 @@ async fn a_flood_of_signs_of_life_leaves_no_memory_behind_at_the_leader() {
     let tenant: Tenant = "guest".parse().expect("a tenant");
     let leader = loaded.demo.cluster.leaders[0].1.pid();
     let before = resident(leader);
-    // As many sessions as a message has room for.
+    // As many sessions as fit in a message.
     let alive = |number: u64| Alive {
         v: WIRE_VERSION,
         connection: "client-guest".into(),
@@ -302,7 +305,7 @@ async fn a_flood_of_signs_of_life_leaves_no_memory_behind_at_the_leader() {
         client.publish(to, message).await.expect("sent");
         client.flush().await.expect("flushed");
     }
-    // The leader has come to all of them when it answers what comes behind.
+    // The leader has processed all of them when it answers a later message.
     close(&client, &subjects, &tenant, &opened).await;
     loaded
         .wait("the memory is given back", TIMEOUT, |_| {

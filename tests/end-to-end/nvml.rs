@@ -1,5 +1,5 @@
-//! NVML: what a program is told of its tenant's devices is what CUDA and `warploom smi` say; without a
-//! cluster it is told so, and soon.
+//! NVML reports the same about a tenant's devices as CUDA and `warploom smi`. Without a cluster it
+//! returns an error, and soon.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use crate::run::{compile, text, warploom};
 
 const MIB: u64 = 1 << 20;
 
-/// A cluster without load, with a tenant that may have 64 MiB.
+/// A cluster without load, with a tenant that has a quota of 64 MiB.
 async fn cluster(workers: usize) -> LoadedCluster {
     let mut a = plan("a", "search", 1);
     a.settings.quota = 64 * MIB;
@@ -34,7 +34,7 @@ fn on(loaded: &LoadedCluster, dir: &Path) -> Command {
     command
 }
 
-/// What a command prints; it must go well.
+/// The output of a command, which must succeed.
 #[track_caller]
 fn said(command: &mut Command) -> String {
     let output = command.output().expect("it runs");
@@ -45,7 +45,7 @@ fn said(command: &mut Command) -> String {
 
 #[tokio::test]
 async fn a_c_program_sees_what_cuda_says_and_wrong_arguments_do_no_harm() {
-    // Of two devices its first one is CUDA's.
+    // The first of its two devices is CUDA's device.
     let loaded = cluster(2).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "nvml");
@@ -55,7 +55,7 @@ async fn a_c_program_sees_what_cuda_says_and_wrong_arguments_do_no_harm() {
     }
 }
 
-/// The time in which the last line of the program says that the error came.
+/// The time after which the error came, from the last line of the program.
 fn took(out: &str) -> u64 {
     let last = out.lines().last().expect("a line");
     last.trim_end_matches(" ms").parse().expect("a number")
@@ -164,7 +164,7 @@ async fn smi_says_the_same_in_every_form() {
     assert_eq!(own["processes"][0]["name"], "quotas");
     every_form(&smi, own, pid);
 
-    // A field that there is not is a mistake of the caller's.
+    // An unknown field is a usage error.
     let output = on(&loaded, dir.path())
         .args(["smi", "--tenant", "a", "--query-gpu=colour"])
         .output()
@@ -177,7 +177,7 @@ async fn smi_says_the_same_in_every_form() {
     );
 }
 
-/// What is printed of a device, in every form, where `pid` has 24 MiB of 64.
+/// Checks every form of output for a device on which `pid` has 24 MiB of 64.
 fn every_form(smi: &impl Fn(&[&str]) -> String, own: &Value, pid: u32) {
     let index = own["index"].to_string();
     let fields = "--query-gpu=memory.used,memory.total,memory.free,uuid";

@@ -1,5 +1,5 @@
-//! What a tenant holds of a device's memory and may still take, asked in every way there is: the
-//! answers agree to the byte, and are of the tenant that asks.
+//! A tenant's held and free memory on a device, queried in every possible way. The answers agree to
+//! the byte, and concern only the tenant that asks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ fn figures(row: &Value, total: &str) -> Figures {
     (number(total), number("held"), number("free"))
 }
 
-/// What a program is told by cuMemGetInfo.
+/// The figures of cuMemGetInfo in a program.
 fn told(program: &mut Allocator) -> Figures {
     let said = program.does("info");
     let (free, total) = said.split_once(" of ").expect("two numbers");
@@ -50,7 +50,7 @@ fn told(program: &mut Allocator) -> Figures {
     (total, total - free, free)
 }
 
-/// A tenant's row of what a command shows.
+/// A tenant's row in a command's output.
 fn row<'a>(memory: &'a Value, tenant: &str) -> &'a Value {
     let rows = memory[0]["tenants"].as_array().expect("tenants");
     let found = rows.iter().find(|row| row["tenant"] == tenant);
@@ -73,7 +73,7 @@ impl Login {
         }
     }
 
-    /// What a worker answers to these bytes on the subject of a tenant, if it does.
+    /// The answer of a worker to these bytes on the subject of a tenant, if any.
     async fn asks(
         &self,
         whose: &Tenant,
@@ -170,7 +170,7 @@ async fn whoever_asks_is_told_the_same_number_and_only_of_himself() {
     let worker = loaded.status().await.workers[0].incarnation;
     let (a, b) = (Login::of(&loaded, "a").await, Login::of(&loaded, "b").await);
     check_logins((&a, &b), worker, (of_a, of_b)).await;
-    // What is freed is seen as soon as it has run.
+    // A completed free is visible at once.
     assert_eq!(
         (one.does("free"), one.does("work")),
         (DONE.into(), DONE.into())
@@ -178,7 +178,7 @@ async fn whoever_asks_is_told_the_same_number_and_only_of_himself() {
     let held = held - charged(&first[1..]);
     assert_eq!(told(&mut other), (QUOTA, held, QUOTA - held));
     assert_eq!(of(&a.memory(worker).await), (QUOTA, held, QUOTA - held));
-    // What a program leaves behind is free again.
+    // The memory of an ended program is free again.
     let mut gone = start("b");
     assert_eq!(gone.allocates(MIB), DONE);
     assert_eq!(gone.0.ends().1, Some(0));
@@ -188,7 +188,7 @@ async fn whoever_asks_is_told_the_same_number_and_only_of_himself() {
         assert!(begun.elapsed() < SOON, "what ended is still held");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // The metrics, which every role exports when it ends.
+    // The metrics, which every role exports at its end.
     let mut loaded = loaded;
     loaded.demo.cluster.drain().expect("every role ends");
     let of_a = (QUOTA, held, QUOTA - held);
@@ -196,7 +196,7 @@ async fn whoever_asks_is_told_the_same_number_and_only_of_himself() {
     assert_eq!(exported(&receiver, "b"), of_b);
 }
 
-/// What tenants' logins are told, and that they are told nothing else.
+/// Checks the answers that tenants' logins get, and that they get no others.
 async fn check_logins(
     (a, b): (&Login, &Login),
     worker: Incarnation,
@@ -220,7 +220,8 @@ async fn check_logins(
     assert_eq!(devices.devices[0].incarnation, worker);
 }
 
-/// The memory that a command tells of in its last line, asked again while a busy worker has not answered it.
+/// The memory in the last line of a command's output, queried again until a busy worker has
+/// answered.
 fn memory(loaded: &LoadedCluster, arguments: &[&str]) -> Value {
     let begun = Instant::now();
     loop {
@@ -232,7 +233,7 @@ fn memory(loaded: &LoadedCluster, arguments: &[&str]) -> Value {
     }
 }
 
-/// What `status` and `usage` show, as JSON and as text.
+/// Checks the output of `status` and `usage`, as JSON and as text.
 fn check_commands(loaded: &LoadedCluster, (of_a, of_b): (Figures, Figures), all: u64) {
     for arguments in [["status", "--json"], ["usage", "--json"]] {
         let memory = &memory(loaded, &arguments);
@@ -258,7 +259,8 @@ fn check_commands(loaded: &LoadedCluster, (of_a, of_b): (Figures, Figures), all:
     }
 }
 
-/// The sessions of a tenant are those of these programs, in the order in which they began.
+/// Checks that the sessions of a tenant are those of these programs, in the order in which they
+/// began.
 fn check_sessions(row: &Value, programs: [&Allocator; 2], held: [u64; 2]) {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     let sessions = row["sessions"].as_array().expect("sessions");
@@ -273,9 +275,10 @@ fn check_sessions(row: &Value, programs: [&Allocator; 2], held: [u64; 2]) {
     }
 }
 
-/// Nobody is told of another, and nonsense is not answered.
+/// Checks that no tenant learns of another, and that nonsense gets no answer.
 async fn check_refusals(a: &Login, b: &Login, worker: Incarnation) {
-    // The broker lets no tenant speak as another, and the worker answers on no other's inbox.
+    // The broker does not let a tenant publish as another, and the worker does not answer on
+    // another's inbox.
     assert_eq!(b.asks(&a.tenant, worker, request()).await, None);
     let inbox = format!("{}.x", a.subjects.tenant_inbox(&a.tenant));
     let mut hears = a.bus.subscribe(inbox.clone()).await.expect("its own");
@@ -297,7 +300,7 @@ async fn check_refusals(a: &Login, b: &Login, worker: Incarnation) {
     assert!(heard.is_err(), "another's answer");
 }
 
-/// Runs a kernel that takes about a second and a half; `runs` says when.
+/// Runs a kernel that takes about a second and a half; `runs` is true while it runs.
 fn work(settings: Settings, runs: &AtomicBool) {
     let client = Client::connect(settings).expect("a broker");
     let session = client.open().expect("a session");
@@ -341,7 +344,7 @@ async fn a_kernel_that_has_not_ended_makes_its_tenant_busy() {
         let busy = said.tenants.first().map_or(0, |row| row.busy_ppm);
         let sessions = said.sessions.iter().map(|session| session.busy_ppm);
         assert_eq!(sessions.max().unwrap_or(0), busy, "it is the only one");
-        // It ran before and after it was asked for: no completion has said so.
+        // It ran before and after the query, so the figure does not come from a completion.
         if runs_now && runs.load(Ordering::SeqCst) {
             most = most.max(busy);
         }

@@ -1,5 +1,5 @@
-//! `warploom order` and `warploom replay` on a cluster whose leader was killed: what they export
-//! can be verified, compared, replayed and drawn without it, and changing it is noticed.
+//! `warploom order` and `warploom replay` on a cluster after its leader was killed. Exports can be
+//! verified, compared, replayed and drawn without the cluster, and changes to them are noticed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,8 @@ use warploom_cli::local::Scratch;
 
 use crate::loaded::{LoadedCluster, SOON, plan};
 
-/// The binary under test, told where the cluster is, in a folder of its own that outlives it.
+/// The binary under test with the cluster's credentials, in its own folder that outlives the
+/// cluster.
 pub(crate) struct Tool {
     credentials: PathBuf,
     folder: Scratch,
@@ -31,7 +32,7 @@ impl Tool {
         self.folder.path().join(name)
     }
 
-    /// Exit code and everything it said.
+    /// Exit code and all output.
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let credentials = format!("broker.credentials={}", self.credentials.display());
         let output = Command::new(env!("CARGO_BIN_EXE_warploom"))
@@ -47,7 +48,7 @@ impl Tool {
         )
     }
 
-    /// One that goes on, and writes what it says to a file.
+    /// Starts a command that keeps running, and writes its output to a file.
     fn begins(&self, arguments: &[&str], file: &str) -> std::process::Child {
         let credentials = format!("broker.credentials={}", self.credentials.display());
         let said = std::fs::File::create(self.file(file)).expect("a file");
@@ -61,14 +62,14 @@ impl Tool {
             .expect("the binary runs")
     }
 
-    /// What it says when all is well.
+    /// The output of a command that must succeed.
     pub(crate) fn well(&self, arguments: &[&str]) -> String {
         let (code, said) = self.run(arguments);
         assert_eq!(code, Some(0), "{arguments:?}: {said}");
         said
     }
 
-    /// What it says when what is checked does not hold.
+    /// The output of a command that must find an error.
     pub(crate) fn fails(&self, arguments: &[&str], says: &str) {
         let (code, said) = self.run(arguments);
         assert_eq!(code, Some(1), "{arguments:?}: {said}");
@@ -84,14 +85,15 @@ impl Tool {
     }
 }
 
-/// A cluster at work: grants held back and let go, its leader killed, its tenants stopped.
+/// A cluster after some events: grants were held back and released, its leader was killed, its
+/// tenants were stopped.
 async fn eventful() -> LoadedCluster {
     let plans = [plan("chat", "chat", 0), plan("train", "train", 4)];
     let mut loaded = LoadedCluster::start(2, 2, &plans).await;
     let patience = Duration::from_secs(30);
     loaded.demo.requests(0, 20, patience).await.expect("work");
     let administrator = &loaded.demo.administrator;
-    // Alone on its GPU, a tenant would take one position for all it does.
+    // Alone on its GPU, a tenant would have one position for all of its work.
     let each = ClusterSettings {
         standing: false,
         ..ClusterSettings::default()
@@ -155,7 +157,7 @@ async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
     tampering_is_noticed(&tool);
 }
 
-/// The record is cut at every epoch that is some seconds old.
+/// Makes the leader cut the record at each epoch that is some seconds old.
 async fn cut_soon(loaded: &LoadedCluster) {
     let aged = ClusterSettings {
         record_max_age_s: 8,
@@ -165,7 +167,7 @@ async fn cut_soon(loaded: &LoadedCluster) {
     administrator.set_cluster(&aged).await.expect("set");
 }
 
-/// A replay that stops, and a picture.
+/// An archive keeps the parts that are cut off the record, and a follower of the order misses nothing.
 #[tokio::test]
 async fn an_archive_keeps_what_is_cut_off() {
     let plans = [plan("chat", "chat", 0)];
@@ -174,7 +176,7 @@ async fn an_archive_keeps_what_is_cut_off() {
     cut_soon(&loaded).await;
     loaded.work(&plans).await;
     let mut follower = tool.begins(&["order", "show", "--live", "--json"], "live.jsonl");
-    // Both begin with the record; one is not kept up.
+    // Both begin with the record; one is not updated.
     for archive in ["archive", "left"] {
         let added = &tool.json(&["order", "export", "--archive", archive])[0];
         assert!(added["blocks"].as_u64() > Some(0), "{added}");
@@ -188,7 +190,7 @@ async fn an_archive_keeps_what_is_cut_off() {
             .unwrap_or(0);
     }
     loaded.demo.stop().await.expect("stopped");
-    // Whoever follows the order goes on over every cut.
+    // A follower of the order continues over every cut.
     let ended = follower.try_wait().expect("it is asked");
     let told = std::fs::read_to_string(tool.file("live.jsonl")).expect("what it said");
     follower.kill().expect("killed");
@@ -197,7 +199,8 @@ async fn an_archive_keeps_what_is_cut_off() {
         ended.is_none() && told.lines().count() > 8,
         "{ended:?}: {told}"
     );
-    // The leader's word on the workers' chains is waited for longer than a command would: a fifth of this.
+    // The export waits a fifth of this deadline for the workers' chains, which is longer than by
+    // default.
     let patient = ["--set", "command.deadline=60s"];
     tool.well(&[&["order", "export", "--archive", "archive"][..], &patient].concat());
     let record = &tool.json(&["order", "verify"])[0];
@@ -219,8 +222,8 @@ async fn an_archive_keeps_what_is_cut_off() {
     tool.fails(&["order", "export", "--archive", "left"], "E-ARCHIVE-GAP");
 }
 
-/// A bucket for reports that takes nothing more does not stand in the way of a cut, without which there would be
-/// no room for the record; once it takes something again nothing is missing.
+/// A full bucket of devices' days does not prevent a cut, without which the record would run out of
+/// room. Once the bucket has room again nothing is missing.
 #[tokio::test]
 async fn the_record_is_cut_where_the_days_cannot_be_kept() {
     let plans = [plan("chat", "chat", 0)];
@@ -252,7 +255,7 @@ async fn the_record_is_cut_where_the_days_cannot_be_kept() {
         .update_stream(&info.config)
         .await
         .expect("there is room");
-    // The leader has what could not be kept, and adds it with its next cut.
+    // The leader keeps the days that it could not store, and adds them at its next cut.
     let until = Instant::now() + SOON;
     while kept().await == 0 {
         assert!(Instant::now() < until, "nothing is kept");
@@ -263,11 +266,12 @@ async fn the_record_is_cut_where_the_days_cannot_be_kept() {
     what_devices_did_is_kept(&mut loaded, &tool);
 }
 
-/// Nanoseconds between two inputs of a leader on a busy machine, at most.
+/// Maximum nanoseconds between two inputs of a leader on a busy machine.
 const BETWEEN_INPUTS: f64 = 1e9;
 
-/// What devices did in the part that was cut off is kept: with the rest it is what the whole record tells. The
-/// leader is told to leave: while it leads, its record goes on between one look and the next.
+/// The devices' days of the part that was cut off are kept: together with the rest they equal those
+/// of the whole record. The leader is stopped, as its record would otherwise grow between two
+/// reads.
 fn what_devices_did_is_kept(loaded: &mut LoadedCluster, tool: &Tool) {
     for (_, leader) in &mut loaded.demo.cluster.leaders {
         leader.stop(Duration::from_secs(30)).expect("it leaves");
@@ -283,8 +287,8 @@ fn what_devices_did_is_kept(loaded: &mut LoadedCluster, tool: &Tool) {
     };
     let kept = sums(tool.json(&["why", "gpu:0"]));
     let whole = sums(tool.json(&["why", "gpu:0", "--record", "archive"]));
-    // Where the record begins now, what the device did before the first input is not known: on a busy machine inputs
-    // are far apart.
+    // At the record's new beginning, the device's state before the first input is unknown: on a
+    // busy machine inputs are far apart.
     let near = |one: f64, other: f64| (one - other).abs() < BETWEEN_INPUTS.max(0.02 * other);
     assert!(whole.0 > 0.0 && near(kept.0, whole.0), "{kept:?} {whole:?}");
     assert!(
@@ -317,7 +321,7 @@ fn looks(tool: &Tool, row: &Value) {
     }
 }
 
-/// Rows changed, left out or swapped are named; so is a record that was touched.
+/// Changed, missing or swapped rows are named, and so is a changed record.
 fn tampering_is_noticed(tool: &Tool) {
     let file = |name: &str| tool.file(name);
     let lines = std::fs::read_to_string(file("run.jsonl")).unwrap();

@@ -1,5 +1,5 @@
-//! Links fail one by one: a worker that cannot reach the leader but its clients, and the reverse;
-//! a client that announces what it never sends. The broker's own permissions are the scissors.
+//! Links fail one by one. A worker cannot reach the leader but can reach its clients, or the
+//! reverse; or a client announces ops that it never sends. The broker's permissions cut the links.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use bus_schemas::subject::ToLeader;
 use bus_schemas::{CostClass, CostRun, Intent, KernelKey, WIRE_VERSION, encode};
 
 const SOON: Duration = Duration::from_secs(60);
-/// How long a link is cut: what is under test is that so long a silence loses nothing, and so it is
-/// no wait for a condition. Beats and resends fall into it; a worker is given up after longer.
+/// Duration of a cut link. The test is that a silence of this length loses nothing, so the duration
+/// is fixed and waits for no condition. Heartbeats and resends fall into it; a worker is declared
+/// lost only after a longer silence.
 const CUT: Duration = Duration::from_millis(1_500);
-/// Between two announcements of the silent client: each is to be a message of its own.
+/// Pause between two announcements of the silent client, so that each is its own message.
 const APART: Duration = Duration::from_millis(50);
 
-/// Forbids `user` to publish on these subjects, or, with none, nothing more than ever.
+/// Forbids `user` to publish on these subjects; with none, restores the usual permissions.
 fn cut(loaded: &LoadedCluster, user: &str, subjects: &[String]) -> String {
     let broker = &loaded.demo.cluster.broker;
     let path = broker.credentials_path().with_file_name("users.conf");
@@ -91,7 +92,7 @@ async fn a_worker_cut_off_from_its_leader_for_long_is_lost_to_everybody() {
         })
         .await;
     heal(&loaded, &users);
-    // The incarnation hears it too, and ends: it never runs anything again.
+    // The incarnation hears that it was declared lost, and ends: it never runs anything again.
     let patience = Duration::from_secs(60);
     if loaded.demo.cluster.workers[0].wait(patience).is_err() {
         loaded.panic("the lost incarnation goes on");
@@ -123,7 +124,7 @@ async fn a_client_that_announces_and_never_sends_holds_nobody_up() {
     let silent = "silent".parse().expect("a tenant");
     loaded.progress(5, SOON).await;
     let (client, subjects, opened) = loaded.join("silent").await;
-    // A hundred slices of the highest priority, of which not one op is ever sent.
+    // A hundred slices of the highest priority; none of their ops is ever sent.
     let mut column = Vec::new();
     let run = CostRun {
         key: KernelKey(0),

@@ -1,4 +1,4 @@
-//! Several devices, groups of workers, and workers that come and go, as users see it.
+//! Several devices, groups of workers, and workers that come and go, from the users' point of view.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ fn command(loaded: &LoadedCluster, dir: &Path) -> Command {
     command
 }
 
-/// Runs `saxpy` on so many devices of tenant `a`.
+/// Runs `saxpy` on this many devices of tenant `a`.
 fn submit(loaded: &LoadedCluster, dir: &Path, devices: u32) -> Output {
     let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/saxpy.ptx");
     let mut command = command(loaded, dir);
@@ -29,7 +29,7 @@ fn submit(loaded: &LoadedCluster, dir: &Path, devices: u32) -> Output {
     command.output().expect("the binary runs")
 }
 
-/// The devices that answered, each with the right result.
+/// The devices that answered, each with the correct result.
 fn devices(output: &Output) -> Vec<u64> {
     let (out, err) = text(output);
     assert!(output.status.success(), "{out}{err}");
@@ -61,7 +61,8 @@ async fn several_devices_groups_and_workers_that_join() {
         !refused.status.success() && err.contains("E-CLUSTER-DEVICES"),
         "{out}{err}"
     );
-    // Another worker joins, for others: nothing changes. Bound to its group, the tenant goes there.
+    // Another worker joins, for other tenants: nothing changes. Once bound to its group, the tenant
+    // goes there.
     let arguments = ["--gpu", "2", "--group", "batch", "--exclusive"].map(String::from);
     let mut worker = loaded
         .demo
@@ -108,7 +109,7 @@ async fn several_devices_groups_and_workers_that_join() {
     worker.kill().expect("it dies");
 }
 
-/// A tenant's program, with so many bytes of weights on its device: the same ones each time.
+/// A tenant's program, with this many bytes of weights on its device, equal each time.
 async fn program(loaded: &LoadedCluster, tenant: &str, weights: usize) -> (Client, Session) {
     let settings = loaded.login(tenant);
     let opened = tokio::task::spawn_blocking(move || {
@@ -147,13 +148,13 @@ async fn a_program_goes_where_its_weights_are_whoever_brought_them() {
     let holder = program(&loaded, "b", WEIGHTS).await;
     assert_eq!((gpu(&guest), gpu(&holder)), (0, 1));
     end(guest).await;
-    // The idle device first: that the other has the weights counts for less.
+    // The idle device is chosen first: it counts less that the other has the weights.
     let first = program(&loaded, "a", WEIGHTS).await;
     assert_eq!(gpu(&first), 0);
     end(first).await;
     let guest = program(&loaded, "c", 0).await;
     assert_eq!(gpu(&guest), 0);
-    // With equal load it is the device where another tenant holds what this one used.
+    // With equal load, the device is chosen where another tenant holds the same bytes.
     let began = std::time::Instant::now();
     loop {
         let status = status(&loaded, dir.path());

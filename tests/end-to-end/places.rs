@@ -30,7 +30,7 @@ async fn a_piece_at_several_places_leaves_with_its_session_and_comes_back() {
     let places = [(); 3].map(|()| number(&mut owner, &format!("map {piece} {PIECE}")));
     assert_eq!(before - number(&mut owner, "info"), PIECE, "it counts once");
     number(&mut owner, &format!("fill {} {PIECE} 5", places[1]));
-    // Each alone fits, and none beside the other: they take turns.
+    // Each fits alone, but not beside the other: they take turns.
     let mut other = start("b");
     let own = number(&mut other, &format!("alloc {OTHERS}"));
     number(&mut other, &format!("fill {own} {OTHERS} 9"));
@@ -43,7 +43,7 @@ async fn a_piece_at_several_places_leaves_with_its_session_and_comes_back() {
         assert_eq!(seen, 6 + round, "round {round}");
         tokio::time::sleep(Duration::from_millis(150)).await;
     }
-    // One place after the other goes, the bytes with the handle.
+    // The addresses are unmapped one by one; the bytes go with the handle.
     for place in places {
         number(&mut owner, &format!("unmap {place} {PIECE}"));
     }

@@ -1,5 +1,5 @@
-//! Long kernels of the lowest priority run while launches of the highest keep coming: the device
-//! parks the one for the other, and both are right.
+//! Long kernels of the lowest priority run while launches of the highest keep coming. The device
+//! parks the long kernels for the urgent launches, and all results are correct.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -11,20 +11,20 @@ use warploom_cli::evidence::Started;
 use crate::loaded::{LoadedCluster, plan};
 
 const GUEST: &str = "guest";
-/// Sessions with a long kernel each: more than a device is handed at a time.
+/// Number of sessions with a long kernel each: more than a device is handed at a time.
 const SESSIONS: usize = 6;
 const BLOCKS: u32 = 16;
 const THREADS: u32 = 64;
-/// About a second of a processor.
+/// About a second of processor time.
 const ROUNDS: u32 = 800_000;
 /// Urgent slices that must overtake all long ones.
 const OVERTAKING: usize = 10;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The kernel that the benchmark of preemption runs, too.
+/// The kernel that the benchmark of preemption also runs.
 const LONG: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 
-/// The word that thread `index` leaves, computed by doubling: n rounds are one affine map.
+/// The final word of thread `index`, computed by doubling: n rounds are one affine map.
 fn expected(index: u32) -> u32 {
     let (mut factor, mut sum) = (1_u32, 0_u32);
     let (mut square, mut step) = (1_664_525_u32, 1_013_904_223_u32);
@@ -43,10 +43,11 @@ fn expected(index: u32) -> u32 {
     index.wrapping_mul(factor).wrapping_add(sum)
 }
 
-/// The number of the op that is a long launch, behind a module, an allocation and a sync.
+/// The number of the long launch's op, after a module, an allocation and a sync.
 const LAUNCH: u64 = 4;
 
-/// Runs one long kernel, together with the others, and checks all it wrote; gives the session's id.
+/// Runs one long kernel at the same time as the others, and checks its output; returns the
+/// session's id.
 fn long(settings: Settings, together: &Barrier) -> String {
     let client = Client::connect(settings).expect("a broker");
     let session = client.open().expect("a session");
@@ -72,7 +73,7 @@ fn long(settings: Settings, together: &Barrier) -> String {
     id
 }
 
-/// What the worker wrote so far, in the order in which the positions ended.
+/// The worker's log so far, in the order in which the positions ended.
 fn ended(loaded: &LoadedCluster) -> Vec<Started> {
     let logs = loaded.demo.cluster.started_logs();
     let text = std::fs::read_to_string(&logs[0]).expect("the worker's log");
@@ -92,7 +93,7 @@ async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
         ..TenantSettings::default()
     };
     let joined = loaded.guest(GUEST, &lowest).await;
-    // Else what is urgent has one position before all of them.
+    // Otherwise all urgent work would have one position before all of them.
     let each = ClusterSettings {
         standing: false,
         ..ClusterSettings::default()
@@ -118,12 +119,13 @@ async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
         overtook >= OVERTAKING,
         "{overtook} urgent slices were granted behind all long kernels and ended before any"
     );
-    // Positions are those of the starts, whatever ended first: the record replays to them.
+    // Positions are in the order of the starts, not of the ends: the record replays to them.
     loaded.settle().await;
 }
 
-/// How many urgent slices with a later position than every long one ended before the first of
-/// those. A device that did not park them would not even have started the last of the long ones.
+/// Number of urgent slices that have a later position than all long ones, but ended before the
+/// first of those. A device that did not park long kernels would not even have started the last of
+/// them.
 fn overtaking(ended: &[Started], sessions: &[String]) -> usize {
     let is_long = |line: &&Started| {
         let run = sessions.contains(&line.session) && line.kind == "run" && line.outcome == "ran";

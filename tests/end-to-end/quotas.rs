@@ -1,5 +1,5 @@
-//! Quotas and capacity: an allocation that cannot be had is the answer to the call that asked, whoever
-//! took the memory, and the program goes on.
+//! Quotas and capacity. An allocation that cannot be met fails in the call itself, regardless of
+//! which program holds the memory, and the program goes on.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 const DONE: &str = "0";
 const OUT_OF_MEMORY: &str = "2";
 
-/// A program that allocates as it is told.
+/// A program that allocates on command.
 pub(crate) struct Allocator(pub(crate) Guest);
 
 impl Allocator {
@@ -30,7 +30,7 @@ impl Allocator {
         self.0.says().expect("it answers")
     }
 
-    /// Waits until its device says so much of the tenant's memory.
+    /// Waits until its device reports these figures of the tenant's memory.
     #[track_caller]
     fn sees(&mut self, free: u64, total: u64) {
         let wanted = format!("{free} of {total}");
@@ -58,7 +58,7 @@ async fn what_a_sibling_holds_is_refused_and_what_it_frees_is_had() {
         assert_eq!(program.allocates(4 * MIB + 1), OUT_OF_MEMORY);
         assert_eq!(program.does("work"), DONE, "it goes on");
     }
-    // To the byte, for both, and an allocation counts as the next multiple of 256.
+    // The figures are exact for both; an allocation counts as the next multiple of 256.
     assert_eq!(one.allocates(1), DONE);
     assert_eq!(one.does("work"), DONE);
     let left = format!("{} of {}", 4 * MIB - 256, 64 * MIB);
@@ -75,7 +75,7 @@ async fn what_a_sibling_holds_is_refused_and_what_it_frees_is_had() {
         (DONE.into(), DONE.into())
     );
     assert_eq!(one.allocates(256), DONE);
-    // What a program leaves behind is had as soon as it has ended.
+    // The memory of a program is free as soon as it has ended.
     assert_eq!(other.0.ends().1, Some(0));
     assert_eq!(one.allocates(63 * MIB), DONE);
     assert_eq!(one.does("work"), DONE);
@@ -116,7 +116,8 @@ async fn a_quota_that_changes_counts_for_programs_that_run() {
     assert_eq!(one.allocates(10 * MIB), DONE);
     assert_eq!(one.does("work"), DONE);
     other.sees(24 * MIB, 64 * MIB);
-    // Lowered below what is held: nobody takes more, and who holds it goes on and may free.
+    // The quota is lowered below the held memory. No program gets more, but those that hold it go
+    // on and may free it.
     a.settings.quota = 32 * MIB;
     loaded.set_tenant(&a.tenant, &a.settings).await;
     other.sees(0, 32 * MIB);
@@ -125,13 +126,13 @@ async fn a_quota_that_changes_counts_for_programs_that_run() {
         assert_eq!(program.does("work"), DONE);
     }
     assert_eq!(other.allocates(1), OUT_OF_MEMORY);
-    // The next leader says the same.
+    // The next leader enforces the same.
     loaded.replace_leader(0, Duration::from_secs(30)).await;
     assert_eq!(one.does("free"), DONE);
     other.sees(2 * MIB, 32 * MIB);
     assert_eq!(other.allocates(2 * MIB), DONE);
     assert_eq!(other.allocates(1), OUT_OF_MEMORY);
-    // And what it changes counts.
+    // Its changes count, too.
     a.settings.quota = 48 * MIB;
     loaded.set_tenant(&a.tenant, &a.settings).await;
     one.sees(16 * MIB, 48 * MIB);

@@ -1,4 +1,4 @@
-//! `warploom run`: a C program that knows nothing of Warploom.
+//! `warploom run`: runs a C program that knows nothing of Warploom.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ fn source(path: &str) -> PathBuf {
 
 /// Compiles a program of `tests/end-to-end/programs` and links it with the drop-in.
 pub(crate) fn compile(dir: &Path, name: &str) -> PathBuf {
-    // What loads it by itself is linked with nothing.
+    // Programs that load it themselves are linked with nothing.
     compile_with(dir, name, &["-Wl,--as-needed", "-lcuda"])
 }
 
-/// Compiles a library over the drop-in.
+/// Compiles a library that wraps the drop-in.
 pub(crate) fn compile_library(dir: &Path, name: &str) -> PathBuf {
     compile_with(
         dir,
@@ -50,7 +50,7 @@ fn ptx() -> PathBuf {
     source("tests/kernels/vector_add.ptx")
 }
 
-/// `warploom …` of this build that finds no cluster but what `dir` has.
+/// A `warploom …` command of this build that finds no cluster except one in `dir`.
 pub(crate) fn warploom(dir: &Path) -> Command {
     warploom_of(Path::new(WARPLOOM), dir)
 }
@@ -142,7 +142,7 @@ fn run_ends_as_its_program_does() {
 
 #[tokio::test]
 async fn a_killed_programs_memory_is_free_as_soon_as_run_knows() {
-    // Without `run`'s word its session would live for so long.
+    // Without the report of `run`, its session would stay open for this long.
     let settings = &[("leader.connection_lost", "600s")];
     let loaded = LoadedCluster::start_with(1, 1, &[plan("a", "search", 1)], settings).await;
     let dir = TempDir::new().expect("a directory");

@@ -1,5 +1,5 @@
-//! What an administrator sees of sessions and does to them and their tenants: listed, ended; suspended
-//! and resumed; a tenant that is removed, or given a new password.
+//! Administration of sessions and tenants: sessions are listed and ended; tenants are suspended,
+//! resumed, removed, and given new passwords.
 
 use std::process::Output;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::run::{compile, text, warploom};
 use crate::swap::{Holder, OVERCOMMITTED};
 
 const MIB: u64 = 1 << 20;
-/// How long a session is asked for that there is not.
+/// Time that a session is requested although none is available.
 const BRIEFLY: Duration = Duration::from_secs(2);
 
-/// The only session of a tenant, as `session list` has it.
+/// The only session of a tenant in `session list`.
 #[track_caller]
 fn only(loaded: &LoadedCluster, tenant: &str) -> Value {
     let mut rows = objects(loaded, &["session", "list", "--tenant", tenant, "--json"]);
@@ -28,7 +28,7 @@ fn only(loaded: &LoadedCluster, tenant: &str) -> Value {
     rows.remove(0)
 }
 
-/// Exit code of an administrator's command, and what it says.
+/// Exit code and output of an administrator's command.
 fn said(loaded: &LoadedCluster, arguments: &[&str]) -> (Option<i32>, String) {
     let output = administrator(loaded, arguments);
     let (out, err) = text(&output);
@@ -100,14 +100,14 @@ async fn a_programs_session_is_listed_with_its_process_and_ends_as_it_is_told() 
     loaded.replayed().await;
 }
 
-/// Ops granted of a tenant so far.
+/// Number of ops granted to a tenant so far.
 fn granted(status: &Status, tenant: &str) -> u64 {
     let mut tenants = status.tenants.iter();
     let own = tenants.find(|it| it.tenant.as_str() == tenant);
     own.expect("it is known").granted
 }
 
-/// While one has another 50 requests answered, nothing is granted to the other.
+/// Checks that a tenant gets no grants while the other has another 50 requests answered.
 async fn stands_still(loaded: &LoadedCluster, tenant: &str) {
     let session = only(loaded, tenant);
     assert_eq!(session["waits_for"], "suspended", "{session}");
@@ -122,7 +122,7 @@ async fn stands_still(loaded: &LoadedCluster, tenant: &str) {
 
 #[tokio::test]
 async fn a_suspended_tenant_stands_still_whoever_leads_and_goes_on_with_right_results() {
-    // The first is the foremost: its ops run as they come, by a standing grant.
+    // The first is the foremost: its ops run as they come, under a standing grant.
     let plans = [plan("a", "search", 0), plan("b", "search", 1)];
     let mut loaded = LoadedCluster::start(2, 1, &plans).await;
     loaded.progress(20, SOON).await;
@@ -150,7 +150,7 @@ async fn a_suspended_tenant_stands_still_whoever_leads_and_goes_on_with_right_re
     assert_eq!(suspended, [true, false]);
     let refused = Load::start(&loaded, "a", 1, BRIEFLY).await;
     assert_eq!(refused.err(), Some(Code::Suspended));
-    // Twice is as once, and other settings may change meanwhile.
+    // Suspending twice has no further effect, and other settings may change in the meantime.
     done(&loaded, &["tenant", "suspend", "a"]);
     done(&loaded, &["tenant", "set", "a", "--weight", "3"]);
     let epoch = loaded.replace_leader(0, SOON).await;
@@ -191,7 +191,7 @@ async fn a_suspended_program_waits_beyond_its_deadline_and_its_memory_makes_room
     waits.tell("work 1 20");
     assert_eq!(other.does("take 40 2"), "0");
     assert_eq!(other.does("turn 2 12"), "0");
-    // Longer than anything may be silent: the leader is not.
+    // Longer than any allowed silence; but the leader is not silent.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let own = only(&loaded, "guest");
     assert_eq!(
@@ -208,7 +208,7 @@ async fn a_suspended_program_waits_beyond_its_deadline_and_its_memory_makes_room
     }
 }
 
-/// A command on the host of the cluster, whose broker is ours.
+/// A command on the cluster's host, with the right to change the broker's logins.
 fn here(loaded: &LoadedCluster, arguments: &[&str]) -> Output {
     let cluster = &loaded.demo.cluster;
     let folder = &cluster.options().state_dir;
@@ -219,7 +219,7 @@ fn here(loaded: &LoadedCluster, arguments: &[&str]) -> Output {
     finish(command.args(arguments))
 }
 
-/// Such a command that must succeed; what it prints.
+/// The output of such a command, which must succeed.
 #[track_caller]
 fn done_here(loaded: &LoadedCluster, arguments: &[&str]) -> String {
     let output = here(loaded, arguments);
@@ -228,13 +228,13 @@ fn done_here(loaded: &LoadedCluster, arguments: &[&str]) -> String {
     out
 }
 
-/// A tenant's login as the file has it now.
+/// A tenant's login in the current credentials file.
 fn login(loaded: &LoadedCluster, tenant: &str) -> Option<TenantLogin> {
     let credentials = Credentials::load(&loaded.demo.cluster.credentials());
     credentials.expect("credentials").tenant(tenant).cloned()
 }
 
-/// Whether a login opens a connection; and that.
+/// The connection that a login opens; `None` if it is refused.
 async fn connect(loaded: &LoadedCluster, login: &TenantLogin) -> Option<async_nats::Client> {
     let broker = loaded.demo.cluster.broker.credentials();
     let (user, password) = (login.login.user.clone(), login.login.password.clone());
@@ -285,16 +285,16 @@ async fn a_new_password_takes_the_place_of_the_old_one_and_a_tenant_is_removed_w
         })
         .await;
     drop(runs);
-    // Elsewhere no login is ours to give.
+    // From elsewhere, logins cannot be changed.
     let (code, why) = self::said(&loaded, &["tenant", "renew", "late"]);
     assert_eq!(code, Some(1), "{why}");
     assert!(why.starts_with("E-TENANT-LOGIN"), "{why}");
-    // One without sessions goes at once.
+    // A tenant without sessions is removed at once.
     let told = done_here(&loaded, &["tenant", "remove", "late"]);
     assert_eq!(told, "tenant late is removed, and so is its login\n");
     assert!(login(&loaded, "late").is_none());
     assert!(connect(&loaded, &new).await.is_none(), "it is refused");
-    // One with sessions does not.
+    // A tenant with sessions is not.
     let mut holder = Holder::start(&loaded, "guest", dir.path(), &program);
     assert_eq!(holder.does("take 10 1"), "0");
     let refused = here(&loaded, &["tenant", "remove", "guest"]);
@@ -305,7 +305,7 @@ async fn a_new_password_takes_the_place_of_the_old_one_and_a_tenant_is_removed_w
         text(&refused)
     );
     assert_eq!(holder.does("turn 1 2"), "0", "it goes on");
-    // In the midst of its work.
+    // In the middle of its work.
     holder.tell("work 2 1000000");
     let told = done_here(&loaded, &["tenant", "remove", "guest", "--force", "--json"]);
     let told: Value = serde_json::from_str(&told).expect("JSON");
@@ -316,7 +316,7 @@ async fn a_new_password_takes_the_place_of_the_old_one_and_a_tenant_is_removed_w
     assert_eq!(done(&loaded, &["tenant", "list", "--json"]), "");
     let again = here(&loaded, &["tenant", "remove", "guest"]);
     assert_eq!(again.status.code(), Some(2), "{:?}", text(&again));
-    // What it used is known.
+    // Its usage is still known.
     let used = |rows: &[Value]| {
         let mut rows = rows.iter();
         rows.any(|row| row["tenant"] == "guest" && row["launches"].as_u64() > Some(0))

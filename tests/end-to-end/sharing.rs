@@ -1,5 +1,5 @@
-//! Equal weights of two tenants' programs lie in a worker's memory once: each pays half, and neither
-//! sees what the other makes of them.
+//! Equal weights of two tenants' programs are stored once in a worker's memory. Each tenant pays
+//! half, and neither sees the other's changes.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const BYTES: usize = 8 << 20;
 /// `c = a + b`.
 const ADD: &str = include_str!("../kernels/vector_add.ptx");
 
-/// Floats of which no two pages are alike.
+/// Floats without two equal pages.
 fn weights() -> Vec<u8> {
     let floats = (0..BYTES / 4).map(|i| (i % 100_003) as f32);
     floats.flat_map(f32::to_le_bytes).collect()
@@ -42,7 +42,7 @@ impl Program {
         }
     }
 
-    /// Adds the weights up with themselves, in place.
+    /// Adds the weights to themselves, in place.
     fn double(&self) {
         let module = self.session.load(ADD.as_bytes()).expect("a module");
         let add = module.function("vector_add").expect("a kernel");
@@ -66,7 +66,7 @@ impl Program {
     }
 }
 
-/// Does what blocks beside the test's own tasks.
+/// Runs blocking work beside the test's own tasks.
 async fn beside<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(act).await.expect("it ends")
 }
@@ -76,13 +76,13 @@ async fn start(loaded: &LoadedCluster, tenant: &str) -> Program {
     beside(move || Program::start(settings)).await
 }
 
-/// The row of the only session of a tenant; one without a session is of what its modules took.
+/// The row of a tenant's only session; rows without a session are for its modules.
 fn row<'u>(usage: &'u Usage, tenant: &str) -> Option<&'u UsageRow> {
     let mut rows = usage.sessions.iter();
     rows.find(|row| row.tenant.as_str() == tenant && row.session.0 != 0)
 }
 
-/// Waits until the worker says that two tenants hold so much each; gives what it said.
+/// Waits until the worker reports that two tenants hold this much each; returns the report.
 async fn held(loaded: &LoadedCluster, resident: [usize; 2]) -> Usage {
     let what = format!("{resident:?} bytes held");
     loaded
@@ -97,7 +97,7 @@ async fn held(loaded: &LoadedCluster, resident: [usize; 2]) -> Usage {
         .await
 }
 
-/// Waits for what the worker says after this.
+/// Waits for the worker's next report.
 async fn later(loaded: &LoadedCluster, than: &Usage) -> Usage {
     loaded
         .wait("more usage", TIMEOUT, |loaded| {
@@ -122,7 +122,7 @@ async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
     let b = start(&loaded, "b").await;
     let before = held(&loaded, [BYTES / 2; 2]).await;
     assert_eq!(before.saved, BYTES as u64);
-    // Half of it is what is counted, and both halves are what the device holds.
+    // Half of it is counted, and both halves are the device's held memory.
     let after = later(&loaded, &before).await;
     let elapsed = u128::from(after.elapsed_ns - before.elapsed_ns);
     for tenant in ["a", "b"] {
@@ -131,7 +131,7 @@ async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
         let expected = BYTES as u128 / 2 * elapsed / 1_000_000;
         assert!(counted.abs_diff(expected) <= 2, "{counted} of {expected}");
     }
-    // And half is in the accounts of each as saved, for as long as they share.
+    // The other half is in each tenant's accounts as saved, for as long as they share.
     let credits = async || {
         let (rows, _) = table(&loaded, "tenant");
         rows.iter()
@@ -143,14 +143,14 @@ async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
     let (passed, second) = (began.elapsed().as_secs_f64(), credits().await);
     for (first, second) in first.iter().zip(&second) {
         let held = (second - first) * f64::from(1 << 30) / (BYTES / 2) as f64;
-        // Blocks come each second.
+        // Usage blocks come every second.
         assert!(
             (held - passed).abs() < 2.5 && held > 0.0,
             "{held} of {passed} s"
         );
     }
     assert_eq!(second.len(), 2, "of both");
-    // One changes its weights: it pays for them, and so does the other for its own.
+    // One changes its weights: then each tenant pays for its own.
     let (a, b) = beside(move || {
         b.double();
         (a, b)

@@ -1,5 +1,5 @@
-//! A broker that takes a connection and then answers nothing: what it keeps is not known, which is
-//! something else than that there is nothing.
+//! A broker that accepts a connection and then does not answer: its data is unknown, which differs
+//! from having none.
 
 use std::time::Duration;
 

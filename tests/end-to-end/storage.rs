@@ -1,5 +1,5 @@
-//! The broker's disk is full, read-only or gone: programs run on under their leader, `status` says
-//! what it is, and once it is over a leader is there and everything is stored again.
+//! The broker's disk is full, read-only or gone. Programs run on under their leader, and `status`
+//! reports the fault. Once it is over, a leader answers and everything is stored again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,14 +27,14 @@ fn command(name: &str, arguments: &[&str], path: &Path) -> Result<(), String> {
     }
 }
 
-/// A disk of 64 MiB, and the broker's store on it. Unmounted when dropped.
+/// A disk of 64 MiB with the broker's store; unmounted when dropped.
 struct Disk {
     disk: PathBuf,
     store: PathBuf,
 }
 
 impl Disk {
-    /// None, said in words, where this process may not mount.
+    /// Mounts the disk; `None`, with a message, if this process may not mount.
     fn mount(dir: &Path) -> Option<Self> {
         let (disk, broker) = (dir.join("disk"), dir.join("state/broker"));
         let store = broker.join("store");
@@ -59,13 +59,13 @@ impl Disk {
         Some(this)
     }
 
-    /// The store is on it.
+    /// Mounts the store on the disk.
     fn attach(&self) {
         let disk = self.disk.display().to_string();
         command("mount", &["--bind", &disk], &self.store).expect("mounted");
     }
 
-    /// It is not there any more, whoever has files open on it.
+    /// Unmounts the store even if a process has open files on it.
     fn detach(&self) {
         command("umount", &["-l"], &self.store).expect("unmounted");
     }
@@ -75,7 +75,8 @@ impl Disk {
         command("mount", &["-o", &options], &self.store)
     }
 
-    /// Refused while somebody writes a file: who probes the disk does so for a moment.
+    /// Remounts the disk. This is refused while a file is being written, as the prober of the disk
+    /// does for a moment.
     fn remount(&self, how: &str) {
         until("it is remounted", || self.try_remount(how).is_ok());
     }
@@ -94,13 +95,13 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         for at in [&self.store, &self.disk] {
-            // What is not mounted any more is all right.
+            // It may already be unmounted.
             drop(command("umount", &["-l"], at));
         }
     }
 }
 
-/// A disk of 64 MiB on which the store has a folder, and others have the rest but for `free` bytes.
+/// A disk of 64 MiB that has the store in a folder; other files leave only `free` bytes.
 fn nearly_full(dir: &Path, free: u64) -> Option<Disk> {
     let disk = Disk::mount(dir)?;
     command("umount", &[], &disk.store).expect("unmounted");
@@ -113,7 +114,7 @@ fn nearly_full(dir: &Path, free: u64) -> Option<Disk> {
     Some(disk)
 }
 
-/// A program that has one session and computes in it, round after round.
+/// A program with one session that computes, round after round.
 struct Program {
     rounds: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -180,7 +181,7 @@ fn status(dir: &Path) -> Option<Value> {
     serde_json::from_slice(&output.expect("it runs").stdout).ok()
 }
 
-/// What `status` says of the broker's disk.
+/// The fault of the broker's disk in `status`.
 fn fault(dir: &Path) -> String {
     let status = status(dir).unwrap_or_default();
     let stores = status["stores"].as_array().cloned().unwrap_or_default();
@@ -188,7 +189,7 @@ fn fault(dir: &Path) -> String {
     disk.map_or_else(String::new, |disk| disk["alarm"].to_string())
 }
 
-/// What `status` says is wrong with what is stored.
+/// The alarms of stored data in `status`.
 fn alarms(dir: &Path) -> Option<Vec<String>> {
     let status = status(dir)?;
     let stores = status["stores"].as_array().filter(|it| !it.is_empty())?;
@@ -196,7 +197,7 @@ fn alarms(dir: &Path) -> Option<Vec<String>> {
     Some(alarms.map(ToString::to_string).collect())
 }
 
-/// Another leader follows those that are killed, fault or not.
+/// Kills the leaders, and checks that another takes over even during a fault.
 #[track_caller]
 fn another_leader(dir: &Path, announced: &Value) {
     let before = status(dir).expect("a leader")["epoch"].as_u64();
@@ -208,7 +209,7 @@ fn another_leader(dir: &Path, announced: &Value) {
     });
 }
 
-/// Waits until something is stored again and a leader answers; gives the time since `over`.
+/// Waits until something is stored again and a leader answers; returns the time since `over`.
 #[track_caller]
 fn is_stored_again(dir: &Path, tenant: &str, over: Instant) -> Duration {
     until("something is stored", || {
@@ -219,7 +220,7 @@ fn is_stored_again(dir: &Path, tenant: &str, over: Instant) -> Duration {
     over.elapsed()
 }
 
-/// What was accepted before, during and after the fault is all in the record.
+/// Checks that the record has all positions accepted before, during and after the fault.
 #[track_caller]
 fn replays(dir: &Path) {
     let output = warploom(dir).args(["replay", "--json"]).output();
@@ -256,7 +257,7 @@ fn a_disk_that_is_full_holds_nobody_up() {
     program.runs_on();
     another_leader(dir.path(), &announced);
     program.runs_on();
-    // A server that starts while its disk is full is no better off.
+    // A server that starts while its disk is full has the same fault.
     kill(pid(&announced["broker"]), Signal::KILL);
     up.says("broker runs again");
     program.runs_on();
@@ -326,12 +327,12 @@ fn a_disk_that_is_read_only_holds_nobody_up() {
     eprintln!("stored again {took:?} after the disk could be written");
     program.end();
     replays(dir.path());
-    // A server that dies does not start on such a disk, and does as soon as it can.
+    // A server that dies cannot start on such a disk, and starts as soon as it can.
     until("it is read-only while the server is down", || {
         let broker = fs::read_to_string(dir.path().join("state/broker/nats-server.pid"));
         let broker = broker.ok().and_then(|pid| pid.trim().parse().ok());
         if let Some(pid) = broker.and_then(Pid::from_raw) {
-            // It may have died of the disk before.
+            // The fault may have killed it before.
             let _ = kill_process(pid, Signal::KILL);
         }
         disk.try_remount("ro").is_ok()

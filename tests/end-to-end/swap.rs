@@ -1,5 +1,5 @@
-//! More memory than the device has: sessions take turns on it, keep their bytes, and the device never
-//! holds more than it has.
+//! More memory than the device has: sessions take turns on it and keep their bytes. The device
+//! never holds more than its capacity.
 
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
@@ -40,7 +40,7 @@ impl Holder {
         writeln!(input, "{what}").expect("it reads");
     }
 
-    /// As `does`, of a program that may have ended.
+    /// As `does`, for a program that may have ended.
     pub(crate) fn may(&mut self, what: &str) -> Option<String> {
         let input = self.0.input.as_mut().expect("its input");
         writeln!(input, "{what}").ok()?;
@@ -53,7 +53,7 @@ impl Holder {
     }
 }
 
-/// Looks, as long as it lives, how much memory a worker's device has.
+/// Watches the memory of a worker's device, as long as it lives.
 struct Watch {
     ends: Arc<AtomicBool>,
     most: Arc<AtomicU64>,
@@ -95,7 +95,7 @@ impl Drop for Watch {
     }
 }
 
-/// The file in memory that a worker's device is, by its name in /proc.
+/// The memory file of a worker's device, by its name in /proc.
 fn device_file(worker: u32) -> Option<PathBuf> {
     let files = std::fs::read_dir(format!("/proc/{worker}/fd")).ok()?;
     let mut files = files.filter_map(|file| Some(file.ok()?.path()));
@@ -136,12 +136,12 @@ fn take_turns(loaded: &LoadedCluster, dir: &Path, tenants: [&str; 2], rounds: u3
 
 #[tokio::test]
 async fn programs_that_do_not_fit_together_take_turns_and_keep_their_bytes() {
-    // Of one tenant, which has no quota.
+    // Both of one tenant, which has no quota.
     let plans = [plan("guest", "search", 1)];
     let loaded = LoadedCluster::idle(1, 1, &plans, &OVERCOMMITTED).await;
     let dir = TempDir::new().expect("a directory");
     take_turns(&loaded, dir.path(), ["guest"; 2], 6);
-    // Each return is in the order, and a replay decides the same.
+    // Each return is in the order, and a replay makes the same decisions.
     let (_, replayed) = loaded.replayed().await;
     assert_eq!(replayed.skipped, 0);
 }
@@ -193,7 +193,7 @@ fn a_disk_without_room_for_the_swap_file_refuses_the_worker_at_its_start() {
     assert_eq!(refused.status.code(), Some(2), "{:?}", text(&refused));
 }
 
-/// What a worker says of its memory, as administrators are told.
+/// A worker's report on its memory, as administrators get it.
 pub(crate) async fn status(loaded: &LoadedCluster) -> MemoryStatus {
     let administrator = &loaded.demo.administrator;
     let patience = Duration::from_secs(30);
@@ -202,7 +202,7 @@ pub(crate) async fn status(loaded: &LoadedCluster) -> MemoryStatus {
     device.said.expect("it answers")
 }
 
-/// The places of sessions by what they hold, in MiB, the largest first.
+/// The places of sessions with their held MiB, the largest first.
 fn places(status: &MemoryStatus) -> Vec<(u64, Place)> {
     let swap = status.swap.as_ref().expect("it is overcommitted");
     let place = |session: &SessionMemoryStatus| {
@@ -265,13 +265,13 @@ async fn where_memory_is_can_be_seen_and_a_lowered_quota_swaps_out_what_is_idle(
         (40 * MIB + 512, 0),
         "charged for nothing"
     );
-    // The next leader knows too.
+    // The next leader has the same information.
     loaded.replace_leader(0, Duration::from_secs(30)).await;
     assert_eq!(one.does("turn 1 11"), "0");
     assert_eq!(other.does("turn 2 12"), "0");
     assert_eq!(one.does("turn 11 21"), "0");
     settles(&loaded, &[(40, Place::Resident), (32, Place::Out)]).await;
-    // Above a quota that was lowered nobody stays who is idle.
+    // Above a lowered quota, no idle session stays.
     a.settings.quota = 16 * MIB;
     loaded.set_tenant(&a.tenant, &a.settings).await;
     settles(&loaded, &[(40, Place::Out), (32, Place::Out)]).await;
@@ -282,7 +282,7 @@ async fn where_memory_is_can_be_seen_and_a_lowered_quota_swaps_out_what_is_idle(
         "alone above it a session goes on"
     );
     assert_eq!(one.does("drop"), "0");
-    // Figures are of now: programs that are gone hold nothing of the swap space, and nothing moves.
+    // Figures are current: ended programs hold no swap space, and nothing moves.
     drop((one, other));
     for _ in 0..600 {
         let seen = status(&loaded).await;
@@ -315,7 +315,7 @@ async fn who_must_stay_stays_and_is_in_nobodys_way() {
     }
     assert_eq!(other.does("take 35 2"), "2", "beside who stays");
     assert_eq!(other.does("take 30 2"), "0");
-    // A program says so for itself.
+    // A program pins itself.
     let mut third = command(&loaded, "c", dir.path(), &program);
     let mut third = Holder(Guest::start(third.env("WARPLOOM_CLIENT_SWAP", "off")));
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The accounts of memory that is swapped: they have every move by tenant, and all that was held, although
-//! the leader and the worker are killed.
+//! The accounts of swapped memory have every move by tenant, and all held memory, even if the
+//! leader and the worker are killed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::swap::{Holder, OVERCOMMITTED, status};
 use crate::usage::{adds_up, number, table};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Between two usage blocks; ten times as long where nothing runs.
+/// Interval of usage blocks; ten times as long while nothing runs.
 const METERING: Duration = Duration::from_millis(100);
-/// What a program holds.
+/// Bytes that a program holds.
 const HELD: f64 = (40 << 20) as f64;
 
 /// The usage of the tenants a and b.
@@ -27,7 +27,7 @@ fn both(loaded: &LoadedCluster) -> [Value; 2] {
     ["a", "b"].map(|name| of(name).unwrap_or_else(|| panic!("{name} has no row: {rows:?}")))
 }
 
-/// Both programs in turns, which do not fit together.
+/// Runs both programs in turns; they do not fit together.
 fn take_turns([one, other]: &mut [Holder; 2], at: &mut u32, rounds: u32) {
     for _ in 0..rounds {
         let next = *at + 10;
@@ -37,7 +37,8 @@ fn take_turns([one, other]: &mut [Holder; 2], at: &mut u32, rounds: u32) {
     }
 }
 
-/// Waits until the accounts have what the worker says, for each tenant, and nothing moves meanwhile.
+/// Waits until the accounts agree with the worker's report for each tenant, and nothing moves in
+/// the meantime.
 async fn agree(loaded: &LoadedCluster) -> [Value; 2] {
     let began = Instant::now();
     loop {
@@ -72,14 +73,14 @@ async fn agree(loaded: &LoadedCluster) -> [Value; 2] {
     }
 }
 
-/// While nothing runs, what is charged, swapped out and saved is what is held, all the time: one's is on the
-/// device and the other's is not.
+/// While nothing runs, charged, swapped and saved memory add up to the held memory at all times.
+/// One tenant's memory is on the device, and the other's is not.
 async fn all_is_held(loaded: &LoadedCluster) {
     let (began, before) = (Instant::now(), agree(loaded).await);
     let read = began.elapsed();
     tokio::time::sleep(Duration::from_secs(8)).await;
     let (again, after) = (began.elapsed(), agree(loaded).await);
-    // Each reading has blocks up to ten times the metering ago.
+    // Each reading includes blocks up to ten metering intervals old.
     let lag = (read + (began.elapsed() - again) + 20 * METERING).as_secs_f64();
     let gone = again.as_secs_f64();
     let mut there = Vec::new();
@@ -131,7 +132,8 @@ async fn every_move_is_in_the_accounts_although_a_leader_and_the_worker_die() {
             "{row}"
         );
         let (outs, bytes) = (number(row, "swap_outs"), number(row, "swap_out_bytes"));
-        // A slow start has time to move one that holds only its module yet.
+        // During a slow start there is time to swap out a session that holds only its module so
+        // far.
         let fits = 0.9 * HELD * (outs - 1.0)..1.1 * HELD * outs;
         assert!(fits.contains(&bytes), "{row}");
         assert!(number(row, "swap_wait_seconds") > 0.0, "{row}");
@@ -147,7 +149,7 @@ async fn every_move_is_in_the_accounts_although_a_leader_and_the_worker_die() {
     let head = "tenant,launches,device_seconds,core_credits,vram_credits,share,swap_outs,swap_out_bytes,\
                 swap_ins,swap_in_bytes,swap_wait_seconds,swapped_credits,saved_credits,unsent_bytes";
     assert_eq!(csv.lines().next(), Some(head));
-    // What moved since the last block dies with the worker; all before is there.
+    // Moves since the last block are lost with the worker; all earlier ones are kept.
     let before = agree(&loaded).await;
     take_turns(&mut holders, &mut at, 1);
     let said = status(&loaded).await.swap.expect("it is overcommitted");
@@ -155,7 +157,7 @@ async fn every_move_is_in_the_accounts_although_a_leader_and_the_worker_die() {
     adds_up(&loaded);
     let after = both(&loaded);
     let outs = |rows: &[Value]| rows.iter().map(|row| number(row, "swap_outs")).sum::<f64>();
-    // One may have left between the answer and the end.
+    // One session may have been swapped out between the answer and the end.
     let most = said.outs.0 as f64 + 1.0;
     assert!(
         (outs(&before)..=most).contains(&outs(&after)),

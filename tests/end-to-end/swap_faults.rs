@@ -1,5 +1,5 @@
-//! Faults while memory is swapped all the time: leaders and programs that die, programs that stand still,
-//! tiers that are full, and a worker that the system kills for memory.
+//! Faults during permanent swapping: leaders and programs that die, programs that stop, full tiers,
+//! and a worker that the system kills for its memory use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::loaded::{LoadedCluster, plan};
 use crate::run::compile;
 use crate::swap::{Holder, OVERCOMMITTED, status};
 
-/// Two programs of 40 MiB each that take turns on 64 MiB, without end.
+/// Two programs of 40 MiB each that endlessly take turns on 64 MiB.
 struct Turns {
     pids: [u32; 2],
     ends: Arc<AtomicBool>,
     rounds: Arc<AtomicU32>,
-    /// They return what a program says that has not its own bytes, or nothing any more.
+    /// Each returns the output of a program that lost its bytes or stopped answering.
     threads: [JoinHandle<Option<String>>; 2],
 }
 
@@ -31,7 +31,7 @@ impl Turns {
         let threads = [1, 2].map(|seed| {
             let mut holder = Holder::start(loaded, "guest", dir, program);
             pids[seed - 1] = holder.pid();
-            // One after the other: neither fits beside the other that moves.
+            // One after the other: neither fits beside the other while that moves.
             assert_eq!(holder.does(&format!("take 20 {seed}")), "0");
             assert_eq!(holder.does(&format!("take 20 {seed}")), "0");
             let (ends, rounds): (Arc<AtomicBool>, Arc<AtomicU32>) =
@@ -57,7 +57,7 @@ impl Turns {
         }
     }
 
-    /// Waits for so many more turns.
+    /// Waits for this many more turns.
     async fn go_on(&self, more: u32) {
         let before = self.rounds.load(Ordering::Relaxed);
         let done = async {
@@ -69,7 +69,7 @@ impl Turns {
         went_on.expect("no turn is over any more");
     }
 
-    /// Ends them; what went wrong, of each.
+    /// Ends them; returns the error of each, if any.
     fn end(self) -> [Option<String>; 2] {
         self.ends.store(true, Ordering::Relaxed);
         self.threads.map(|thread| thread.join().expect("it ends"))
@@ -96,7 +96,8 @@ async fn leaders_and_programs_die_and_stand_still_while_memory_moves() {
         loaded.epoch_above(epoch, SOON).await;
         turns.go_on(4).await;
     }
-    // Who stands still, with its memory there or not, is in nobody's way: turns go on.
+    // A stopped program, with its memory on the device or not, does not block the others: turns go
+    // on.
     for pid in turns.pids {
         signal(pid, Signal::STOP);
         turns.go_on(2).await;
@@ -139,7 +140,7 @@ async fn programs_whose_memory_moves_hear_that_their_device_is_gone() {
     let turns = Turns::begin(&loaded, dir.path(), &program);
     turns.go_on(4).await;
     loaded.demo.cluster.workers[0].kill().expect("it dies");
-    // The program ends by itself at the first error, which comes: it does not wait for ever.
+    // The program ends by itself at the first error, which must come: it does not wait forever.
     let said = turns.threads.map(|thread| thread.join().expect("it ends"));
     assert!(said.iter().all(Option::is_some), "{said:?}");
 }
@@ -160,14 +161,15 @@ async fn who_asks_for_more_than_the_tiers_take_is_refused_and_nobody_loses_anyth
     let take = |holder: &mut Holder| holder.does("take 10 1") == "0";
     let (had, refused): (Vec<usize>, Vec<usize>) =
         (0..all.len()).partition(|&index| take(&mut all[index]));
-    // More than fits on the device, and what the tiers have room for, whoever must leave.
+    // More than fits on the device, and as much as the tiers hold; it does not matter which
+    // sessions must leave.
     assert_eq!((had.len(), refused.len()), (7, 1), "10 MiB each");
     for _ in 0..2 {
         for &index in &had {
             assert_eq!(all[index].does("turn 1 1"), "0", "program {index}");
         }
     }
-    // Who was refused lives, and has what another gives back.
+    // The refused program lives, and gets memory that another frees.
     let waits = refused[0];
     assert!(!take(&mut all[waits]), "there is no more now than before");
     assert_eq!(all[had[0]].does("drop"), "0");
@@ -175,7 +177,7 @@ async fn who_asks_for_more_than_the_tiers_take_is_refused_and_nobody_loses_anyth
     assert_eq!(all[waits].does("turn 1 2"), "0");
 }
 
-/// A control group for memory of this test's own, where this machine has such: removed with it.
+/// A memory control group of this test, if this machine supports it; removed when dropped.
 struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
@@ -200,7 +202,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // It goes once nobody is in it; whoever was has just been killed.
+        // It can be removed once its last process has ended; that has just been killed.
         for _ in 0..100 {
             if std::fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -251,7 +253,7 @@ async fn a_worker_that_the_system_kills_for_memory_takes_nobody_else_with_it() {
             live.all(|worker| worker.gpu != gpu)
         })
         .await;
-    // Who has no memory left may be silent for a while before that.
+    // A worker without free memory may be silent for a while before that.
     let killed = Instant::now();
     while loaded.demo.cluster.workers[worker].is_running() {
         assert!(killed.elapsed() < SOON, "the system has not killed it");

@@ -1,4 +1,5 @@
-//! The driver's tables that NVIDIA's CUDA runtime asks for: answered only where a person says so.
+//! The driver's tables that NVIDIA's CUDA runtime asks for: they are answered only if a user
+//! enables them.
 
 use test_cluster::TempDir;
 

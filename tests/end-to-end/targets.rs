@@ -1,5 +1,5 @@
-//! A tenant with a target beside one without, on a CPU worker: `status` shows how it is met,
-//! `tenant set` whether it can be, and the order with a target replays.
+//! A tenant with a target beside one without, on a CPU worker. `status` shows its attainment,
+//! `tenant set` checks whether it can be met, and the order with a target replays.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn warploom(loaded: &LoadedCluster, arguments: &[&str]) -> Output {
         .expect("the binary runs")
 }
 
-/// What a command printed as JSON; it must end well.
+/// The JSON output of a command, which must succeed.
 fn json(loaded: &LoadedCluster, arguments: &[&str]) -> Value {
     let output = warploom(loaded, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -40,7 +40,7 @@ fn tenant(loaded: &LoadedCluster, name: &str) -> Value {
     found.expect("the tenant").clone()
 }
 
-/// Exit code of a command and all it said.
+/// Exit code and all output of a command.
 fn said(loaded: &LoadedCluster, arguments: &[&str]) -> (i32, String) {
     let output = warploom(loaded, arguments);
     let all = [output.stdout, output.stderr].concat();
@@ -76,7 +76,7 @@ fn shows_how_the_target_is_met(loaded: &LoadedCluster) {
 fn says_whether_a_target_can_be_met(loaded: &LoadedCluster) {
     let answer = json(loaded, &["tenant", "set", "chat", "--json"]);
     assert_eq!(verdict(&answer), "met", "{answer}");
-    // Less than any request takes: refused if asked to be strict, else done with a warning.
+    // Less than any request takes: refused with `--strict`, otherwise accepted with a warning.
     let impossible = ["tenant", "set", "chat", "--slo", "1us"];
     let (code, told) = said(loaded, &[&impossible[..], &["--strict"]].concat());
     assert_eq!(code, 1, "{told}");
@@ -96,7 +96,7 @@ fn says_whether_a_target_can_be_met(loaded: &LoadedCluster) {
         &["tenant", "set", "chat", "--weight", "2", "--json"],
     );
     assert_eq!(verdict(&answer), "too-long", "{answer}");
-    // Another tenant's change is not refused for what is so already.
+    // Another tenant's change is not refused for a target that is already missed.
     let (code, told) = said(
         loaded,
         &["tenant", "set", "train", "--weight", "2", "--strict"],
@@ -120,11 +120,11 @@ fn says_whether_a_target_can_be_met(loaded: &LoadedCluster) {
 #[tokio::test]
 async fn a_target_is_shown_judged_and_replayed() {
     let mut chat = plan("chat", "search", 0);
-    // The device is idle in between, so that the target comes and goes.
+    // The device is idle in between, so that the target becomes active and inactive.
     chat.think_ms = 150;
     let train = plan("train", "train", 4);
     let loaded = LoadedCluster::start(1, 1, &[chat, train]).await;
-    // No request takes longer on the slowest machine, and the order heeds it all the same.
+    // No request takes longer on the slowest machine, but the order takes the target into account.
     let (code, told) = said(&loaded, &["tenant", "set", "chat", "--slo", GENEROUS]);
     assert_eq!(code, 0, "{told}");
     loaded.progress(6, TIMEOUT).await;

@@ -1,5 +1,5 @@
-//! `warploom top` where no terminal is: what there is now, once; and in a terminal of any size, which it
-//! leaves as it was however it ends.
+//! `warploom top` without a terminal prints the current state once. In a terminal of any size, it
+//! restores the terminal however it ends.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `warploom usage`: the usage adds up, whoever was killed.
+//! `warploom usage`: the usage adds up, even if roles are killed.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,10 +15,10 @@ use crate::cluster::{done, objects};
 use crate::loaded::{LoadedCluster, plan};
 
 const SOON: Duration = Duration::from_secs(30);
-/// Often, so that there are many blocks.
+/// A short interval, so that there are many blocks.
 const SETTINGS: &[(&str, &str)] = &[("worker.metering", "100ms")];
 
-/// What is counted: of launches, and of memory that moves and is shared.
+/// The counted values: of launches, and of memory that moves and is shared.
 const COUNTED: [&str; 12] = [
     "launches",
     "device_seconds",
@@ -34,7 +34,7 @@ const COUNTED: [&str; 12] = [
     "unsent_bytes",
 ];
 
-/// The rows of a table, and what is said below it.
+/// The rows of a table, and the line below it.
 pub(crate) fn table(loaded: &LoadedCluster, by: &str) -> (Vec<Value>, Value) {
     let mut rows = objects(loaded, &["usage", "--json", "--by", by]);
     let below = rows.pop().expect("a last line");
@@ -51,7 +51,7 @@ fn sum(rows: &[Value], field: &str) -> f64 {
     rows.iter().map(|row| number(row, field)).sum()
 }
 
-/// Every way of telling rows apart gives the same sums, of which none are missing.
+/// Checks that every grouping of rows gives the same sums, with nothing missing.
 pub(crate) fn adds_up(loaded: &LoadedCluster) -> f64 {
     let mut launches = Vec::new();
     for by in ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"] {
@@ -82,10 +82,10 @@ async fn usage_adds_up_although_a_leader_is_killed_and_a_worker_leaves() {
         .stop(SOON)
         .expect("it drains");
     adds_up(&loaded);
-    // The usage blocks have what the worker sent last to whoever listened.
+    // The usage blocks agree with the worker's last messages to its subscribers.
     let (rows, below) = table(&loaded, "tenant");
     assert_eq!(below["ended_without_last_block"], serde_json::json!([]));
-    // What it said last may still be on its way to the observer.
+    // Its last message may still be on its way to the observer.
     let all = (sum(&rows, "launches"), sum(&rows, "device_seconds"));
     let heard = loaded
         .wait("the worker's last words", SOON, |loaded| {
@@ -137,7 +137,7 @@ async fn usage_adds_up_although_a_leader_is_killed_and_a_worker_leaves() {
     assert!(of_b.contains('b') && of_b.contains("total"), "{of_b}");
 }
 
-/// What the worker of the only session said last of its use: incarnation, gpu, launches, device
+/// The last usage report of the worker with the only session: incarnation, GPU, launches and device
 /// nanoseconds.
 async fn said_by_the_busy(loaded: &LoadedCluster) -> (bus_schemas::Incarnation, usize, [u64; 2]) {
     let status = loaded.epoch_above(0, SOON).await;
@@ -157,10 +157,11 @@ async fn said_by_the_busy(loaded: &LoadedCluster) -> (bus_schemas::Incarnation, 
     (busy.incarnation, busy.gpu as usize, said)
 }
 
-/// A worker is killed while its only session is at work: by a standing grant that is never closed, or
-/// slice by slice. What no block has is told as lost: no less than the worker had said of its use.
+/// Kills a worker while its only session is at work, under a standing grant that is never closed,
+/// or slice by slice. Work without a block is reported as lost: at least as much as the worker had
+/// reported.
 async fn what_died_is_said(standing: bool) {
-    // Blocks so rare that nearly all is lost.
+    // Blocks so rare that nearly everything is lost.
     let settings = [("worker.metering", "2s")];
     let mut loaded = LoadedCluster::idle(1, 2, &[plan("a", "search", 1)], &settings).await;
     let chosen = bus_schemas::ClusterSettings {
@@ -174,7 +175,7 @@ async fn what_died_is_said(standing: bool) {
     loaded.demo.go().await.expect("it is at work");
     loaded.progress(20, SOON).await;
     let (busy, index, [launches, device_ns]) = said_by_the_busy(&loaded).await;
-    // What it told of its use, it has told its leader by then.
+    // By then it has reported that usage to its leader.
     loaded.progress(20, SOON).await;
     loaded.demo.cluster.workers[index].kill().expect("it dies");
     let lost = |status: &bus_schemas::Status| {
@@ -233,7 +234,7 @@ async fn what_died_in_slices_is_said() {
 
 const DAY_MS: u64 = 86_400_000;
 
-/// Blocks of a worker of long ago: 40 on each of three days, the last of its life.
+/// Blocks of an old worker: 40 on each of three days, the last days of its life.
 fn of_long_ago(today: u64) -> Vec<UsageBlock> {
     let mut totals = UseTotals::default();
     let block = |number: u64| {
@@ -295,7 +296,8 @@ async fn what_is_old_is_folded_to_days() {
     for block in &old {
         append(subjects.usage_blocks(block.incarnation), block).await;
     }
-    // A leader that died when it had written the first day, and removed half of what that stands for.
+    // Simulates a leader that died after writing the first day and removing half of the blocks in
+    // it.
     let mut fold = Fold::default();
     old[..40].iter().for_each(|block| fold.add(block.clone()));
     append(subjects.usage_days(), &fold.finish()[0]).await;
@@ -321,7 +323,7 @@ async fn what_is_old_is_folded_to_days() {
     let until = Instant::now() + 4 * SOON;
     let launches = number(&before[0].1["total"], "launches");
     loop {
-        // Whoever reads meanwhile reads what is folded, or what it stands for, and never both.
+        // A concurrent reader sees either the folded block or its original blocks, never both.
         let books = administrator.books(Query::default()).await;
         assert_eq!(books.expect("read").all.launches as f64, launches);
         let counts = stream.info_with_subjects(subjects.usage_blocks_all()).await;

@@ -1,4 +1,4 @@
-//! CUDA's own environment variables hold as they do with a GPU.
+//! CUDA's own environment variables work as they do with a GPU.
 
 use test_cluster::TempDir;
 
@@ -50,7 +50,7 @@ async fn the_drivers_variables_are_obeyed() {
     for (visible, wanted) in [
         ("1", vec![second]),
         ("1,0", vec![second, first]),
-        // What follows a number that there is not is not seen.
+        // Devices after an invalid number are not visible.
         ("0,7,1", vec![first]),
         (second, vec![second]),
         (&format!("{second},{first}"), vec![second, first]),

@@ -1,4 +1,4 @@
-//! Every wait ends: whoever does not answer is named, and whoever does is waited for.
+//! Every wait ends. A process that does not answer is named, and one that does is waited for.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -13,10 +13,10 @@ use crate::loaded::{LoadedCluster, plan};
 use crate::run::{compile, text, warploom};
 
 const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
-/// For a living leader or worker on a busy machine, this is long.
+/// Long for a living leader or worker, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// Who goes away for good while programs wait, and the code that says so.
+/// Removes a process for good while programs wait, and checks the resulting code.
 async fn goes_away(loaded: &mut LoadedCluster, code: &str, goes: impl FnOnce(&mut LoadedCluster)) {
     // Without standing grants each launch needs a leader.
     done(loaded, &["cluster", "set", "standing=off"]);
@@ -53,7 +53,7 @@ async fn goes_away(loaded: &mut LoadedCluster, code: &str, goes: impl FnOnce(&mu
     goes(loaded);
     let error = session.sync().expect_err("nobody answers");
     assert_eq!(error.code().name(), code, "{error}");
-    // It stays over, and a close ends, too.
+    // The session stays failed, and a close ends, too.
     let again = session.sync().expect_err("it is over");
     assert_eq!(again.to_string(), error.to_string());
     let closed = session.close().expect_err("nobody answers");
@@ -87,7 +87,7 @@ async fn leaders_that_are_gone_for_good_are_named() {
         }
     })
     .await;
-    // A command waits as long as it is told to.
+    // A command waits as long as its deadline says.
     let asked = administrator(&loaded, &["--set=command.deadline=321ms", "status"]);
     let (out, err) = text(&asked);
     assert_eq!(asked.status.code(), Some(3), "{out}{err}");
@@ -116,7 +116,7 @@ fn a_broker_that_takes_connections_and_never_speaks_is_given_up() {
 
 #[tokio::test]
 async fn a_kernel_that_takes_longer_than_the_deadline_is_waited_for() {
-    // The watchdog is another end of a long kernel.
+    // The watchdog would also end a long kernel.
     let settings = [("worker.watchdog", "300s")];
     let plans = [plan("a", "search", 1)];
     let mut loaded = LoadedCluster::start_with(1, 1, &plans, &settings).await;

@@ -1,5 +1,6 @@
-//! Weights that the cluster keeps: programs to whose tenant they were published need not send them,
-//! others send every byte; workers come and go, a command is killed, the store is full.
+//! Weights that the cluster keeps. Programs of the tenants that they were published to need not
+//! send them; others send every byte. Workers come and go, a command is killed, and the store is
+//! full.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,7 +17,7 @@ use crate::run::{text, warploom};
 /// Bytes of the file's tensors. The last is too small to be offered.
 const TENSORS: [usize; 3] = [3 * MIB + 4, 400_000, 1_000];
 
-/// A safetensors file of tensors of 32-bit numbers; and their bytes.
+/// A safetensors file with tensors of 32-bit numbers, and the bytes of the tensors.
 fn file(dir: &Path, name: &str, seed: u32, sizes: &[usize]) -> (PathBuf, Vec<Vec<u8>>) {
     let tensors: Vec<_> = (0_u32..)
         .zip(sizes)
@@ -39,7 +40,7 @@ fn file(dir: &Path, name: &str, seed: u32, sizes: &[usize]) -> (PathBuf, Vec<Vec
     (path, tensors)
 }
 
-/// A command to a cluster.
+/// A command for a cluster.
 fn command(loaded: &LoadedCluster, dir: &Path) -> Command {
     let mut command = warploom(dir);
     let credentials = loaded.demo.cluster.credentials();
@@ -47,7 +48,7 @@ fn command(loaded: &LoadedCluster, dir: &Path) -> Command {
     command
 }
 
-/// Runs one that is to end with this exit code.
+/// Runs a command that must end with this exit code.
 #[track_caller]
 fn ends(command: &mut Command, code: i32) -> Output {
     let output = finish(command);
@@ -63,7 +64,7 @@ fn listed(loaded: &LoadedCluster, dir: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Bytes that a program of a tenant sends which copies these.
+/// Number of bytes that a tenant's program sends to copy these.
 async fn sends(loaded: &LoadedCluster, sent: &Sent, tenant: &str, bytes: &[u8]) -> usize {
     sent.take().await;
     let settings = loaded.login(tenant);
@@ -88,7 +89,8 @@ async fn published_weights_are_not_sent_by_those_they_are_published_to() {
     let dir = TempDir::new().expect("a directory");
     let (path, tensors) = file(dir.path(), "tiny.safetensors", 1, &TENSORS);
     let add = ["weights", "add", "tiny"];
-    // A worker hears within seconds that there is a store at all, so its start comes second.
+    // A worker notices within seconds that there is a store at all, so it starts after the first
+    // add.
     let added = ends(
         command(&loaded, dir.path())
             .args(add)
@@ -116,7 +118,7 @@ async fn published_weights_are_not_sent_by_those_they_are_published_to() {
         sends(&loaded, &sent, "b", &tensors[0]).await >= TENSORS[0],
         "not its"
     );
-    // To all, without sending anything.
+    // Published to all, without sending anything.
     let again = command(&loaded, dir.path())
         .args(add)
         .arg(&path)
@@ -138,12 +140,12 @@ async fn published_weights_are_not_sent_by_those_they_are_published_to() {
         (&"tiny".into(), &true.into())
     );
     assert_eq!(row["bytes"], (TENSORS[0] + TENSORS[1]) as u64);
-    // A transfer half of which is published and half of which is sent: the tenant has sent only the latter.
+    // A transfer of which half is published and half is sent: the tenant has sent only the latter.
     let mut changed = tensors[0].clone();
     changed[MIB + 5] ^= 1;
     let bytes = sends(&loaded, &sent, "c", &changed).await;
     assert!((MIB..MIB + 4_096).contains(&bytes), "{bytes} sent");
-    // What is removed answers nobody who has not sent it.
+    // Removed weights must be sent again.
     ends(
         command(&loaded, dir.path()).args(["weights", "remove", "tiny"]),
         0,
@@ -189,7 +191,7 @@ async fn wrong_files_unknown_tenants_and_a_full_store_are_said_and_keep_nothing(
     assert!(code == Some(1) && said.contains("E-WEIGHTS-FULL"), "{said}");
     assert!(listed(&loaded, dir.path()).is_empty());
     assert!(kept(&loaded).await.0 < 100_000, "nothing is written");
-    // The limit stays until another is asked for. With room for it, all is as if nothing had been.
+    // The limit stays until another is set. With room for it, the earlier failure has no effect.
     let (code, said) = run(&[&add(&["--public"])[..], &[large]].concat());
     assert!(code == Some(1) && said.contains("E-WEIGHTS-FULL"), "{said}");
     ends(
@@ -202,7 +204,7 @@ async fn wrong_files_unknown_tenants_and_a_full_store_are_said_and_keep_nothing(
     assert_eq!(listed(&loaded, dir.path()).len(), 1);
 }
 
-/// Bytes that the broker keeps of weights, and in how many messages.
+/// Bytes and messages that the broker keeps of weights.
 async fn kept(loaded: &LoadedCluster) -> (u64, u64) {
     let credentials = loaded.demo.cluster.broker.credentials();
     let login = credentials.cluster_user.clone().expect("a login of roles");
@@ -231,14 +233,14 @@ async fn an_add_that_is_killed_publishes_nothing_and_what_it_wrote_is_freed() {
         tokio::time::sleep(Duration::from_millis(after)).await;
         child.kill().expect("it dies");
         child.wait().expect("dead");
-        // Nothing, or all of it where it was that fast.
+        // Nothing, or all of it if the command was that fast.
         match &listed(&loaded, dir.path())[..] {
             [] => halves += 1,
             rows => assert_eq!(rows[0]["bytes"], 96 * MIB as u64),
         }
     }
     assert!(halves > 0, "all of them were faster");
-    // One more that is killed while it changes what is published: that stays as it was.
+    // Another command is killed while it changes published weights: these stay unchanged.
     ends(&mut add, 0);
     let (other, _) = file(dir.path(), "other.safetensors", 90, &[8 * MIB; 12]);
     let mut change = command(&loaded, dir.path());
@@ -255,7 +257,7 @@ async fn an_add_that_is_killed_publishes_nothing_and_what_it_wrote_is_freed() {
         said.contains("; 0 B sent") || said.contains("; 96.0 MiB sent"),
         "{said}"
     );
-    // Half a minute later all that those have left goes, and nothing else.
+    // Half a minute later the leftovers of all of them are removed, and nothing else.
     tokio::time::sleep(Duration::from_secs(31)).await;
     ends(&mut add, 0);
     let (bytes, _) = kept(&loaded).await;

@@ -1,5 +1,5 @@
-//! `warploom why` against what nothing of it had a hand in: the spans that leaders and workers export, the
-//! metered use, the exported order.
+//! `warploom why` compared with independent sources: the spans that leaders and workers export, the
+//! metered usage, the exported order.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use test_cluster::{Receiver, within};
 use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::order::Tool;
 
-/// What of a span's time may be lost between two actors, as a part of all.
+/// Fraction of a span's time that may be lost between two actors.
 const NEAR: f64 = 0.05;
 
-/// Positions that are compared with spans, at least.
+/// Minimum number of positions that are compared with spans.
 const POSITIONS: usize = 300;
 
 fn number(row: &Value, key: &str) -> u64 {
@@ -21,7 +21,7 @@ fn number(row: &Value, key: &str) -> u64 {
     value.unwrap_or_else(|| panic!("{key}: {row}"))
 }
 
-/// A session's id and a position of it.
+/// A session's id and one of its positions.
 type Place = (String, u64);
 
 /// The place of a row of `why`.
@@ -33,9 +33,10 @@ fn place(row: &Value) -> Place {
 /// Received spans of leaders and workers.
 #[derive(Default)]
 struct Spans {
-    /// The request of each position's first op, and when the position began on the device: by its worker.
+    /// The request of each position's first op, and the time at which the position began on the
+    /// device, from its worker.
     begun: BTreeMap<Place, (String, u64)>,
-    /// When the leader heard of ops of each request.
+    /// Times at which the leader heard of ops of each request.
     heard: BTreeMap<String, Vec<u64>>,
 }
 
@@ -59,18 +60,18 @@ impl Spans {
         spans
     }
 
-    /// From when the leader heard of a row's first op to when the row began on the device.
+    /// Time from the leader's first knowledge of a row's first op to the row's begin on the device.
     fn waited(&self, row: &Value) -> Option<u64> {
         let (request, begun) = self.begun.get(&place(row))?;
-        // Of its request's intents it is the one that came when the position was announced, but for the distance
-        // of two processes' clocks.
+        // Of its request's intents, it is the one that came when the position was announced, apart
+        // from the difference between the clocks of two processes.
         let announced = number(row, "announced_ns");
         let heard = self.heard.get(request)?.iter();
         let heard = heard.min_by_key(|heard| heard.abs_diff(announced))?;
         Some(begun.saturating_sub(*heard))
     }
 
-    /// How many of these rows have spans, in words.
+    /// Number of these rows with spans, in words.
     fn counts(&self, rows: &[Value]) -> String {
         let begun = rows.iter().filter_map(|row| self.begun.get(&place(row)));
         let (mut executed, mut queued) = (0, 0);
@@ -89,7 +90,7 @@ impl Spans {
     }
 }
 
-/// The spans of these rows. A leader and a worker send theirs in batches, each at times of its own.
+/// The spans of these rows. A leader and a worker each send theirs in batches, at their own times.
 async fn spans_of(rows: &[Value], receiver: &Receiver) -> Spans {
     let mut spans = Spans::default();
     let has_all = |spans: &Spans| rows.iter().all(|row| spans.waited(row).is_some());
@@ -97,7 +98,7 @@ async fn spans_of(rows: &[Value], receiver: &Receiver) -> Spans {
         spans = Spans::new(&receiver.received());
         has_all(&spans).then_some(())
     });
-    // An exporter whose queue is full drops spans: a few may never come.
+    // An exporter with a full queue drops spans: a few may never come.
     if all.await.is_none() {
         println!("spans are missing: {}", spans.counts(rows));
     }
@@ -127,7 +128,8 @@ async fn waits_add_up_to_what_spans_measure_and_name_whose_doing_they_were() {
     asked_by_name(&tool, &rows);
 }
 
-/// Of each position the stages follow one another and the causes are together what it waited.
+/// Checks that the stages of each position follow one another, and that the causes add up to its
+/// wait.
 fn adds_up(rows: &[Value]) {
     for row in rows {
         let stages = [
@@ -147,8 +149,8 @@ fn adds_up(rows: &[Value]) {
     }
 }
 
-/// All together they are what the leader's and the worker's own spans say: from when the leader heard of
-/// a position's first op to when it began on the device.
+/// Checks the sum of all waits against the spans of leader and worker: from the leader's knowledge
+/// of a position's first op to the position's begin on the device.
 fn is_as_measured(rows: &[Value], spans: &Spans) {
     let (mut told, mut measured, mut compared) = (0.0, 0.0, 0);
     for row in rows {
@@ -195,8 +197,8 @@ fn names_who(tool: &Tool) {
     assert_eq!(waits("urgent", "share", "patient"), 0, "{}", of("urgent"));
 }
 
-/// Busy and idle time are all the time between the first grant and the last end, and busy no less than
-/// what is metered.
+/// Busy and idle time add up to the time from the first grant to the last end, and busy time is at
+/// least the metered time.
 fn devices_add_up(tool: &Tool, rows: &[Value]) {
     let days = tool.json(&["why", "gpu:0"]);
     let sum = |key: &str| days.iter().map(|day| number(day, key)).sum::<u64>();
@@ -228,7 +230,7 @@ fn devices_add_up(tool: &Tool, rows: &[Value]) {
     );
 }
 
-/// One position by each of its names, a session, and what is not there.
+/// Queries one position by each of its names, a session, and missing objects.
 fn asked_by_name(tool: &Tool, rows: &[Value]) {
     let row = &rows[rows.len() / 2];
     let session = row["session"].as_str().expect("a session");
@@ -261,7 +263,8 @@ fn asked_by_name(tool: &Tool, rows: &[Value]) {
     assert_eq!(again, rows, "a file tells the same");
 }
 
-/// What an administrator does to a busy device is what it is idle for, and for as long.
+/// The causes of a busy device's idle time are an administrator's actions, for as long as these
+/// last.
 #[tokio::test]
 async fn a_device_is_idle_for_what_kept_its_work_back() {
     let plans = [plan("train", "train", 2)];
@@ -313,8 +316,8 @@ async fn a_device_is_idle_for_what_kept_its_work_back() {
             .filter(|it| it["cause"] == cause)
             .map(|it| number(it, "ns"));
         let idle = Duration::from_nanos(idle.sum());
-        // What was granted before runs to its end; a cap leaves it a hundredth. The work that comes after has to
-        // come first.
+        // Work granted before runs to its end; a cap leaves it a hundredth. New work must arrive
+        // first.
         let near = least.mul_f64(0.6)..most.mul_f64(1.2);
         assert!(
             near.contains(&idle),
@@ -328,10 +331,10 @@ async fn a_device_is_idle_for_what_kept_its_work_back() {
     }
 }
 
-/// How long a lone session is kept back.
+/// Time for which a lone session is kept back.
 const KEPT_BACK: Duration = Duration::from_secs(2);
 
-/// A session that runs alone has one grant for as long as it does: it is explained meanwhile.
+/// A session that runs alone has one grant all the time; it is explained while it runs.
 #[tokio::test]
 async fn what_runs_without_waiting_for_grants_is_explained_while_it_does() {
     let plans = [plan("search", "search", 2)];
@@ -365,7 +368,8 @@ async fn what_runs_without_waiting_for_grants_is_explained_while_it_does() {
     assert_eq!(sum, number(standing, "waited_ns"));
     let place = format!("{}/{}", standing["epoch"], standing["global"]);
     assert!(tool.well(&["why", &place]).contains("not ended yet"));
-    // What keeps its grant back is what it waits for, though its launches are granted before they come.
+    // The cause that keeps its grant back is the cause of its wait, although its launches are
+    // granted before they come.
     for (keep, go_on, cause) in [
         (
             ["order", "hold"].as_slice(),

@@ -1,4 +1,5 @@
-//! Memory that others have left is zeros: two tenants take all there is in turns, look, and fill it.
+//! Memory that others have left is zeroed. Two tenants in turn take all of it, check it, and fill
+//! it.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -11,10 +12,10 @@ use crate::guest::{Guest, command};
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::compile;
 
-/// All that the programs may allocate, each of which has a variable, too.
+/// Maximum allocation of the programs, each of which also has a variable.
 const ALL: u64 = (64 << 20) - 2 * 256;
 
-/// A program that takes all memory, looks for what is left in it, and fills it.
+/// A program that takes all memory, searches it for leftovers, and fills it.
 struct Reader(Guest);
 
 impl Reader {
@@ -28,13 +29,13 @@ impl Reader {
         self.0.says().expect("it answers")
     }
 
-    /// Who left it a moment ago may not be gone yet.
+    /// The program that had it before may not have ended yet.
     #[track_caller]
     fn waits_for(&mut self, bytes: u64) {
         until("it is all there", || self.does("left") == bytes.to_string());
     }
 
-    /// All that there is is zeros, and not when it leaves it.
+    /// Takes all memory, which must be zeros, and fills it.
     #[track_caller]
     fn takes_all(&mut self, round: u64) {
         self.waits_for(ALL);
@@ -49,7 +50,7 @@ impl Reader {
     }
 }
 
-/// Tenants in turns, each of which leaves the memory by freeing it, by ending, or by being killed.
+/// Runs tenants in turn; each leaves the memory by freeing it, by ending, or by being killed.
 async fn rounds(rounds: u64) {
     let plans = [plan("a", "search", 1), plan("b", "search", 1)];
     let settings = [("worker.capacity", "64MiB")];
@@ -58,7 +59,7 @@ async fn rounds(rounds: u64) {
     let program = compile(dir.path(), "wiped");
     let start = |tenant| Reader::start(&loaded, tenant, dir.path(), &program);
     let mut readers = VecDeque::from([start("b"), start("a")]);
-    // The check can fail: what a program wrote itself it finds.
+    // The check can fail: a program finds its own data.
     readers[0].takes_all(0);
     assert_eq!(readers[0].does("check"), (ALL / 16).to_string());
     assert_eq!(readers[0].does("drop"), "0");
@@ -75,7 +76,7 @@ async fn rounds(rounds: u64) {
                 continue;
             }
         }
-        // Nobody gets a session where no memory is left.
+        // A session is refused while no memory is left.
         readers[0].waits_for(ALL + 256);
         readers.push_back(start(tenant));
     }

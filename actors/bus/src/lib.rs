@@ -1,4 +1,4 @@
-//! The connection to the broker, and publishing on it without waiting, the same for every role.
+//! The connection to the broker, and publishing without waiting; all roles use it.
 
 mod outgoing;
 mod rotation;
@@ -19,39 +19,38 @@ pub use outgoing::{Backlog, Outgoing};
 use rotation::{Rotation, pause};
 pub use silence::Silence;
 
-/// How often a connection is proven; two unanswered proofs end it.
+/// Interval of pings on a connection; two pings without a pong end it.
 const PING: Duration = Duration::from_secs(1);
-/// The same where there is another server to go to: three of them pass before one that stands
-/// still is left.
+/// Interval of pings if another server exists. A server that hangs is left after three intervals.
 const PING_OF_SEVERAL: Duration = Duration::from_millis(500);
-/// How long one of several servers may take to let us in.
+/// Timeout of a connection attempt to one of several servers.
 const ENTRY_OF_SEVERAL: Duration = Duration::from_secs(1);
-/// A server on which nobody is heard for so long who should be is taken to be cut off.
+/// Time of silence after which a server is assumed to be cut off.
 pub const SILENCE: Duration = Duration::from_secs(3);
-/// How often it is looked whether somebody was.
+/// Maximum wait for the next pulse before the silence is checked.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How to connect.
+/// Settings of a connection.
 #[derive(Clone)]
 pub struct BusSettings {
-    /// Where the broker listens; several URLs are separated by commas.
+    /// Address of the broker; several URLs are separated by commas.
     pub url: BrokerUrl,
-    /// User and password; none where the broker wants no login.
+    /// User and password; `None` if the broker requires no login.
     pub login: Option<(String, String)>,
-    /// The connection's name, as the broker's disconnect events tell it.
+    /// The connection's name, as shown in the broker's disconnect events.
     pub name: String,
-    /// Prefix of reply inboxes: what the user may subscribe to.
+    /// Prefix of reply inboxes, to which the user may subscribe.
     pub inbox: String,
-    /// A subject on which something is always heard where the server is not cut off from the
-    /// others: a leader's heartbeats. Of several servers, one on which it is silent is left.
+    /// A subject that always has messages unless the server is cut off from the others: a leader's
+    /// heartbeats. With several servers, a server on which it is silent is left.
     pub pulse: Option<String>,
-    /// How long to wait for the first connection; none waits for ever.
+    /// Maximum wait for the first connection; `None` waits forever.
     pub patience: Option<Duration>,
 }
 
 impl BusSettings {
-    /// Settings for a broker without logins, waited for without end. Name, inbox and pulse are the
-    /// role's to set.
+    /// Settings for a broker without logins, with no limit on the wait for it. The role sets name,
+    /// inbox and pulse.
     #[must_use]
     pub fn new(url: impl Into<BrokerUrl>) -> Self {
         Self {
@@ -67,7 +66,7 @@ impl BusSettings {
 
 impl std::fmt::Debug for BusSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Logs must not give passwords away.
+        // Logs must not reveal passwords.
         f.debug_struct("BusSettings")
             .field("url", &self.url)
             .field("name", &self.name)
@@ -76,20 +75,20 @@ impl std::fmt::Debug for BusSettings {
     }
 }
 
-/// What happened to a connection.
+/// A change of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectionChange {
-    /// It is there (again): what was under way may be lost.
+    /// The connection is established, or established again: messages under way may be lost.
     Up,
-    /// It is gone; it is being made again.
+    /// The connection is lost and is being established again.
     Down,
-    /// Messages of a subscription were dropped here: its receiver fell behind.
+    /// Messages of a subscription were dropped in this process because its receiver fell behind.
     Slow,
     /// The broker refused something, or closed the connection for good.
     Refused(String),
 }
 
-/// Why there is no connection.
+/// The reason that no connection exists.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
     /// The broker does not accept the login.
@@ -97,7 +96,7 @@ pub enum BusError {
     Login {
         /// The broker.
         url: BrokerUrl,
-        /// What it said.
+        /// The broker's answer.
         detail: String,
     },
     /// The broker was not reached in time.
@@ -105,20 +104,20 @@ pub enum BusError {
     Unreachable {
         /// The broker.
         url: BrokerUrl,
-        /// What the last attempt said.
+        /// The error of the last attempt.
         detail: String,
     },
 }
 
-/// A number that nobody else on the bus has, and never 0: the standard library keys its hash maps from
-/// the system's random numbers.
+/// Returns a random number that is unique on the bus and never 0. The standard library keys its
+/// hash maps from the system's random numbers.
 #[must_use]
 pub fn random_id() -> u64 {
     let seed = (std::process::id(), std::time::Instant::now());
     RandomState::new().hash_one(seed).max(1)
 }
 
-/// Parses the times of settings: `30` and `30s`, `250ms`, `2m`.
+/// Parses a duration of the settings: `30` and `30s`, `250ms`, `2m`.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let units = [("ms", 1), ("m", 60_000), ("s", 1_000)];
@@ -134,10 +133,10 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         .map(Duration::from_millis)
 }
 
-/// A connection, and what becomes of it.
+/// A connection and the receiver of its changes.
 pub type Connected = (Client, mpsc::UnboundedReceiver<ConnectionChange>);
 
-/// Connects, and keeps the connection for ever after. The receiver hears what becomes of it.
+/// Connects, and then keeps the connection forever. The receiver gets its changes.
 ///
 /// # Errors
 /// [`BusError`]; without `patience` only for a refused login.
@@ -158,8 +157,8 @@ pub async fn connect(settings: &BusSettings) -> Result<Connected, BusError> {
     }
 }
 
-/// Connects as [`connect`] does, but tries each server only once: where nobody listens, that is the
-/// answer, and at once.
+/// Connects as [`connect`] does, but tries each server only once. If no server listens, it fails at
+/// once.
 ///
 /// # Errors
 /// [`BusError`].
@@ -178,7 +177,8 @@ async fn attempt(settings: &BusSettings, deadline: Option<Instant>) -> Result<Co
         Some(deadline) => timeout_at(deadline, options.connect(&addresses[..])).await,
         None => Ok(options.connect(&addresses[..]).await),
     };
-    // Somebody is there and says nothing, or nobody says that nobody is.
+    // The deadline passed: a server accepted the connection and stays silent, or the attempt got no
+    // answer.
     let Ok(connected) = connected else {
         let detail = "it does not answer".into();
         return Err(BusError::Unreachable { url, detail });
@@ -201,7 +201,7 @@ async fn attempt(settings: &BusSettings, deadline: Option<Instant>) -> Result<Co
     }
 }
 
-/// Leaves a server where the pulse is silent, for as long as somebody else holds the connection.
+/// Leaves a server on which the pulse is silent. Ends when the connection has no other holder.
 async fn feel(client: Client, pulse: String) {
     let Ok(mut beats) = client.subscribe(pulse).await else {
         return;
@@ -216,13 +216,13 @@ async fn feel(client: Client, pulse: String) {
     }
 }
 
-/// Goes to another server where silence has lasted too long.
+/// Reconnects to another server if the silence has lasted too long.
 pub async fn leave_if_silent(client: &Client, silence: &mut Silence) {
     if client.connection_state() != State::Connected {
         silence.interrupted();
     } else if silence.lasts(std::time::Instant::now()) {
         tracing::warn!("nobody is heard through this server: another is tried");
-        // Without a connection there is nothing to leave.
+        // Without a connection, no server has to be left.
         let _ = client.force_reconnect().await;
     }
 }
@@ -253,7 +253,7 @@ fn options(
                 _ => None,
             };
             if let Some(link) = link {
-                // Nobody listens any more while the role shuts down.
+                // The receiver may be gone while the role shuts down.
                 let _ = heard.send(link);
             }
             std::future::ready(())
@@ -273,8 +273,8 @@ fn options(
     logged_in(options, settings.login.clone(), &settings.url)
 }
 
-/// Adds a login, user and password, else the one that the URL has. A connection is given addresses without it, for
-/// it logs where it goes.
+/// Adds a login: the given user and password, else the login of the URL. A connection gets
+/// addresses without the login, because it logs them.
 #[must_use]
 pub fn logged_in(
     options: ConnectOptions,

@@ -1,4 +1,5 @@
-//! Messages published without waiting: what the connection does not take at once is kept, in order.
+//! Messages published without waiting. Messages that the connection does not take at once are kept
+//! in order.
 
 use std::collections::VecDeque;
 
@@ -10,18 +11,18 @@ use futures_util::FutureExt;
 /// A message to publish.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    /// Where it goes.
+    /// The subject.
     pub subject: Subject,
-    /// Where answers go, if some are wanted.
+    /// Subject of the replies, if the message asks for any.
     pub reply: Option<Subject>,
-    /// What is said beside the payload.
+    /// Headers of the message.
     pub headers: Option<HeaderMap>,
     /// The payload.
     pub bytes: Bytes,
 }
 
 impl Outgoing {
-    /// A message without headers that asks for no reply.
+    /// Creates a message without headers that asks for no reply.
     pub fn new(subject: Subject, bytes: impl Into<Bytes>) -> Self {
         Self {
             subject,
@@ -31,8 +32,8 @@ impl Outgoing {
         }
     }
 
-    /// Hands the message to the connection, waiting while its queue is full. One that the connection
-    /// will never take is given up: to keep it would not help.
+    /// Hands the message to the connection, and waits while its queue is full. Drops a message that
+    /// the connection will never take, because keeping it would not help.
     pub async fn publish(self, client: &Client) {
         let (subject, bytes) = (self.subject.clone(), self.bytes);
         let done = match (self.reply, self.headers) {
@@ -47,7 +48,7 @@ impl Outgoing {
         };
         match done {
             Ok(()) => {}
-            // The connection is closed for good, as its events say.
+            // The connection is closed for good; its events report that.
             Err(error) if error.kind() == PublishErrorKind::Send => {
                 tracing::debug!(subject = %self.subject, %error, "a message was not published");
             }
@@ -57,7 +58,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether the message needs no further try.
+    /// Tries to publish; true if the message needs no further attempt.
     fn try_publish(&self, client: &Client) -> bool {
         // The task's budget must not make a queue with room look full.
         let publish = tokio::task::unconstrained(self.clone().publish(client));
@@ -65,18 +66,19 @@ impl Outgoing {
     }
 }
 
-/// Messages that the connection did not take at once, in order. They are handed on by
-/// [`Self::catch_up`], or one by one by whoever may wait, with [`Self::take_next`].
+/// Messages that the connection did not take at once, in order. [`Self::catch_up`] publishes them.
+/// A caller that may wait takes them one by one with [`Self::take_next`].
 #[derive(Debug)]
 pub struct Backlog {
     kept: VecDeque<Outgoing>,
     most: usize,
-    /// Some wait, or the last of them is being handed on: what is published now comes after them.
+    /// True while messages wait, or the last one is being published. New messages go behind them.
     draining: bool,
 }
 
 impl Backlog {
-    /// A backlog of so many messages. Those beyond are dropped: whatever matters is sent again.
+    /// Creates a backlog of at most `most` messages. Messages beyond are dropped: the protocol
+    /// repeats all that matter.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -86,8 +88,8 @@ impl Backlog {
         }
     }
 
-    /// Publishes now if that needs no waiting, else later; true if somebody has to begin to hand the
-    /// backlog on.
+    /// Publishes now if no wait is needed, else later. True if the caller must start to drain the
+    /// backlog.
     pub fn publish(&mut self, client: &Client, message: Outgoing) -> bool {
         if !self.draining && message.try_publish(client) {
             return false;
@@ -98,14 +100,14 @@ impl Backlog {
         !std::mem::replace(&mut self.draining, true)
     }
 
-    /// The next message to hand on; with none the backlog is over.
+    /// Takes the next message to publish; `None` ends the backlog.
     pub fn take_next(&mut self) -> Option<Outgoing> {
         let next = self.kept.pop_front();
         self.draining = next.is_some();
         next
     }
 
-    /// Publishes what is kept as far as that needs no waiting; whether nothing is left.
+    /// Publishes the kept messages as far as no wait is needed; true if none is left.
     pub fn catch_up(&mut self, client: &Client) -> bool {
         while self.kept.front().is_some_and(|it| it.try_publish(client)) {
             self.kept.pop_front();
@@ -121,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection that never comes about takes as many messages as its queue has room for.
+    /// A connection that is never established takes as many messages as its queue has room for.
     async fn unconnected(room: usize) -> Client {
         let options = ConnectOptions::new().client_capacity(room);
         let options = options.retry_on_initial_connect();

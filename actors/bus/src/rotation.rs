@@ -1,4 +1,4 @@
-//! The choice of the next server to try, of several.
+//! The choice of the next server to try if there are several.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_nats::ServerAddr;
 
-/// Longest pause between attempts to connect.
+/// Maximum pause between attempts to connect.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The pause before an attempt to connect.
+/// Returns the pause before an attempt to connect.
 pub(crate) fn pause(attempt: usize) -> Duration {
     match attempt {
         0 | 1 => Duration::ZERO,
@@ -17,29 +17,29 @@ pub(crate) fn pause(attempt: usize) -> Duration {
     }
 }
 
-/// Goes through the servers one after the other, so that who leaves one because it stands still or
-/// is cut off comes to another.
+/// Goes through the servers in order, so that a client that leaves a server that hangs or is cut
+/// off gets to another one.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     last: Option<ServerAddr>,
-    /// Servers tried since the last that took us.
+    /// Number of servers tried since the last successful connection.
     tried: usize,
 }
 
 impl Rotation {
-    /// The server to try now, and when.
+    /// Returns the next server to try and the pause before the attempt.
     pub(crate) fn next(&self, pool: &[ServerAddr]) -> Option<(ServerAddr, Duration)> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The first is drawn: not all are to be with one server.
+        // The first server is random, so that not all clients connect to the same one.
         let drawn = || RandomState::new().hash_one(pool.len());
         let next = state.choose(pool, drawn)?;
         Some((next, state.pause(pool.len())))
     }
 
-    /// A server took us.
+    /// Notes a successful connection.
     pub(crate) fn connected(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.tried = 0;
@@ -64,7 +64,7 @@ impl State {
         Some(next)
     }
 
-    /// Each server is tried at once for the first time, and then with growing pauses.
+    /// Each server is first tried without a pause, then with growing pauses.
     fn pause(&self, servers: usize) -> Duration {
         match self.tried.saturating_sub(1) / servers {
             0 => Duration::ZERO,
@@ -91,7 +91,7 @@ mod tests {
     fn every_server_has_its_turn() {
         let mut state = State::default();
         assert_eq!(tried(&mut state, &pool(&[1, 2, 3]), 4), [2, 3, 1, 2]);
-        // Others came to be known, and one went.
+        // More servers have become known, and one is gone.
         assert_eq!(tried(&mut state, &pool(&[1, 2, 4, 5]), 4), [4, 5, 1, 2]);
         assert_eq!(tried(&mut state, &pool(&[7]), 2), [7, 7]);
         assert_eq!(state.choose(&[], || 0), None);

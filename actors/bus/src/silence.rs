@@ -1,12 +1,12 @@
-//! The time after which a silent connection is given up: its server may be cut off from the others,
-//! which it does not report.
+//! The time after which a silent connection is given up. Its server may be cut off from the others,
+//! which the server does not report.
 
 use std::time::{Duration, Instant};
 
-/// How often the patience doubles at most.
+/// Maximum number of times that the patience doubles.
 const DOUBLINGS: u32 = 3;
 
-/// Decides when silence has lasted too long.
+/// Decides if a silence has lasted too long.
 #[derive(Debug, Clone)]
 pub struct Silence {
     patience: Duration,
@@ -15,8 +15,8 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// Silence of `patience` is too long; after each change of server, twice as much, up to eight
-    /// times: where nobody is heard anywhere, another server is no help.
+    /// Accepts a silence of `patience`. The limit doubles after each change of server, up to eight
+    /// times, because another server is no help if all are silent.
     #[must_use]
     pub fn new(patience: Duration) -> Self {
         Self {
@@ -26,17 +26,17 @@ impl Silence {
         }
     }
 
-    /// Somebody was heard who is not cut off.
+    /// Notes a sign of a peer that is not cut off.
     pub fn heard(&mut self) {
         (self.since, self.moved) = (None, 0);
     }
 
-    /// The connection is not up: silence on it says nothing.
+    /// Notes that the connection is down: silence on it has no meaning.
     pub fn interrupted(&mut self) {
         self.since = None;
     }
 
-    /// Nobody is heard. Whether to go to another server now.
+    /// Notes that nothing is heard. True if the caller should go to another server now.
     pub fn lasts(&mut self, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) < self.patience * (1 << self.moved) {

@@ -1,4 +1,4 @@
-//! State of a connection, as its stream and its requests tell it.
+//! State of a connection, as its stream and its requests report it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,34 +9,34 @@ use tokio::sync::Notify;
 /// State of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// Nanoseconds since the listener began, of the last byte that came or went.
+    /// Time of the last byte read or written, in nanoseconds since the listener began.
     moved_ns: AtomicU64,
-    /// Requests that are answered now.
+    /// Number of requests that are being answered.
     answering: AtomicUsize,
-    /// The other end takes nothing of what is written.
+    /// True if the peer does not take what is written.
     blocked: AtomicBool,
-    /// Told when another connection takes the place.
+    /// Notified when another connection takes the place.
     pub(crate) displaced: Notify,
 }
 
 impl Activity {
-    /// Whether the connection waits for its other end, not for an answer of ours.
+    /// True if the connection waits for its peer, not for an answer from us.
     pub(crate) fn waits(&self) -> bool {
         self.answering.load(Ordering::Relaxed) == 0 || self.blocked.load(Ordering::Relaxed)
     }
 
-    /// When the last byte came or went.
+    /// Time of the last byte read or written.
     pub(crate) fn moved_ns(&self) -> u64 {
         self.moved_ns.load(Ordering::Relaxed)
     }
 
-    /// A byte came or went, that long after the listener began.
+    /// Notes that a byte was read or written, `now` after the listener began.
     pub(crate) fn moved(&self, now: Duration) {
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         self.moved_ns.store(now, Ordering::Relaxed);
     }
 
-    /// Says whether the other end takes nothing.
+    /// Sets whether the peer does not take what is written.
     pub(crate) fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
     }

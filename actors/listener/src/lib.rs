@@ -1,5 +1,6 @@
-//! Connections of a listener that strangers reach. Each address has a share of them, a connection that waits
-//! for its other end gives way to a new one, and a write that makes no progress ends its connection.
+//! Connections of a listener that strangers can reach. Each address has a bounded share of them. A
+//! connection that waits for its peer gives way to a new one. A write that makes no progress ends
+//! its connection.
 
 mod activity;
 mod origin;

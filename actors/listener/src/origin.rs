@@ -1,11 +1,12 @@
-//! The remote end of a connection, as far as shares tell ends apart.
+//! The remote end of a connection, at the granularity of shares.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bits of an IPv6 address that a site hands out by itself.
+/// Bits of an IPv6 address that a site assigns itself.
 const HOST_BITS: u32 = 64;
 
-/// An address that has one share: a host with IPv4, a network of IPv6, or this host by any of its names.
+/// An address with a share of its own: an IPv4 host, an IPv6 network, or this host under any of its
+/// addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin(IpAddr);
 

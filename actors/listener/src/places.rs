@@ -1,5 +1,5 @@
-//! Places for connections: bounded in all and by address. A new connection takes the place of the one that has
-//! waited longest for its other end.
+//! Places for connections, bounded in total and per address. A new connection takes the place of
+//! the one that has waited longest for its peer.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,11 +13,11 @@ use crate::timed::Timed;
 /// Bounds of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Connections at a time of one address.
+    /// Maximum number of connections from one address.
     pub share: usize,
-    /// How long a write may make no progress.
+    /// Maximum time of a write without progress.
     pub write: Duration,
 }
 
@@ -47,7 +47,8 @@ impl Table {
         rows.filter(|row| row.origin == origin).count()
     }
 
-    /// The connection that gives way to a new one from there; none where each is being answered.
+    /// Returns the connection that gives way to a new one from `origin`; `None` if every candidate
+    /// is being answered.
     fn yields(&self, origin: Origin, own: bool) -> Option<u64> {
         let mut counts: HashMap<Origin, usize> = HashMap::new();
         for row in self.rows.values() {
@@ -57,7 +58,7 @@ impl Table {
             .rows
             .iter()
             .filter(|(_, row)| (!own || row.origin == origin) && row.activity.waits());
-        // Of the address that has most of them, the one that has moved nothing for longest.
+        // Among the addresses with the most connections, the connection that has been idle longest.
         let first = waiting.max_by_key(|(number, row)| {
             let moved = row.activity.moved_ns();
             let many = counts.get(&row.origin).copied().unwrap_or(0);
@@ -68,7 +69,7 @@ impl Table {
 }
 
 impl Places {
-    /// None of which is taken.
+    /// Creates the places; all are free.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self {
@@ -78,7 +79,8 @@ impl Places {
         }
     }
 
-    /// A place for a new connection of that address; none where all that it may have are being answered.
+    /// Returns a place for a new connection of the address; `None` if all of its connections are
+    /// being answered.
     #[must_use]
     pub fn admit(&self, peer: IpAddr) -> Option<Place> {
         let origin = Origin::from(peer);
@@ -105,7 +107,7 @@ impl Places {
         })
     }
 
-    /// Connections there are.
+    /// Number of connections.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.table().rows.len()
@@ -125,15 +127,16 @@ pub struct Place {
 }
 
 impl Place {
-    /// The connection's stream, whose writes end it where they make no progress for too long.
+    /// Wraps the connection's stream: a write that makes no progress for too long ends the
+    /// connection.
     #[must_use]
     pub fn timed<S>(&self, stream: S) -> Timed<S> {
         let (began, write) = (self.places.began, self.places.bounds.write);
         Timed::new(stream, Arc::clone(&self.activity), began, write)
     }
 
-    /// Says that a request is answered, until it is dropped: the connection keeps its place meanwhile, as long
-    /// as its other end takes the answer.
+    /// Marks a request as being answered until the value is dropped. Meanwhile the connection keeps
+    /// its place, as long as its peer takes the answer.
     #[must_use]
     pub fn answering(&self) -> Answering {
         Answering::of(&self.activity)

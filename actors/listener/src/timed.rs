@@ -1,4 +1,4 @@
-//! A stream whose writes are given up where they make no progress.
+//! A stream that gives up writes without progress.
 
 use std::future::Future;
 use std::io;
@@ -12,14 +12,14 @@ use tokio::time::Sleep;
 
 use crate::activity::Activity;
 
-/// A stream of a connection that has a place.
+/// The stream of a connection that has a place.
 #[derive(Debug)]
 pub struct Timed<S> {
     stream: S,
     activity: Arc<Activity>,
     began: Instant,
     patience: Duration,
-    /// Until when the write under way has to make progress.
+    /// Time by which the pending write must make progress.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -39,7 +39,8 @@ impl<S> Timed<S> {
         }
     }
 
-    /// What became of a write: one that is ready has made progress, another one has until its deadline.
+    /// Handles the result of a write: a ready one has made progress, a pending one has time until
+    /// its deadline.
     fn written<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -107,7 +108,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A socket has nothing of its own to flush.
+        // A socket has no buffer of its own to flush.
         Pin::new(&mut self.get_mut().stream).poll_flush(context)
     }
 

@@ -1,4 +1,4 @@
-//! The actor of one client process: its connection, its sessions' beginnings, its signs of life.
+//! The actor of one client process: its connection, the start of its sessions, its signs of life.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,17 +25,17 @@ use super::evidence::Evidence;
 use super::request::Requests;
 use super::settings::ClientSettings;
 
-/// How often the leader is told that the sessions live.
+/// Interval at which the leader is told that the sessions are alive.
 const ALIVE: Duration = Duration::from_secs(10);
-/// How long a new leader, or a new connection, takes to be there for it.
+/// Time until a new leader or a new connection is ready to receive it.
 const SETTLING: Duration = Duration::from_millis(250);
-/// How long a dropped agent waits for its sessions to end.
+/// Maximum time that a dropped agent waits for its sessions to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 type Table = Arc<Mutex<BTreeMap<SessionId, Arc<SessionChannel>>>>;
 
-/// One client process: a connection and the sessions on it. Dropping it closes them, for 2 s at
-/// most.
+/// One client process: a connection and the sessions on it. Dropping it closes them within at most
+/// 2 s.
 pub struct Agent {
     actor: Addr<AgentActor>,
     channels: Table,
@@ -57,7 +57,7 @@ impl Agent {
     /// Starts the client's threads and connects.
     ///
     /// # Errors
-    /// Where there is no broker within the patience, it refuses the login, or the log cannot be
+    /// No broker answers within the patience, the broker refuses the login, or the log cannot be
     /// written.
     pub fn start(settings: ClientSettings) -> Result<Self, ClientError> {
         let name = |text: &str| {
@@ -114,10 +114,10 @@ impl Agent {
         &self.connection
     }
 
-    /// Opens sessions on so many devices, each on another worker: all or none.
+    /// Opens sessions on `devices` devices, each on another worker; opens all or none.
     ///
     /// # Errors
-    /// What the leader answers, or that none does within the patience.
+    /// The leader's refusal, or the lack of a leader's answer within the patience.
     pub async fn open(&self, devices: u32) -> Result<Vec<Arc<SessionChannel>>, ClientError> {
         let (reply, answer) = oneshot::channel();
         self.actor
@@ -137,7 +137,7 @@ impl Drop for Agent {
             block_until(channel.ended(), deadline);
         }
         drop(self.stop.take());
-        // Whoever still waits for them is told, and lets go of the wheel.
+        // Callers that still wait for the channels get an error, and release the wheel.
         channels.iter().for_each(|channel| channel.abandon());
         self.driver.stop();
         for thread in self.threads.drain(..) {
@@ -146,7 +146,7 @@ impl Drop for Agent {
     }
 }
 
-/// Open sessions on so many devices and say how it went.
+/// Asks the actor to open sessions on a number of devices, and to report the result.
 struct Open(
     u32,
     oneshot::Sender<Result<Vec<Arc<SessionChannel>>, ClientError>>,
@@ -156,7 +156,7 @@ impl Message for Open {
     type Result = ();
 }
 
-/// What the actor is made of, but for its connection.
+/// Parts of the actor, except its connection.
 struct Parts {
     settings: ClientSettings,
     subjects: Subjects,
@@ -206,8 +206,8 @@ impl Actor for AgentActor {
 }
 
 impl AgentActor {
-    /// Tells the leader on which connection the sessions are: a new one would not know whose they
-    /// are when that is closed.
+    /// Reports the connection of the sessions to the leader. A new leader would not know the
+    /// sessions of a connection that closes.
     fn live_soon(&self, context: &mut Context<Self>) {
         context.run_later(SETTLING, |agent, context| agent.live(context));
     }
@@ -226,7 +226,7 @@ impl AgentActor {
             .to_leader(&self.parts.tenant, ToLeader::Alive);
         let client = self.client.clone();
         let said = async move {
-            // A lost one is made up for by the next.
+            // The next report makes up for a lost one.
             let _ = client.publish(subject, encode(&alive).into()).await;
         };
         context.spawn(said.into_actor(self));
@@ -252,7 +252,7 @@ impl Handler<Open> for AgentActor {
                 let channels = devices.map(|(opened, heard)| agent.begin(opened, heard));
                 channels.collect::<Vec<_>>()
             });
-            // Whoever asked may have given up: then nobody holds the channels but us.
+            // The caller may have given up: then only the agent holds the channels.
             if let Err(Ok(channels)) = reply.send(channels) {
                 channels.iter().for_each(|channel| channel.close());
             }
@@ -289,7 +289,7 @@ impl AgentActor {
 impl StreamHandler<BusMessage> for AgentActor {
     fn handle(&mut self, message: BusMessage, context: &mut Context<Self>) {
         if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
-            // Of a cluster of brokers it is said every second, and is new only once.
+            // With a clustered broker the heartbeat comes every second, and is new only once.
             && self.leader.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
         {
             for channel in locked(&self.parts.channels).values() {

@@ -1,4 +1,5 @@
-//! The log of submitted ops: one line of JSON for each batch, before it is sent for the first time.
+//! The log of submitted ops: one line of JSON for each batch, written before the batch is first
+//! sent.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,11 +10,11 @@ use bus_schemas::{OpNumber, SessionId, Tenant};
 
 use client_session::ClientError;
 
-/// Each line is written before its batch is sent: what a worker ran is in the log whatever becomes
-/// of this process. It costs a system call a batch, and is there only where it is asked for.
+/// Writes each line before its batch is sent, so that the log covers all that a worker ran, even if
+/// this process dies. The log costs a system call per batch, and exists only if requested.
 #[derive(Debug)]
 pub(super) struct Evidence {
-    /// None once a line could not be written.
+    /// `None` once a line could not be written.
     file: Mutex<Option<File>>,
     tenant: Tenant,
 }
@@ -32,7 +33,7 @@ impl Evidence {
         })
     }
 
-    /// A batch is about to be sent for the first time.
+    /// Notes a batch that is about to be sent for the first time.
     pub(super) fn submitted(
         &self,
         session: SessionId,
@@ -40,7 +41,7 @@ impl Evidence {
         first: OpNumber,
         last: OpNumber,
     ) {
-        // Names are of a-z, 0-9 and '-', so nothing needs escaping.
+        // Names contain only a-z, 0-9 and '-', so they need no escaping.
         let line = format!(
             "{{\"session\":\"{session}\",\"tenant\":\"{}\",\"ordinal\":{ordinal},\
              \"first\":{first},\"last\":{last}}}\n",

@@ -1,4 +1,5 @@
-//! A program's requests, for the spans: each from the first op after the previous wait to the answer.
+//! A program's requests, for the spans: each lasts from the first op after the previous wait to the
+//! answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use telemetry::{Span, SpanId, SpanName, Telemetry, TenantMeters, TraceContext};
 #[derive(Debug, Clone, Copy)]
 struct Request {
     context: Option<TraceContext>,
-    /// The program's own span, where it has one.
+    /// The program's own span, if it has one.
     parent: Option<SpanId>,
     began: Instant,
     first: OpNumber,
@@ -24,16 +25,16 @@ struct Request {
     launches: u64,
 }
 
-/// A session's requests. Per op it costs a branch and a count; the clock is read once a request.
+/// A session's requests. An op costs a branch and a count; the clock is read once per request.
 pub(super) struct Requests {
     telemetry: Telemetry,
     meters: Arc<TenantMeters>,
     evidence: Option<Arc<Evidence>>,
     tenant: Tenant,
     parent: Option<TraceContext>,
-    /// The one whose wait has not been called yet.
+    /// The request that has no wait yet.
     open: Option<Request>,
-    /// Those waited for, in order.
+    /// Requests that the program waits for, in order.
     waited: VecDeque<Request>,
 }
 
@@ -56,7 +57,7 @@ impl Requests {
 
     #[cold]
     fn begin(&self, first: OpNumber) -> Request {
-        // Not tracing itself, the client passes the program's own span on.
+        // A client that does not trace itself passes the program's own span on.
         let context = match self.telemetry.tracing() {
             true => self.telemetry.request(self.parent),
             false => self.parent,
@@ -71,7 +72,7 @@ impl Requests {
         }
     }
 
-    /// Which span the message belongs to whose first op is `op`.
+    /// Returns the span of the message that begins with `op`.
     pub(super) fn context(&self, op: OpNumber) -> Option<TraceContext> {
         let mut requests = self.waited.iter().chain(&self.open);
         let holder = requests.rfind(|it| it.first <= op && op <= it.last);
@@ -112,7 +113,8 @@ impl Observer for Requests {
     fn pushed(&mut self, op: &Op, number: OpNumber) {
         let waits = op.has_result();
         if self.open.is_none() {
-            // A wait right behind one that is not answered is part of it: the pieces of one copy.
+            // A wait right after an unanswered one belongs to the same request, as for the pieces
+            // of one copy.
             if waits && let Some(waited) = self.waited.back_mut() {
                 waited.last = number;
                 return;

@@ -7,32 +7,33 @@ use std::time::Duration;
 use bus_schemas::BrokerUrl;
 use telemetry::Telemetry;
 
-/// How to join a cluster.
+/// Settings for joining a cluster.
 #[derive(Clone)]
 pub struct ClientSettings {
-    /// Where the broker listens, such as `nats://127.0.0.1:4222`; several, separated by commas.
+    /// Addresses of the broker, such as `nats://127.0.0.1:4222`, separated by commas.
     pub url: BrokerUrl,
-    /// The tenant's user; none where the broker wants no login.
+    /// The tenant's user; `None` if the broker requires no login.
     pub user: Option<String>,
-    /// Its password.
+    /// The user's password.
     pub password: Option<String>,
     /// The cluster's name.
     pub cluster: String,
     /// The tenant's name.
     pub tenant: String,
-    /// How long connecting, opening a session and closing it may take.
+    /// Timeout for connecting, for opening a session and for closing it.
     pub patience: Duration,
-    /// How long a session waits for a broker, a leader or a worker that is silent before it fails, with a
-    /// code that says which of them it was. Somebody who answers is waited for as long as it takes.
+    /// Maximum time that a session waits for a silent broker, leader or worker before it fails. The
+    /// error code names the silent one. The wait for a peer that answers has no limit.
     pub deadline: Duration,
-    /// Where to log the ops submitted, a line of JSON for each batch; none logs nothing.
+    /// Path of the log of submitted ops, a line of JSON for each batch; `None` disables the log.
     pub submitted: Option<PathBuf>,
-    /// Where spans and metrics go; off unless set.
+    /// Destination of spans and metrics; off by default.
     pub telemetry: Telemetry,
 }
 
 impl ClientSettings {
-    /// ClientSettings without a login, with 10 s of patience and a deadline of 30 s, without a log.
+    /// Creates settings without a login and without a log, with a patience of 10 s and a deadline
+    /// of 30 s.
     pub fn new(
         url: impl Into<BrokerUrl>,
         cluster: impl Into<String>,
@@ -51,13 +52,13 @@ impl ClientSettings {
         }
     }
 
-    /// User and password.
+    /// Returns user and password.
     pub(super) fn login(&self) -> Option<(String, String)> {
         let user = self.user.clone()?;
         Some((user, self.password.clone().unwrap_or_default()))
     }
 
-    /// The same with a login.
+    /// Returns the settings with a login.
     #[must_use]
     pub fn with_login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.user = Some(user.into());
@@ -68,7 +69,7 @@ impl ClientSettings {
 
 impl fmt::Debug for ClientSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Logs must not give passwords away.
+        // Logs must not reveal passwords.
         f.debug_struct("ClientSettings")
             .field("url", &self.url)
             .field("user", &self.user)

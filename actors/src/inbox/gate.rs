@@ -1,5 +1,4 @@
-//! Decides which tenants a role does not listen to for a while: those that say too much which brings it
-//! nothing.
+//! Decides which tenants a role ignores for a while: tenants that send too many useless messages.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +6,31 @@ use bus_schemas::Tenant;
 
 use super::waste::{APART, Nanos, Waste};
 
-/// Time that a tenant may be ahead of: 1,000 such messages at once.
+/// Maximum time that a tenant may be ahead: 1,000 useless messages at once.
 const AHEAD: Nanos = 1_000 * APART;
-/// A tenant that is not listened to is heard again when it is ahead of so much.
+/// A silenced tenant is heard again once it is at most this far ahead.
 const RESUMED: Nanos = AHEAD / 2;
-/// What it says while it is silenced counts until it is ahead of so much.
+/// Messages during a silence count until the tenant is this far ahead.
 const FARTHEST: Nanos = 2_000_000_000;
-/// How long a tenant is silenced at least, the first time. Each time that follows soon is twice as long.
+/// Minimum duration of a tenant's first silence. Each silence that follows soon is twice as long.
 const SILENCE: Nanos = AHEAD - RESUMED;
-/// Doublings of it at most: 8 s.
+/// Maximum number of doublings: 8 s.
 const DOUBLINGS: u32 = 5;
-/// Time after the last silence in which the next is expected.
+/// Time after the last silence in which another one is expected.
 const GUARD: Nanos = 10_000_000_000;
-/// Tenants that are accounted for at a time.
+/// Maximum number of tenants with an account.
 const TENANTS: usize = 4_096;
 
 /// One tenant's account.
 #[derive(Debug, Default)]
 struct Account {
-    /// Until when everything that it said is accounted for.
+    /// Time up to which its messages are accounted for.
     until: Nanos,
-    /// Until when it is silenced at least, while it is.
+    /// Earliest end of the current silence, if any.
     silenced: Option<Nanos>,
-    /// Silences that followed one another soon.
+    /// Number of silences in quick succession.
     silences: u32,
-    /// When it was listened to again after the last silence.
+    /// End of the last silence.
     heard_at: Nanos,
 }
 
@@ -58,12 +57,12 @@ impl Account {
 pub(super) struct Gate {
     accounts: BTreeMap<Tenant, Account>,
     silenced: usize,
-    /// Until when tenants are listened to one by one.
+    /// Time until which tenants are heard one by one.
     guarded_until: Nanos,
 }
 
 impl Gate {
-    /// A message brought nothing. True if its tenant is not listened to from now on.
+    /// Accounts for a useless message. True if its tenant is silenced from now on.
     pub(super) fn waste(
         &mut self,
         now: Nanos,
@@ -91,24 +90,24 @@ impl Gate {
         true
     }
 
-    /// All floods are long over.
+    /// Acts as if all floods were long over.
     #[cfg(test)]
     pub(super) fn forgive(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether a tenant is listened to.
+    /// True if the tenant is heard.
     pub(super) fn hears(&self, tenant: &Tenant) -> bool {
         let silenced = |it: &Account| it.silenced.is_some();
         self.silenced == 0 || !self.accounts.get(tenant).is_some_and(silenced)
     }
 
-    /// Whether tenants are listened to one by one, so that one can be left out at once.
+    /// True if tenants are heard one by one, so that one can be left out at once.
     pub(super) fn is_guarded(&self, now: Nanos) -> bool {
         self.silenced > 0 || now < self.guarded_until
     }
 
-    /// Time has passed. True if a tenant is listened to again.
+    /// Advances the time. True if a tenant is heard again.
     pub(super) fn tick(&mut self, now: Nanos) -> bool {
         let before = self.silenced;
         for account in self.accounts.values_mut().filter(|it| it.is_over(now)) {
@@ -134,7 +133,7 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// Messages until the tenant is silenced.
+    /// Returns the number of messages until the tenant is silenced.
     fn until_silenced(
         gate: &mut Gate,
         now: Nanos,
@@ -180,7 +179,8 @@ mod tests {
     fn a_flood_is_heard_ever_less_and_the_guard_outlasts_it() {
         let (a, mut gate) = (tenant("a"), Gate::default());
         let (mut heard, mut silences) = (0, Vec::new());
-        // A message every 100 us for 50 s, of which those count that come while it is listened to.
+        // One message every 100 us for 50 s; only those that arrive while the tenant is heard
+        // count.
         for step in 0..500_000_u64 {
             let now = step * 100_000;
             if gate.tick(now) {

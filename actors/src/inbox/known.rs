@@ -1,11 +1,11 @@
-//! The tenants that a role knows, of which each gets a subscription of its own while another floods.
+//! The tenants that a role knows. Each gets a subscription of its own while another one floods.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::Tenant;
 
-/// Tenants, each with the number of the last sign of it. Where they are too many, the tenant whose last
-/// sign is the oldest makes room: it may be deleted long since.
+/// Tenants, each with the number of its last sign. If there are too many, the tenant with the
+/// oldest sign is dropped, because it may have been deleted long ago.
 #[derive(Debug)]
 pub(super) struct Known {
     tenants: BTreeMap<Tenant, u64>,
@@ -14,7 +14,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Room for so many.
+    /// Creates room for `most` tenants.
     pub(super) fn with_room_for(most: usize) -> Self {
         Self {
             tenants: BTreeMap::new(),
@@ -23,7 +23,7 @@ impl Known {
         }
     }
 
-    /// Notes a sign of a tenant. True if it was not known.
+    /// Notes a sign of a tenant. True if the tenant was not known.
     pub(super) fn note(&mut self, tenant: &Tenant) -> bool {
         self.signs += 1;
         if let Some(last) = self.tenants.get_mut(tenant) {
@@ -39,7 +39,7 @@ impl Known {
         true
     }
 
-    /// All of them, in the order of their names.
+    /// Iterates over all tenants by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Tenant> {
         self.tenants.keys()
     }

@@ -1,9 +1,10 @@
-//! What a role hears of tenants. It listens to all by one subscription, until one floods it with what
-//! brings it nothing. Then it listens to each by a subscription of its own, and ends the flooding one's
-//! for a while: the broker drops the flood, and the others' messages do not wait behind it.
+//! Tenants' messages to a role. One subscription receives those of all tenants, until one tenant
+//! floods it with useless messages. Then each tenant gets a subscription of its own, and that of
+//! the flooding tenant ends for a while. The broker drops the flood, and the others' messages do
+//! not wait behind it.
 //!
-//! Who is silenced and for how long is decided by [`gate`]. A change of subscriptions loses and
-//! reorders no message of those that are listened to.
+//! [`gate`] decides which tenant is silenced and for how long. A change of subscriptions neither
+//! loses nor reorders messages of tenants that are heard.
 
 mod gate;
 mod known;
@@ -31,21 +32,21 @@ use known::Known;
 use sources::{Source, Sources};
 pub(crate) use waste::{Handled, Waste};
 
-/// Between two looks at who is listened to again.
+/// Interval of the checks for silences that have ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the broker may take to confirm subscriptions; one that is away confirms none.
+/// Timeout for the broker to confirm subscriptions; an unreachable broker confirms none.
 const CONFIRMED: Duration = Duration::from_secs(2);
-/// Tenants that are listened to one by one at most.
+/// Maximum number of tenants that are heard one by one.
 const TENANTS: usize = 4_096;
 
-/// How tenants are listened to.
+/// The way in which tenants are heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mode {
     role: HearsTenants,
     guarded: bool,
 }
 
-/// The messages of tenants. Clones share it.
+/// The messages of tenants. Clones share the inbox.
 #[derive(Clone)]
 pub(crate) struct Inbox {
     state: Rc<RefCell<State>>,
@@ -57,21 +58,21 @@ pub(crate) struct Inbox {
 struct State {
     gate: Gate,
     began: Instant,
-    /// The role that wants to hear, which the subscriptions follow.
+    /// The role that listens; the subscriptions follow it.
     role: HearsTenants,
-    /// What the subscriptions are for.
+    /// The mode of the current subscriptions.
     mode: Mode,
     known: Known,
     now: Sources,
-    /// Subscriptions that have ended, with what came before: it is read first.
+    /// Ended subscriptions and the messages that they received, which are read first.
     before: Sources,
-    /// A task changes subscriptions.
+    /// True while a task changes subscriptions.
     changing: bool,
     silences: u64,
     waker: Option<Waker>,
 }
 
-/// What is to be done next about subscriptions.
+/// The next step of a change of subscriptions.
 enum Step {
     Switch(Mode),
     Add(Vec<Tenant>),
@@ -80,7 +81,8 @@ enum Step {
 }
 
 impl Inbox {
-    /// Subscribes to what a role hears of all tenants. Runs on a local task set, as its tasks do.
+    /// Subscribes to a role's messages of all tenants. Must run on a local task set, as its tasks
+    /// do.
     ///
     /// # Errors
     /// The connection is closed for good.
@@ -118,12 +120,12 @@ impl Inbox {
         })
     }
 
-    /// The messages, in the order in which they came from each tenant.
+    /// Returns the messages, in the order of arrival for each tenant.
     pub(crate) fn messages(&self) -> Messages {
         Messages(self.clone())
     }
 
-    /// Whether a tenant is listened to. What still comes of another counts as more of its flood.
+    /// True if the tenant is heard. Messages of another tenant count as more of its flood.
     pub(crate) fn hears(&self, tenant: &Tenant, bytes: usize) -> bool {
         let state = &mut *self.state.borrow_mut();
         let hears = state.gate.hears(tenant);
@@ -134,7 +136,7 @@ impl Inbox {
         hears
     }
 
-    /// A tenant's message of so many bytes brought nothing.
+    /// Notes that a tenant's message of `bytes` bytes was useless.
     pub(crate) fn wasted(&self, tenant: &Tenant, waste: Waste, bytes: usize) {
         let state = &mut *self.state.borrow_mut();
         let now = nanos(state.began);
@@ -150,7 +152,7 @@ impl Inbox {
         self.change(state);
     }
 
-    /// Notes that there is such a tenant: it gets a subscription of its own while another floods.
+    /// Notes that a tenant exists: it gets a subscription of its own while another one floods.
     pub(crate) fn knows(&self, tenant: &Tenant) {
         let state = &mut *self.state.borrow_mut();
         if state.known.note(tenant) && state.mode.guarded {
@@ -158,7 +160,7 @@ impl Inbox {
         }
     }
 
-    /// The role changed.
+    /// Changes the role.
     pub(crate) fn hear_as(&self, role: HearsTenants) {
         let state = &mut *self.state.borrow_mut();
         if state.role != role {
@@ -167,7 +169,7 @@ impl Inbox {
         }
     }
 
-    /// Lets a task change subscriptions.
+    /// Starts a task that changes subscriptions.
     fn change(&self, state: &mut State) {
         if state.changing {
             return self.changed.notify_one();
@@ -177,7 +179,7 @@ impl Inbox {
         tokio::task::spawn_local(async move { while inbox.step().await {} });
     }
 
-    /// Does what is to be done about subscriptions; false if it is nothing.
+    /// Takes the next step about subscriptions; false if none is left.
     async fn step(&self) -> bool {
         let step = self.state.borrow_mut().next();
         match step {
@@ -203,7 +205,7 @@ impl Inbox {
         let mut fresh = Vec::new();
         for tenant in tenants {
             let subject = self.subjects.from_tenants(role, tenant.as_ref());
-            // The connection is closed for good where this fails: the role ends.
+            // This fails if the connection is closed for good: the role ends.
             if let Ok(subscriber) = self.client.subscribe(subject).await {
                 fresh.push(Source { tenant, subscriber });
             }
@@ -211,8 +213,8 @@ impl Inbox {
         fresh
     }
 
-    /// Replaces the subscriptions. The new ones are there before the old ones end: a message may come
-    /// by both, and what came by the old ones is read first.
+    /// Replaces the subscriptions. The new ones exist before the old ones end. A message may come
+    /// by both, and messages of the old ones are read first.
     async fn switch(&self, mode: Mode) {
         let (tenants, before) = {
             let state = self.state.borrow();
@@ -234,7 +236,8 @@ impl Inbox {
         state.take(fresh);
     }
 
-    /// Waits until the broker has taken the subscriptions, and all that it sent before is here.
+    /// Waits until the broker has the subscriptions, and until all that it sent earlier has
+    /// arrived.
     async fn confirm(&self) {
         let subject = self.client.new_inbox();
         let Ok(mut back) = self.client.subscribe(subject.clone()).await else {
@@ -270,13 +273,13 @@ impl State {
         }
     }
 
-    /// The tenants that are listened to one by one.
+    /// Returns the tenants that are heard one by one.
     fn heard(&self) -> Vec<Tenant> {
         let heard = self.known.iter().filter(|it| self.gate.hears(it));
         heard.cloned().collect()
     }
 
-    /// Reads new subscriptions, but for those of tenants that were silenced meanwhile.
+    /// Reads the new subscriptions, except those of tenants that were silenced meanwhile.
     fn take(&mut self, fresh: Vec<Source>) {
         for source in fresh {
             if source.tenant.as_ref().is_none_or(|it| self.gate.hears(it)) {
@@ -289,7 +292,7 @@ impl State {
     }
 }
 
-/// Tenants' messages; it never ends.
+/// Messages of tenants; the stream never ends.
 pub(crate) struct Messages(Inbox);
 
 impl Stream for Messages {

@@ -1,4 +1,4 @@
-//! Subscriptions that are read as one.
+//! Several subscriptions that are read as one.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use async_nats::{Message, Subscriber};
 use bus_schemas::Tenant;
 use futures_util::stream::{SelectAll, Stream, StreamExt};
 
-/// A subscription, of one tenant or of all.
+/// A subscription to one tenant's messages or to those of all.
 pub(super) struct Source {
     pub(super) tenant: Option<Tenant>,
     pub(super) subscriber: Subscriber,
@@ -22,7 +22,7 @@ impl Stream for Source {
     }
 }
 
-/// The subscription to all tenants' messages, or one of each tenant.
+/// The subscription to all tenants' messages, or one per tenant.
 #[derive(Default)]
 pub(super) struct Sources {
     all: Option<Source>,
@@ -37,7 +37,7 @@ impl Sources {
         }
     }
 
-    /// Ends the subscription to a tenant's messages, and drops those that are here.
+    /// Ends the subscription to a tenant's messages, and drops those already received.
     pub(super) fn drop_tenant(&mut self, tenant: &Tenant) {
         let each = std::mem::take(&mut self.each);
         let others = each.into_iter();
@@ -46,24 +46,24 @@ impl Sources {
             .collect();
     }
 
-    /// Of whom there is a subscription of its own.
+    /// Returns the tenants that have a subscription of their own.
     pub(super) fn tenants(&self) -> BTreeSet<Tenant> {
         let each = self.each.iter();
         each.filter_map(|it| it.tenant.clone()).collect()
     }
 
-    /// Ends all subscriptions; what has come is kept.
+    /// Ends all subscriptions; messages already received are kept.
     pub(super) async fn end(self) -> Self {
         let mut ended = Self::default();
         for mut source in self.each.into_iter().chain(self.all) {
-            // The connection is gone for good where this fails.
+            // This fails if the connection is closed for good.
             let _ = source.subscriber.unsubscribe().await;
             ended.push(source);
         }
         ended
     }
 
-    /// The next message; `None` where every subscription has ended, or there is none.
+    /// Polls for the next message; `None` if every subscription has ended, or none exists.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         let all = self
             .all

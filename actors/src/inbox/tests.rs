@@ -1,4 +1,4 @@
-//! The inbox at a real nats-server.
+//! Tests of the inbox with a real nats-server.
 
 use std::cell::Cell;
 
@@ -16,13 +16,13 @@ fn tenant(name: &str) -> Tenant {
     name.parse().unwrap()
 }
 
-/// An inbox at a broker, and who publishes there.
+/// An inbox at a broker, and the publishing tenants.
 struct Scene {
     inbox: Inbox,
     messages: Messages,
     publisher: Client,
     subjects: Subjects,
-    /// The next message of the tenant that counts its messages.
+    /// Number of the next message of tenant `b`, which numbers its messages.
     next: Cell<u64>,
 }
 
@@ -52,8 +52,8 @@ impl Scene {
         self.publisher.publish(subject, payload).await.unwrap();
     }
 
-    /// What the next message says: `true` and its number if it is of tenant `b`, which counts. Of what
-    /// `a` says, all that is listened to brings nothing.
+    /// Receives a message: `true` and its number if it is of tenant `b`. Each message of `a` that
+    /// is heard is useless.
     async fn hear(&mut self) -> (bool, u64) {
         let message = self.messages.next().await.unwrap();
         let number = u64::from_be_bytes(message.payload[..].try_into().unwrap());
@@ -69,14 +69,14 @@ impl Scene {
         (of_b, number)
     }
 
-    /// Says and hears until all that `b` said through this number is heard.
+    /// Publishes and receives until all of `b` up to this number is received.
     async fn through(&mut self, number: u64) {
         while self.next.get() <= number {
             self.hear().await;
         }
     }
 
-    /// A condition of the inbox holds, while `b` goes on.
+    /// Waits until a condition of the inbox holds, while `b` goes on.
     async fn until(&mut self, holds: impl Fn(&State) -> bool) {
         while !holds(&self.inbox.state.borrow()) {
             let number = self.next.get();
@@ -92,7 +92,7 @@ async fn one_that_floods_is_not_listened_to_and_the_others_lose_nothing() {
     let at = async {
         let mut scene = Scene::open(&broker).await;
         let (a, b) = (tenant("a"), tenant("b"));
-        // The broker drops what is said once the subscription has ended.
+        // The broker drops messages once the subscription has ended.
         while !scene.inbox.state.borrow().mode.guarded || scene.inbox.state.borrow().gate.hears(&a)
         {
             for _ in 0..50 {
@@ -105,9 +105,9 @@ async fn one_that_floods_is_not_listened_to_and_the_others_lose_nothing() {
         let heard = scene.inbox.state.borrow().now.tenants();
         assert_eq!(heard, [b.clone()].into());
         assert!(scene.inbox.hears(&b, 8));
-        // It is listened to again when it has been silent, and by a subscription of its own.
+        // The tenant is heard again after it has been quiet, now by a subscription of its own.
         scene.until(|state| state.now.tenants().contains(&a)).await;
-        // Said until it is heard: the broker may still be about to take the subscription.
+        // Repeated until received: the broker may not have the subscription yet.
         let soon = Duration::from_millis(10);
         loop {
             scene.say("a", 1).await;
@@ -115,10 +115,10 @@ async fn one_that_floods_is_not_listened_to_and_the_others_lose_nothing() {
                 break;
             }
         }
-        // A tenant that comes is listened to as well.
+        // A new tenant is heard too.
         scene.inbox.knows(&tenant("c"));
         scene.until(|state| state.now.tenants().len() == 3).await;
-        // Long after the last flood one subscription serves all.
+        // Long after the last flood, one subscription serves all tenants.
         scene.inbox.state.borrow_mut().gate.forgive();
         scene.until(|state| !state.mode.guarded).await;
         let number = scene.next.get();
@@ -152,7 +152,7 @@ async fn a_candidate_hears_who_lives_and_a_leader_all() {
         while inbox.state.borrow().mode.role != HearsTenants::Leader {
             tokio::task::yield_now().await;
         }
-        // Said until it is heard: the broker may still be about to take the subscription.
+        // Repeated until received: the broker may not have the subscription yet.
         let opened = loop {
             say(ToLeader::Open).await;
             let soon = tokio::time::timeout(Duration::from_millis(10), messages.next()).await;

@@ -1,23 +1,23 @@
-//! How much a message wastes that brings its role nothing.
+//! The cost of a message that is useless to its role.
 
 use bus_schemas::subject::{ToLeader, ToWorker};
 
 /// Nanoseconds on the role's monotonic clock.
 pub(super) type Nanos = u64;
 
-/// A message that brought nothing uses up this time of its tenant: 2,000 a second are heard.
+/// Time that a useless message costs its tenant: 2,000 a second are heard.
 pub(super) const APART: Nanos = 500_000;
-/// Bytes of such a message that use up as much again: a window of copies may be sent twice.
+/// Bytes of such a message that cost the same again: a window of copies may be sent twice.
 pub(super) const BYTES: usize = 64 << 10;
 
-/// How much of its tenant's account a message uses up.
+/// The share of the full cost that a message is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waste {
-    /// All that one message may: it meant nothing, or is of a kind that is rare.
+    /// The full cost: the message meant nothing, or is of a rare kind.
     Whole,
-    /// A quarter: an open session's, which repeats what is known.
+    /// A quarter: a message of an open session that repeats known facts.
     Repeated,
-    /// A sixteenth: work, but of a kind that has no window of its own.
+    /// A sixteenth: a message with work, but of a kind without a window.
     Unbounded,
 }
 
@@ -33,19 +33,19 @@ impl Waste {
     }
 }
 
-/// A message of a tenant, as a worker handled it.
+/// A tenant's message as a worker handled it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Handled {
-    /// It could be read.
+    /// True if it was well formed.
     pub(crate) sound: bool,
-    /// It is of a session that its tenant has open here.
+    /// True if its tenant has the session open here.
     pub(crate) open: bool,
-    /// It brought work or an acknowledgement.
+    /// True if it brought work or an acknowledgement.
     pub(crate) took: bool,
 }
 
 impl Waste {
-    /// The waste of a message that a worker handled; none where it brought something.
+    /// Returns the waste of a message that a worker handled; `None` if the message was useful.
     pub(crate) fn at_worker(what: ToWorker, handled: Handled) -> Option<Self> {
         if !handled.sound || !handled.open {
             return Some(Waste::Whole);
@@ -59,8 +59,8 @@ impl Waste {
         }
     }
 
-    /// The waste of a message that goes to no queue of a leader. No client asks often. After a change of
-    /// leaders its intents come before its session is known.
+    /// Returns the waste of a message that reaches no queue of a leader. Clients ask rarely. After
+    /// a change of leaders a session's intents may arrive before the session is known.
     pub(crate) fn at_leader(what: ToLeader) -> Self {
         match what {
             ToLeader::Intent(_) => Waste::Repeated,

@@ -1,4 +1,4 @@
-//! The actor Leader: owns the protocol core, its timers and what it publishes. It decides nothing.
+//! The Leader actor: owns the protocol core, its timers and its publications. It decides nothing.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,16 +29,16 @@ use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
 use telemetry::Telemetry;
 
-/// Messages the leader's mailbox holds.
+/// Capacity of the leader's mailbox.
 const MAILBOX: usize = 16_384;
-/// Between two looks at the meters, and at what found a mailbox full.
+/// Interval of updates of the meters, and of retries of messages that found a mailbox full.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
-/// Actions that room is kept for between two events.
+/// Number of actions for which memory is kept between two events.
 const ACTIONS: usize = 4_096;
-/// Before a full mailbox or connection is tried again.
+/// Pause before a full mailbox or connection is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What a leader is made of.
+/// Parts of a leader.
 pub(super) struct Parts {
     pub(super) id: LeaderId,
     pub(super) client: Client,
@@ -51,13 +51,13 @@ pub(super) struct Parts {
     pub(super) gone: oneshot::Sender<()>,
 }
 
-/// What waits for room in a queue's mailbox: always the latest.
+/// The latest message that waits for room in a queue's mailbox.
 enum Waiting {
     Progress(QueueProgress),
     End(Failure),
 }
 
-/// Queues of a term that is over that end in a [`PAUSE`].
+/// Number of queues of an ended term that end per [`PAUSE`].
 const RETIRING: usize = 8;
 
 /// One candidate.
@@ -70,18 +70,18 @@ pub(super) struct Leader {
     record: Appender,
     metering: Metering,
     waiting: HashMap<SessionId, (Addr<KernelQueue>, Waiting)>,
-    /// Queues of a term that is over: nobody sends them anything, and they end a few at a time.
+    /// Queues of an ended term: they get no more messages, and end a few at a time.
     retired: Vec<Addr<KernelQueue>>,
     gone: Option<oneshot::Sender<()>>,
     client: Client,
     timer: Timer,
     catching_up: bool,
-    /// How long the lease has not been answered for.
+    /// The silence of the lease store.
     unanswered: Silence,
     actions: Vec<Action>,
 }
 
-/// What the host's clock says, nanoseconds since 1970.
+/// Returns the time of the host's clock, in nanoseconds since 1970.
 fn since_1970() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
@@ -140,7 +140,7 @@ impl Leader {
         for action in actions.drain(..) {
             self.perform(action, ctx);
         }
-        // One event's many actions are no reason to keep room for as many.
+        // One event with many actions does not justify keeping memory for as many.
         actions.shrink_to(ACTIONS);
         self.actions = actions;
         let hears = self.core.hears_tenants();
@@ -200,7 +200,7 @@ impl Leader {
             Action::QueueOpen(opening) => self.open_queue(opening, ctx),
             Action::QueueIntent { session, bytes } => {
                 if let Some((_, queue)) = self.router.queues.borrow().get(&session) {
-                    // The client sends it again where the queue has no room.
+                    // The client sends it again if the queue has no room.
                     let _ = queue.try_send(queue::QueueMessage::Intent(bytes.into(), None));
                 }
             }
@@ -220,7 +220,7 @@ impl Leader {
             Action::TermEnded { epoch, why } => self.end_term(epoch, why, ctx),
             Action::Left => {
                 if let Some(gone) = self.gone.take() {
-                    // Nobody listens any more if the role was dropped.
+                    // The receiver is gone if the role was dropped.
                     let _ = gone.send(());
                 }
             }
@@ -237,7 +237,8 @@ impl Leader {
 
     fn end_term(&mut self, epoch: Epoch, why: TermEnd, ctx: &mut Context<Self>) {
         match why {
-            // Nobody asked for that: where it happens often, this host is too busy, or its broker.
+            // Such an end is not requested. If it happens often, this host or its broker is too
+            // busy.
             TermEnd::Lease | TermEnd::Fenced { .. } => {
                 tracing::warn!(
                     epoch,
@@ -261,8 +262,8 @@ impl Leader {
         self.metering.term(&self.shared.telemetry, &self.core);
     }
 
-    /// Lets queues end that are of no use any more. A thousand at once would keep the next term from
-    /// its first grants for milliseconds.
+    /// Ends queues that are no longer used. Ending a thousand at once would delay the next term's
+    /// first grants by milliseconds.
     fn retire(&mut self, ctx: &mut Context<Self>) {
         let kept = self.retired.len().saturating_sub(RETIRING);
         self.retired.truncate(kept);
@@ -271,11 +272,11 @@ impl Leader {
         }
     }
 
-    /// Where the lease is not answered for, our server may be cut off from the others.
+    /// Leaves a server on which the lease store is silent: it may be cut off from the others.
     fn feel(&mut self, answer: Answer, ctx: &mut Context<Self>) {
         match answer {
             Answer::Written { .. } | Answer::Conflict => return self.unanswered.heard(),
-            // One server alone answers that, a cut-off one too: with what it knew before.
+            // A single server answers reads, even one that is cut off: with what it last knew.
             Answer::Read { .. } => return,
             Answer::Unavailable if !self.lease.is_clustered() => return,
             Answer::Unavailable => {}
@@ -298,7 +299,7 @@ impl Leader {
         }
     }
 
-    /// Sends a queue what is not sent again; kept until there is room.
+    /// Sends a queue a message that is not repeated; the message is kept until there is room.
     fn send_to_queue(&mut self, session: SessionId, queue: Addr<KernelQueue>, waiting: Waiting) {
         let message = match &waiting {
             Waiting::Progress(progress) => queue::QueueMessage::Progress(*progress),
@@ -314,7 +315,7 @@ impl Leader {
         }
     }
 
-    /// Sends what the connection had no room for, as soon as it has.
+    /// Publishes the backlog of the connection as soon as it has room.
     fn catch_up(&mut self, ctx: &mut Context<Self>) {
         if !self.shared.outgoing.catch_up() && !self.catching_up {
             self.catching_up = true;
@@ -332,13 +333,13 @@ impl Leader {
         self.record.publish_stored();
         self.metering.count(&self.shared.telemetry, &self.core);
         for tenant in self.router.tenants.borrow().values() {
-            // A full mailbox is emptied without it; the next one does the same.
+            // A full mailbox needs no wake-up; the next message does the same.
             let _ = tenant.try_send(TakenUp);
         }
         self.catch_up(ctx);
     }
 
-    /// One actor for every tenant there is.
+    /// Starts one actor for each tenant.
     fn meet_tenants(&self, state: &StateSnapshot, ctx: &Context<Self>) {
         let tenants = &mut *self.router.tenants.borrow_mut();
         tenants.retain(|name, _| state.tenants.iter().any(|(known, _)| known == name));
@@ -351,7 +352,7 @@ impl Leader {
         }
     }
 
-    /// Starts a session's queue anew where the order stands.
+    /// Restarts a session's queue at the current state of the order.
     fn revive(&mut self, session: SessionId, ctx: &mut Context<Self>) {
         let Some(epoch) = self.core.epoch() else {
             return;
@@ -373,11 +374,11 @@ impl Leader {
     }
 }
 
-/// Sends the leader the store's answer: it is not sent again, so it waits for room.
+/// Sends the leader the store's answer. It is not repeated, so it waits for room.
 fn answer(leader: Addr<Leader>, work: impl Future<Output = Answer> + 'static) {
     actix::spawn(async move {
         let answer = work.await;
-        // Nobody is left to receive it if this fails.
+        // This fails only if the receiver is gone.
         let _ = leader.send(LeaderMessage::Lease(answer)).await;
     });
 }

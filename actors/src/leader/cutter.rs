@@ -1,5 +1,6 @@
-//! The cut of the record: the leader's process replays the old part, off the launch path, as anybody
-//! could, writes an anchor, and purges the blocks before the epoch that it has come to.
+//! The cut of the record: the leader's process replays the old part off the launch path, which
+//! needs no leader. Then it writes an anchor, and purges the blocks before the epoch that the
+//! replay has reached.
 
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -15,43 +16,43 @@ use super::gateway::Router;
 use crate::repeated::Repeated;
 use crate::storage::{EpochDays, Storage, Stored};
 
-/// Between two looks.
+/// Interval of the checks.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long the stream may take to hand out the next block.
+/// Maximum time for the stream to deliver the next block.
 const STALL: Duration = Duration::from_secs(5);
 /// Bytes of blocks that are replayed at a time.
 const PART: usize = 1 << 20;
-/// Percent of its limit from which on the record is cut, and to which.
+/// Percent of the record's limit at which the record is cut, and down to which.
 const CUT: (u64, u64) = (70, 50);
 
-/// An anchor, and where the epoch behind it begins.
+/// An anchor and the place of the epoch after it.
 struct Found {
     anchor: Anchor,
     /// Sequence of that epoch's first block.
     sequence: u64,
-    /// Bytes of the blocks before.
+    /// Bytes of the blocks before it.
     bytes: u64,
-    /// When that block was stored, seconds since 1970.
+    /// Time at which that block was stored, seconds since 1970.
     stored: u64,
 }
 
-/// The record as far as it was replayed.
+/// The record as far as it has been replayed.
 struct Reader {
     replay: Replay,
-    /// The epoch whose blocks are read, 0 before the first.
+    /// The epoch that is being read, 0 before the first.
     epoch: Epoch,
-    /// Where its next block is at the earliest.
+    /// Lowest sequence that its next block can have.
     next: u64,
     /// Bytes of the blocks that were read.
     bytes: u64,
-    /// The term whose blocks are read: where it begins.
+    /// The term that is being read, and its beginning.
     begins: Option<(Epoch, Begins)>,
     found: Vec<Found>,
-    /// What devices did, for the days' report.
+    /// Activity of devices, for the report by day.
     days: EpochDays,
 }
 
-/// Where a term's blocks begin.
+/// The place of a term's first block.
 #[derive(Clone, Copy)]
 struct Begins {
     sequence: u64,
@@ -59,7 +60,7 @@ struct Begins {
     stored: u64,
 }
 
-/// Looks while the candidate leads, and cuts where there is too much, for ever.
+/// Checks periodically while the candidate leads, and cuts an excess; never returns.
 pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Router>) {
     let (mut reader, mut repeated) = (None, Repeated::default());
     loop {
@@ -88,7 +89,7 @@ fn now() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Cuts what is too much, and gives the reader back for the next time.
+/// Cuts the excess of the record, and returns the reader for the next check.
 async fn look(
     storage: &Storage,
     subjects: &Subjects,
@@ -112,7 +113,8 @@ async fn look(
     Ok(Some(reader))
 }
 
-/// How many bytes have to go, and until when what was stored has to, if anything has to.
+/// Returns the bytes to remove and the time before which blocks are too old; `None` if the record
+/// needs no cut.
 fn too_much(info: &stream::Info, age: u64) -> Option<(u64, u64)> {
     let limit = u64::try_from(info.config.max_bytes).unwrap_or(0).max(1);
     let oldest = u64::try_from(info.state.first_timestamp.unix_timestamp()).unwrap_or(0);
@@ -125,7 +127,7 @@ fn too_much(info: &stream::Info, age: u64) -> Option<(u64, u64)> {
 }
 
 impl Reader {
-    /// Begins at the first block there is, with the anchors that there are.
+    /// Starts at the first block in the stream, with the stored anchors.
     async fn start(stream: &stream::Stream, subjects: &Subjects) -> Result<Self, String> {
         let mut reader = Self {
             replay: Replay::forgetful().explaining(),
@@ -144,8 +146,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Replays until an anchor is found before which there are so many bytes, or behind which
-    /// nothing was stored before then.
+    /// Replays until it finds an anchor with at least `bytes` before it. With `bytes` 0, the anchor
+    /// must have no block after it that was stored before `before`.
     async fn reach(
         &mut self,
         (stream, subjects): (&stream::Stream, &Subjects),
@@ -158,12 +160,12 @@ impl Reader {
         };
         loop {
             if let Some(at) = self.found.iter().position(enough) {
-                // What is cut off is one epoch too few rather than one too many, by age.
+                // By age, it is better to cut one epoch too few than one too many.
                 let at = at.saturating_sub(usize::from(bytes == 0));
                 return Ok(self.found.drain(..=at).next_back());
             }
             if !self.part(stream, subjects).await? {
-                // Nothing better is there yet.
+                // No better anchor exists yet.
                 let best = self.found.pop();
                 self.found.clear();
                 return Ok(best.filter(|_| bytes > 0));
@@ -171,8 +173,8 @@ impl Reader {
         }
     }
 
-    /// Replays the next blocks: all of an epoch before those of the next, wherever they lie. Whether there
-    /// were any.
+    /// Replays the next blocks: all of an epoch before those of the next one, at any place in the
+    /// stream. True if there were any.
     async fn part(&mut self, stream: &stream::Stream, subjects: &Subjects) -> Result<bool, String> {
         let mut messages = Vec::new();
         if self.epoch > 0 {
@@ -203,7 +205,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Replays blocks, and finds the anchors that they lead to.
+    /// Replays blocks, and collects the anchors that they lead to.
     async fn replay_part(
         &mut self,
         part: Vec<(Epoch, u64, Vec<u8>, Begins)>,
@@ -248,8 +250,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Stores an anchor, and purges what lies before the epoch behind it, where it is too much still:
-    /// replaying took its time, and the limit may have been raised.
+    /// Stores an anchor and purges the blocks before the epoch after it, if they are still too
+    /// much. The replay took time, and the limit may have been raised.
     async fn cut(
         &mut self,
         storage: &Storage,
@@ -287,8 +289,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Keeps what devices did in what is cut off. A report for people does not stand in the way of the cut, without
-    /// which there would soon be no room for the record.
+    /// Keeps the activity of devices in the part to be cut off. A failure of this report must not
+    /// prevent the cut, without which the record would soon have no room.
     async fn keep_days(&mut self, storage: &Storage, before: Epoch) {
         let kept = match storage.bucket(Stored::Control).await {
             Ok(bucket) => self.days.keep(&bucket, before).await,
@@ -304,8 +306,8 @@ impl Reader {
     }
 }
 
-/// Where the first block is that is kept: of the epoch that was found, or of a later one that was stored ahead
-/// of it.
+/// Returns the place of the first block to keep: of the found epoch, or of a later one that was
+/// stored before it.
 async fn first_of(
     stream: &stream::Stream,
     subjects: &Subjects,
@@ -321,7 +323,7 @@ async fn first_of(
     Ok(first)
 }
 
-/// What a block's message id names: `<epoch>.<leader>.<number>`.
+/// Parses a block's message id: `<epoch>.<leader>.<number>`.
 fn named(message: &jetstream::Message) -> Result<(Epoch, u64), String> {
     let headers = message.headers.as_ref();
     let id = headers.and_then(|headers| headers.get("Nats-Msg-Id"));
@@ -335,7 +337,7 @@ fn named(message: &jetstream::Message) -> Result<(Epoch, u64), String> {
     }
 }
 
-/// All messages of one subject.
+/// Reads all messages of one subject.
 async fn read(
     stream: &stream::Stream,
     from: u64,
@@ -344,7 +346,7 @@ async fn read(
     consume(stream, from, subject, usize::MAX).await
 }
 
-/// The messages of one subject from a sequence on, until they are of [`PART`] bytes.
+/// Reads the messages of one subject from a sequence on, up to [`PART`] bytes.
 async fn read_part(
     stream: &stream::Stream,
     from: u64,

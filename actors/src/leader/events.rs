@@ -9,13 +9,13 @@ pub struct Events {
     pub login: (String, String),
     /// `$SYS.ACCOUNT.<account>.DISCONNECT`.
     pub subject: String,
-    /// Whose the users are that it names.
+    /// The users that the events may name, and the owner of each.
     pub users: Users,
 }
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Logs must not give passwords away.
+        // Logs must not reveal passwords.
         f.debug_struct("Events")
             .field("subject", &self.subject)
             .finish_non_exhaustive()

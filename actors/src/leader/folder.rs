@@ -1,6 +1,7 @@
-//! The folding of old usage to days: the leader's process writes blocks that stand for a worker's
-//! blocks of a day, and then removes those. Readers leave out the blocks that a folded one stands for:
-//! after a crash between the two nothing is counted twice, and the next pass removes the rest.
+//! The folding of old usage to days: the leader's process writes blocks that replace a worker's
+//! blocks of a day, and then removes those. Readers skip the blocks that a folded one replaces.
+//! After a crash between the two steps usage is not counted twice, and the next pass removes the
+//! rest.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,18 +16,18 @@ use super::gateway::Router;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
-/// Between two questions whether there is to look.
+/// Interval of the checks whether a pass is due.
 const ASK: Duration = Duration::from_secs(2);
-/// Between two looks, unless the setting changes or a look failed.
+/// Interval of passes, unless the setting changes or a pass failed.
 const LOOK: Duration = Duration::from_secs(3600);
-/// After a look that failed.
+/// Pause after a failed pass.
 const AGAIN: Duration = Duration::from_secs(60);
-/// How long the stream may take to hand out the next block.
+/// Maximum time for the stream to deliver the next block.
 const STALL: Duration = Duration::from_secs(5);
 /// Bytes of blocks that are folded at a time, off the launch path.
 const PART: usize = 1 << 20;
 
-/// Looks while the candidate leads, and folds what is old, for ever.
+/// Checks periodically while the candidate leads, and folds old usage; never returns.
 pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Router>) {
     let (mut due, mut known) = (None, None);
     let mut repeated = Repeated::default();
@@ -41,7 +42,7 @@ pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Route
             continue;
         }
         known = Some(age);
-        // Days that end before then.
+        // Only days that end before this time.
         let before = usage_day(now_ms().saturating_sub(age.saturating_mul(1_000)));
         let looked = look(&storage, &subjects, before).await;
         due = Some(Instant::now() + looked.as_ref().map_or(AGAIN, |()| LOOK));
@@ -63,7 +64,7 @@ fn now_ms() -> u64 {
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
 }
 
-/// Folds what was cut before that day, worker by worker.
+/// Folds the blocks that were cut before the given day, worker by worker.
 async fn look(storage: &Storage, subjects: &Subjects, before: u64) -> Result<(), String> {
     let name = storage.name(Stored::Usage);
     let stream = storage.jetstream().get_stream(&name).await;
@@ -86,7 +87,7 @@ async fn look(storage: &Storage, subjects: &Subjects, before: u64) -> Result<(),
     Ok(())
 }
 
-/// Folds one worker's old blocks: writes what stands for them, and removes them once that is
+/// Folds one worker's old blocks: writes their replacements, and removes them once those are
 /// acknowledged.
 async fn fold(
     storage: &Storage,
@@ -103,7 +104,7 @@ async fn fold(
             break;
         }
         last = Some(pages.sequence);
-        // Left behind by a leader that died before it had removed it.
+        // Left by a leader that died before it had removed it.
         if folded.covers(&block) {
             continue;
         }
@@ -138,11 +139,11 @@ async fn add(mut fold: Fold, part: Vec<UsageBlock>) -> Result<Fold, String> {
     added.await.map_err(|error| error.to_string())
 }
 
-/// The blocks of one subject, up to the last there is.
+/// The blocks of one subject, up to the last one at the start.
 struct Pages {
     messages: jetstream::consumer::pull::Ordered,
     left: u64,
-    /// Of the block that came last.
+    /// Sequence of the last block read.
     sequence: u64,
 }
 
@@ -167,7 +168,7 @@ impl Pages {
         })
     }
 
-    /// The next block, and its bytes.
+    /// Returns the next block and its size in bytes.
     async fn next(&mut self) -> Result<Option<(UsageBlock, usize)>, String> {
         if self.left == 0 {
             return Ok(None);

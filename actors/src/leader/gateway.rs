@@ -1,4 +1,4 @@
-//! The gateway: messages of the broker, read and sent on to the actors.
+//! The gateway: reads messages from the broker and forwards them to the actors.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -19,21 +19,22 @@ use crate::inbox::{Inbox, Waste};
 use bus::{BusSettings, connect};
 use telemetry::{Telemetry, TraceContext};
 
-/// The receivers of messages. The leader keeps it; the tasks that read subscriptions use it.
+/// The receivers of messages. The leader owns it; the tasks that read subscriptions use it.
 pub(super) struct Router {
     pub(super) subjects: Subjects,
     pub(super) inbox: String,
     pub(super) leader: Recipient<LeaderMessage>,
     pub(super) telemetry: Telemetry,
-    /// What comes from tenants.
+    /// Messages of tenants.
     pub(super) tenants_inbox: Inbox,
     pub(super) queues: RefCell<HashMap<SessionId, (Tenant, Addr<KernelQueue>)>>,
     pub(super) tenants: RefCell<HashMap<Tenant, Addr<tenant::Tenant>>>,
-    /// Only a leader has to do with clients; a candidate hears their signs of life.
+    /// True if the candidate leads. Only a leader serves clients; a candidate only hears their
+    /// signs of life.
     pub(super) leading: Cell<bool>,
-    /// Seconds that the record is kept at most.
+    /// Maximum age of the record, seconds.
     pub(super) record_age: Cell<u64>,
-    /// Seconds that what was used is kept in detail.
+    /// Time for which usage is kept in detail, seconds.
     pub(super) usage_age: Cell<u64>,
     /// Messages dropped because a mailbox was full.
     dropped: Cell<u64>,
@@ -62,7 +63,7 @@ impl Router {
         }
     }
 
-    /// Hands a message to the actor that it is for.
+    /// Forwards a message to its actor.
     fn route(&self, message: Message) {
         let subject = message.subject.as_str();
         if let Some(worker) = subject.strip_prefix(&self.inbox) {
@@ -89,7 +90,7 @@ impl Router {
         }
         if !self.leading.get() {
             self.waste(&tenant, Waste::Whole, &message);
-            // A candidate notes who lives: it may lead next.
+            // A candidate notes which clients live: it may lead next.
             if what == ToLeader::Alive {
                 self.ask_leader(tenant, what, message);
             }
@@ -114,7 +115,7 @@ impl Router {
         self.waste(&tenant, Waste::at_leader(what), &message);
         let tenants = self.tenants.borrow();
         let Some(actor) = tenants.get(&tenant) else {
-            // Nobody's tenant: the leader refuses it.
+            // The tenant does not exist: the leader refuses the message.
             return self.ask_leader(tenant, what, message);
         };
         let asked = Asked {
@@ -127,7 +128,7 @@ impl Router {
         }
     }
 
-    /// A tenant's message counts against what it may say.
+    /// Charges a message to its tenant's account.
     fn waste(&self, tenant: &Tenant, waste: Waste, message: &Message) {
         let bytes = message.payload.len();
         self.tenants_inbox.wasted(tenant, waste, bytes);
@@ -141,7 +142,7 @@ impl Router {
         });
     }
 
-    /// Whatever comes from the bus is sent again if it matters.
+    /// Sends without waiting. Important messages of the bus are repeated.
     fn send(&self, message: LeaderMessage) {
         if self.leader.try_send(message).is_err() {
             self.drop_one();
@@ -157,7 +158,7 @@ impl Router {
     }
 }
 
-/// Reads messages until there are no more.
+/// Forwards messages until the source ends.
 pub(super) async fn receive(source: impl Stream<Item = Message>, router: Rc<Router>) {
     let mut source = std::pin::pin!(source);
     while let Some(message) = source.next().await {
@@ -165,8 +166,8 @@ pub(super) async fn receive(source: impl Stream<Item = Message>, router: Rc<Rout
     }
 }
 
-/// Sends the leader the names of connections that the broker closed, and whose they were. Without a
-/// system account there is nothing to receive, and heartbeats alone serve.
+/// Sends the leader the names of connections that the broker closed, each with its owner. Without a
+/// system account this receives nothing, and the leader relies on heartbeats alone.
 pub(super) async fn disconnects(
     settings: BusSettings,
     events: Events,
@@ -191,7 +192,7 @@ pub(super) async fn disconnects(
         let Some((name, author)) = closed(&message.payload, &users) else {
             continue;
         };
-        // Not sent again.
+        // The event is not repeated.
         if leader
             .send(LeaderMessage::Closed(name, author))
             .await
@@ -202,8 +203,8 @@ pub(super) async fn disconnects(
     }
 }
 
-/// The connection's name in a disconnect event, and the owner of its login. The name is its maker's
-/// choice; the user is the broker's word.
+/// Returns the connection's name in a disconnect event, and the owner of its login. The client
+/// chooses the name; the broker vouches for the user.
 fn closed(payload: &[u8], users: &Users) -> Option<(String, Author)> {
     #[derive(serde::Deserialize)]
     struct Event {

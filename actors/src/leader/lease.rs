@@ -1,4 +1,4 @@
-//! The lease in JetStream KV, written by compare-and-set and expiring by itself.
+//! The lease in JetStream KV: written by compare-and-set, and expires by itself.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,12 +16,12 @@ use crate::storage::{Storage, Stored};
 
 /// The entry's key.
 const KEY: &str = "leader";
-/// How long the entry lives without being renewed.
+/// Lifetime of the entry without a renewal.
 const LIFE: &str = "2s";
-/// How long the store may take to answer.
+/// Timeout of the store.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What became of a lease operation.
+/// Result of a lease operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Answer {
     Read { lease: Option<Lease>, revision: u64 },
@@ -36,7 +36,7 @@ pub(super) struct LeaseStore {
     storage: Storage,
     bucket: String,
     repeated: Rc<RefCell<Repeated>>,
-    /// The bucket, once it was found: asking for it needs servers that reading does not.
+    /// The bucket, once found. Looking it up needs servers that reading it does not.
     found: Rc<RefCell<Option<Store>>>,
 }
 
@@ -52,12 +52,13 @@ impl LeaseStore {
         }
     }
 
-    /// Whether it is kept by several servers, which choose anew who answers for it when one dies.
+    /// True if several servers keep the lease. If one dies, they elect a new one that serves the
+    /// entry.
     pub(super) fn is_clustered(&self) -> bool {
         self.storage.is_clustered()
     }
 
-    /// Reads the lease. A bucket that is not there is made.
+    /// Reads the lease. Creates the bucket if it is missing.
     pub(super) async fn read(&self) -> Answer {
         match tokio::time::timeout(TIMEOUT, self.try_read()).await {
             Ok(Ok(answer)) => answer,
@@ -85,7 +86,7 @@ impl LeaseStore {
                 revision: 0,
             },
             Some(entry) => Answer::Read {
-                // Anything but a lease is as good as none: it is replaced.
+                // A value that is no lease counts as none: it is replaced.
                 lease: match entry.operation {
                     Operation::Put => serde_json::from_slice(&entry.value).ok(),
                     Operation::Delete | Operation::Purge => None,
@@ -95,8 +96,9 @@ impl LeaseStore {
         })
     }
 
-    /// Writes the lease if its revision is `expected`. Published directly: the client library's
-    /// own way to create an entry with a lifetime drops the lifetime over a deletion's marker.
+    /// Writes the lease if its revision is `expected`. It is published directly, because the client
+    /// library's own way to create an entry with a lifetime drops the lifetime over a deletion
+    /// marker.
     pub(super) async fn write(&self, lease: Lease, expected: u64) -> Answer {
         let Ok(value) = serde_json::to_vec(&lease) else {
             return Answer::Unavailable;
@@ -119,8 +121,8 @@ impl LeaseStore {
             }
             Ok(Err(error)) => match error.kind() {
                 PublishErrorKind::WrongLastSequence => Answer::Conflict,
-                // While its servers choose who answers for it, nobody listens where it is written.
-                // Whether it is there at all is seen when it is read.
+                // While the servers elect a leader for the bucket, a write finds no responder. A
+                // read shows if the bucket exists at all.
                 PublishErrorKind::StreamNotFound if self.is_clustered() => Answer::Unavailable,
                 PublishErrorKind::StreamNotFound => {
                     tracing::warn!(

@@ -1,4 +1,4 @@
-//! Messages to the actor Leader, from the actors and tasks around it.
+//! Messages to the Leader actor from the actors and tasks around it.
 
 use actix::Message;
 use async_nats::Subject;
@@ -9,9 +9,9 @@ use scheduler_leader_core::StateSnapshot;
 
 use super::lease::Answer;
 
-/// A message to the actor Leader.
+/// A message to the Leader actor.
 pub(super) enum LeaderMessage {
-    /// A message, but for intents and seal answers.
+    /// A message of the bus, except intents and seal answers.
     Message {
         subject: LeaderSubject,
         reply: Option<Subject>,
@@ -28,21 +28,21 @@ pub(super) enum LeaderMessage {
         first: OpNumber,
         runs: Vec<CostRun>,
     },
-    /// Our connection is up, or down.
+    /// Our connection is up or down.
     Connected(bool),
-    /// The broker closed a connection of this name, made with this one's login.
+    /// The broker closed a connection with this name and the login of this author.
     Closed(String, Author),
     /// The store answered.
     Lease(Answer),
-    /// The state bucket, as it is now.
+    /// The current state bucket.
     State(Box<StateSnapshot>),
-    /// What is kept in the broker, as it was just seen.
+    /// The current state of the streams and buckets in the broker.
     Stores(Vec<StoreStatus>),
     /// A block is recorded.
     Recorded { epoch: Epoch, number: u64 },
-    /// A session's queue is gone: an error in it was its last.
+    /// A session's queue is gone: it died of an error.
     QueueDied(SessionId),
-    /// Hand over.
+    /// Hand the lead over.
     Leave,
 }
 

@@ -1,4 +1,4 @@
-//! The leader's meters, brought up to date now and then.
+//! The leader's meters, updated periodically.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use scheduler_leader_core::Leader as Core;
 
 use telemetry::{TargetReading, Telemetry};
 
-/// Brings the meters up to date.
+/// Updates the meters.
 #[derive(Default)]
 pub(super) struct Metering {
     /// Grants and voids already counted, of this term.
     counted: HashMap<Incarnation, (GpuId, u64, u64)>,
-    /// Requests already counted of each tenant, and such as were within its target.
+    /// Requests already counted of each tenant, and how many of them were within its target.
     requests: HashMap<Tenant, (u64, u64)>,
     /// Lost workers already counted, of this term.
     lost: u64,
-    /// The term's first grant was seen.
+    /// True once the term's first grant was seen.
     first_grant: bool,
 }
 
 impl Metering {
-    /// A term begins or ends.
+    /// Begins or ends a term.
     pub(super) fn term(&mut self, telemetry: &Telemetry, core: &Core) {
         for (gpu, _, _) in self.counted.values() {
             telemetry.meters().gpu(*gpu).window(0, 0);
@@ -33,12 +33,12 @@ impl Metering {
         telemetry.meters().leader().epoch(epoch);
     }
 
-    /// Whether the term's first grant is still to come.
+    /// True if the term's first grant is still to come.
     pub(super) fn waits(&self) -> bool {
         !self.first_grant
     }
 
-    /// Measures the takeover at the term's first grant. Gives the time, then.
+    /// Measures the takeover at the term's first grant; returns its time then.
     pub(super) fn takeover(
         &mut self,
         telemetry: &Telemetry,
@@ -59,7 +59,7 @@ impl Metering {
         Some(time)
     }
 
-    /// Counts what happened since the last time.
+    /// Counts the changes since the last call.
     pub(super) fn count(&mut self, telemetry: &Telemetry, core: &Core) {
         let (Some(scheduler), Some(recorded)) = (core.scheduler(), core.recorded()) else {
             return;
@@ -89,7 +89,7 @@ impl Metering {
             }
             let (requests, within) = (attainment.total_requests, attainment.total_within);
             let counted = self.requests.entry(tenant.clone()).or_default();
-            // Under another target both begin anew.
+            // Under another target both counts begin anew.
             if requests < counted.0 {
                 *counted = (0, 0);
             }

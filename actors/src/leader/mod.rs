@@ -1,8 +1,8 @@
-//! The leader's shell: the actors Leader, Tenant and KernelQueue, and what speaks for them to the
-//! broker: lease, state, record, disconnect events.
+//! The leader's shell: the actors Leader, Tenant and KernelQueue, and their links to the broker:
+//! lease, state, record, disconnect events.
 //!
-//! Everything lives on the caller's thread. Each actor has a mailbox with a bound; what finds it
-//! full is dropped where the protocol sends it again, and kept where it does not.
+//! Everything lives on the caller's thread. Each actor has a bounded mailbox. A message that finds
+//! it full is dropped if the protocol repeats it, and kept if not.
 
 mod actor;
 mod cutter;
@@ -40,7 +40,7 @@ use gateway::Router;
 use messages::LeaderMessage;
 use telemetry::Telemetry;
 
-/// How a leader candidate is set.
+/// Settings of a leader candidate.
 #[derive(Debug, Clone)]
 pub struct LeaderSettings {
     /// The broker.
@@ -49,15 +49,15 @@ pub struct LeaderSettings {
     pub id: Option<LeaderId>,
     /// The protocol's durations and bounds, and the cluster.
     pub config: Config,
-    /// Who may receive the broker's disconnect events, and on which subject; without, heartbeats
-    /// alone tell of a leader's death.
+    /// Login and subject for the broker's disconnect events. Without them only heartbeats reveal a
+    /// leader's death.
     pub events: Option<Events>,
-    /// Where spans and metrics go.
+    /// Destination of spans and metrics.
     pub telemetry: Telemetry,
 }
 
 impl LeaderSettings {
-    /// Settings for a broker without logins and a cluster, everything else as it usually is.
+    /// Creates settings for a broker without logins and a cluster, with defaults for the rest.
     #[must_use]
     pub fn new(url: impl Into<BrokerUrl>, cluster: Tenant) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl LeaderSettings {
     }
 }
 
-/// Why a candidate cannot go on.
+/// The reason that a candidate cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaderError {
     /// There is no connection.
@@ -79,23 +79,23 @@ pub enum LeaderError {
     /// A subscription was refused.
     #[error("cannot subscribe: {0}")]
     Subscribe(String),
-    /// The actor that holds the order is gone; a candidate elsewhere takes over.
+    /// The actor that holds the order has died; a candidate elsewhere takes over.
     #[error("the leader's actor died")]
     Died,
 }
 
-/// How long the last messages may take to reach the broker.
+/// Maximum time for the last messages to reach the broker.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Before limits that could not be set are set again.
+/// Pause before limits that could not be set are set again.
 const BOUND: Duration = Duration::from_secs(2);
-/// Between two looks at whether all that is kept has its copies.
+/// Interval of the checks that everything has its copies.
 const SETTLED: Duration = Duration::from_secs(30);
 
-/// Is a candidate, and the leader when elected, until `shutdown` comes and it has handed over.
-/// Name and inbox of the connection are set here. Runs in an actix system.
+/// Runs a candidate, which leads when elected, until `shutdown` completes and it has handed over.
+/// Sets name and inbox of the connection. Must run in an actix system.
 ///
 /// # Errors
-/// [`LeaderError`], before it serves or when an actor dies.
+/// [`LeaderError`], before the candidate serves or when an actor dies.
 pub async fn serve(
     settings: LeaderSettings,
     shutdown: impl Future<Output = ()>,
@@ -159,7 +159,7 @@ pub async fn serve(
     tracing::info!(leader = %id, %cluster, "candidate");
     send(&leader, LeaderMessage::Connected(true)).await?;
     let result = wait(&leader, links, &mut left, shutdown).await;
-    // What was published last must reach the broker before the process goes.
+    // The last messages must reach the broker before the process ends.
     let flushed = tokio::time::timeout(FLUSH, client.flush()).await;
     if !matches!(flushed, Ok(Ok(()))) {
         tracing::warn!("the last messages may be lost");
@@ -175,7 +175,7 @@ fn refused(error: SubscribeError) -> LeaderError {
     LeaderError::Subscribe(error.to_string())
 }
 
-/// Until the candidate has left; asks it to when `shutdown` comes.
+/// Waits until the candidate has left; asks it to leave when `shutdown` completes.
 async fn wait(
     leader: &Addr<Leader>,
     mut links: mpsc::UnboundedReceiver<ConnectionChange>,
@@ -205,12 +205,12 @@ async fn wait(
     }
 }
 
-/// Sends the leader what is not sent again: waits for room in its mailbox.
+/// Sends the leader a message that is not repeated: waits for room in its mailbox.
 async fn send(leader: &Addr<Leader>, message: LeaderMessage) -> Result<(), LeaderError> {
     leader.send(message).await.map_err(|_| LeaderError::Died)
 }
 
-/// Receives what other leaders' record lacks in the stream, and who asks for ours.
+/// Receives the blocks of other leaders that are not stored, and requests for ours.
 async fn receive_unstored(mut source: Subscriber, record: record::Appender, ask: String) {
     while let Some(message) = source.next().await {
         if *message.subject == *ask {
@@ -221,8 +221,8 @@ async fn receive_unstored(mut source: Subscriber, record: record::Appender, ask:
     }
 }
 
-/// Sees to it that everything the cluster keeps is there, has its limit, and its copies where the
-/// broker is several servers: of these there may be more later on.
+/// Creates missing streams and buckets, and gives all their limits and copies. Repeats that,
+/// because a clustered broker may get more servers later.
 async fn bound(storage: Storage) {
     let mut repeated = Repeated::default();
     loop {
@@ -242,7 +242,7 @@ async fn bound(storage: Storage) {
     }
 }
 
-/// Tasks that end when this is dropped.
+/// Tasks that are aborted when this is dropped.
 #[derive(Default)]
 struct Tasks(Vec<tokio::task::JoinHandle<()>>);
 
@@ -251,7 +251,7 @@ impl Tasks {
         self.0.push(tokio::task::spawn_local(task));
     }
 
-    /// What is kept in the broker: its bounds and copies, its fill, what is cut off or folded.
+    /// Starts the tasks for the streams and buckets: limits and copies, fill, cutting, folding.
     fn look_after(
         &mut self,
         storage: Storage,

@@ -1,4 +1,4 @@
-//! The actor KernelQueue: one session's intents in op order.
+//! The KernelQueue actor: one session's intents in op order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
 use telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
 
-/// Messages a queue's mailbox holds.
+/// Capacity of a queue's mailbox.
 const MAILBOX: usize = 256;
-/// Before the leader's full mailbox is tried again.
+/// Pause before the leader's full mailbox is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A message to a kernel queue.
@@ -51,13 +51,13 @@ pub(super) struct KernelQueue {
     tenants: Inbox,
     meters: Arc<TenantMeters>,
     trail: Trail,
-    /// What the leader had no room for.
+    /// Ops that found the leader's mailbox full.
     backlog: VecDeque<(OpNumber, Vec<CostRun>)>,
     timer: Timer,
     actions: Vec<QueueAction>,
 }
 
-/// What all queues of a leader share.
+/// State that all queues of a leader share.
 pub(super) struct Shared {
     pub(super) cluster: Tenant,
     pub(super) id: LeaderId,
@@ -115,7 +115,7 @@ impl KernelQueue {
         self.set_timer(now, ctx);
     }
 
-    /// Feeds the leader. What it has no room for must not be lost: it is acknowledged.
+    /// Feeds the leader. What finds no room is kept, because it is already acknowledged.
     fn forward(&mut self) {
         while let Some((first, runs)) = self.backlog.pop_front() {
             let session = self.session;
@@ -148,7 +148,7 @@ impl KernelQueue {
         });
     }
 
-    /// Ops through here are granted: their time in the queue is over.
+    /// Ops through `granted` are granted: their time in the queue is over.
     fn granted(&mut self, granted: OpNumber) {
         let end = Instant::now();
         for mark in self.trail.through(granted) {

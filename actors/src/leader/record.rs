@@ -18,20 +18,20 @@ use super::stores::Unwritten;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
-/// How long the stream may take to acknowledge.
+/// Timeout for the stream's acknowledgement.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a block may be on its way to the stream before workers keep it as well: there may be no
-/// candidate on this leader's side of a broker that has come apart.
+/// Time after which workers also keep a block that is not stored yet. If the broker is partitioned,
+/// this leader's side may have no candidate.
 const LONG: Duration = Duration::from_millis(100);
-/// Before a block is appended again.
+/// Pause before a block is appended again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Blocks on their way at a time.
+/// Maximum number of blocks under way.
 const FLIGHT: usize = 64;
 
-/// Above every epoch.
+/// An epoch above all others: no block is appended.
 const NONE: Epoch = Epoch::MAX;
 
-/// Blocks that are not appended yet, by epoch.
+/// Number of blocks that are not appended yet, by epoch.
 #[derive(Default)]
 struct UnderWay {
     blocks: RefCell<BTreeMap<Epoch, u64>>,
@@ -54,7 +54,7 @@ impl UnderWay {
         }
     }
 
-    /// Until none of an earlier epoch is left.
+    /// Waits until no block of an earlier epoch is left.
     async fn first(&self, epoch: Epoch) {
         let earlier = || self.blocks.borrow().range(..epoch).next().is_some();
         while earlier() {
@@ -63,13 +63,13 @@ impl UnderWay {
     }
 }
 
-/// Appends blocks. How many bytes wait here is bounded by the core.
+/// Appends blocks. The core bounds the bytes that wait here.
 #[derive(Clone)]
 pub(super) struct Appender {
     storage: Storage,
     subjects: Subjects,
     leader: LeaderId,
-    /// The lowest epoch that is written: blocks of those below are given up.
+    /// The lowest epoch that is written; blocks of lower epochs are given up.
     from: Rc<Cell<Epoch>>,
     /// The epoch in which this candidate led last.
     epoch: Rc<Cell<Epoch>>,
@@ -77,16 +77,16 @@ pub(super) struct Appender {
     flight: Rc<Semaphore>,
     repeated: Rc<RefCell<Repeated>>,
     unwritten: Unwritten,
-    /// The connection is up again: nobody answers what was sent over the one before.
+    /// Notified when the connection is up again: messages over the previous one get no answer.
     connected: Rc<Notify>,
     unstored: Rc<RefCell<Unstored>>,
-    /// All that is not stored is being published again.
+    /// True while all blocks that are not stored are being published again.
     repeating: Rc<Cell<bool>>,
-    /// Blocks that take long.
+    /// Number of blocks that take long.
     late: Rc<Cell<u64>>,
-    /// Workers keep copies.
+    /// True if workers keep copies.
     lent: Rc<Cell<bool>>,
-    /// What the core's clock begins with.
+    /// Origin of the core's clock.
     began: Instant,
 }
 
@@ -113,8 +113,9 @@ impl Appender {
         }
     }
 
-    /// The connection is up again: what is not acknowledged is sent again at once, to the stream and to
-    /// the other candidates, and what another leader published meanwhile is asked for.
+    /// Notes that the connection is up again. Blocks without an acknowledgement are sent again at
+    /// once, to the stream and to the other candidates. The blocks that other leaders published
+    /// meanwhile are requested.
     pub(super) fn connected(&self) {
         self.connected.notify_waiters();
         match self.writes() {
@@ -123,17 +124,17 @@ impl Appender {
         }
     }
 
-    /// Whether anything is appended here.
+    /// True if this candidate appends blocks.
     fn writes(&self) -> bool {
         self.from.get() != NONE
     }
 
-    /// Since when nothing can be appended, and why, if that is so.
+    /// Time since which appends fail, and the error, if they do.
     pub(super) fn unwritten(&self) -> Unwritten {
         self.unwritten.clone()
     }
 
-    /// Bytes that the stream may hold, and copies of all that is kept, from now on.
+    /// Applies the settings: the record's bytes, and the copies of everything.
     pub(super) fn settle(&self, settings: &ClusterSettings) {
         let bytes = self.storage.set_record_bytes(settings.record_max_bytes);
         let copies = self.storage.set_replicas(settings.broker_replicas);
@@ -150,14 +151,14 @@ impl Appender {
         }
     }
 
-    /// A term begins. What is left of those before is appended first.
+    /// Begins a term. Blocks left of earlier terms are appended first.
     pub(super) fn begin(&self, epoch: Epoch) {
         self.from.set(self.from.get().min(epoch));
         self.epoch.set(epoch);
         self.append_left();
     }
 
-    /// Appends what is here of the terms before this one.
+    /// Appends the blocks of earlier terms that this candidate has.
     fn append_left(&self) {
         let left = self.unstored.borrow_mut().take_over(self.epoch.get());
         for block in left {
@@ -166,7 +167,7 @@ impl Appender {
         }
     }
 
-    /// What is not appended is given up: it is left to the next leader, who may not know of it.
+    /// Gives up blocks that are not appended. The next leader may have no copy of them.
     pub(super) fn give_up(&self) {
         *self.unwritten.borrow_mut() = None;
         self.from.set(NONE);
@@ -174,7 +175,7 @@ impl Appender {
         self.publish_all();
     }
 
-    /// Appends a block of this leader's until it is acknowledged or given up.
+    /// Appends a block of this leader until it is acknowledged or given up.
     pub(super) fn append(
         &self,
         epoch: Epoch,
@@ -198,13 +199,13 @@ impl Appender {
         this.under_way.begins(epoch);
         actix::spawn(async move {
             let appended = async {
-                // Who reads the record as it grows reads one epoch behind the other.
+                // Readers of a growing record expect one epoch after the other.
                 this.under_way.first(epoch).await;
                 let _permit = this.flight.acquire().await;
                 this.append_until(&block, leader).await;
             };
             let mut appended = std::pin::pin!(appended);
-            // Where those before it take long, it will as well.
+            // If earlier blocks take long, this one will as well.
             let lent = this.late.get() > 0;
             if lent {
                 this.lend(&block);
@@ -238,7 +239,7 @@ impl Appender {
                     *self.unwritten.borrow_mut() = None;
                     self.unstored.borrow_mut().stored(block.term, number);
                     if let Some(leader) = leader {
-                        // Nobody is left to receive it if this fails.
+                        // This fails only if the receiver is gone.
                         let _ = leader.send(LeaderMessage::Recorded { epoch, number }).await;
                     }
                     return;
@@ -272,11 +273,11 @@ impl Appender {
         crate::stream::append(&self.storage, Stored::Record, subject, &id, bytes).await
     }
 
-    /// The highest epoch in the stream, 0 where there is none: a store that lost the lease must not
-    /// repeat it.
+    /// Returns the highest epoch in the stream, 0 if it has none. A store that lost the lease must
+    /// not repeat an epoch.
     ///
     /// # Errors
-    /// Where the broker does not say: the epoch is not known then.
+    /// The broker does not answer: the epoch is unknown then.
     pub(super) async fn last_epoch(
         storage: &Storage,
         subjects: &Subjects,

@@ -1,5 +1,5 @@
-//! The state bucket: settings, tenants, profile, pin, placement; watched by every candidate, written
-//! to by the leader.
+//! The state bucket: settings, tenants, profile, pin, placement. Every candidate watches it, and
+//! the leader writes to it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,26 +20,26 @@ use super::record::Appender;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
-/// How long the bucket may take to answer while it is opened: of several servers, one may have to
-/// be chosen first that answers for it, and who asks again soon knows soon.
+/// Timeout of the bucket while it is opened. A cluster of servers may first have to elect a leader
+/// for it, and a quick retry learns the result soon.
 const TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Before the watch or a write is tried again.
+/// Pause before the watch or a write is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The entry that leaders write of what they have decided.
+/// Key of the entry with the leaders' decisions.
 const PLACEMENT: &str = "placement";
-/// How long the watch waits for the rest of what changed together.
+/// Time that the watch waits for the rest of a joint change.
 const LINGER: Duration = Duration::from_millis(5);
-/// Between two looks whether the bucket is still the one that is watched.
+/// Interval of the checks that the bucket is still the one that is watched.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Entries `profile`, a leader's, and `pin`, an administrator's copy of one.
+/// Format of the entries `profile`, written by a leader, and `pin`, an administrator's copy of one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct ProfileEntry {
     #[serde(default)]
     epoch: Epoch,
     #[serde(default)]
     version: u64,
-    /// For those who look at the entry: what is read is hashed anew.
+    /// For people who look at the entry; a reader computes the hash anew.
     #[serde(default)]
     hash: ProfileHash,
     entries: Vec<(KernelKey, u64)>,
@@ -51,10 +51,10 @@ impl ProfileEntry {
     }
 }
 
-/// What the bucket held when it was last read, should it have to be made anew.
+/// Last contents of the bucket, in case it must be created anew.
 #[derive(Default)]
 struct Known {
-    /// Which bucket: when it was made.
+    /// Time at which the bucket was created, which identifies it.
     made: Option<i128>,
     entries: BTreeMap<String, Bytes>,
     /// The record's last epoch.
@@ -62,8 +62,8 @@ struct Known {
 }
 
 impl Known {
-    /// The record's last epoch. Who never knew it may repeat it. Who did hears of those that lead, and
-    /// finds the last of them in the bucket.
+    /// Returns the record's last epoch. A candidate that never knew it may repeat it. A candidate
+    /// that knew it hears of the epochs of other leaders, and finds the last one in the bucket.
     async fn last_epoch(
         &mut self,
         storage: &Storage,
@@ -81,14 +81,14 @@ impl Known {
     }
 }
 
-/// Sends the leader the state, and every change of it, for ever.
+/// Sends the leader the state, and then every change of it; never returns.
 pub(super) async fn watch(storage: Storage, subjects: Subjects, leader: Recipient<LeaderMessage>) {
     let mut jetstream = storage.jetstream().clone();
     jetstream.set_timeout(TIMEOUT);
     let storage = storage.over(jetstream);
     let (mut known, mut repeated) = (Known::default(), Repeated::default());
     loop {
-        // Without the state nobody campaigns: say why.
+        // Without the state no candidate campaigns, so the reason is logged.
         if let Err(error) = follow(&storage, &subjects, &leader, &mut known, &mut repeated).await
             && let Some(unsaid) = repeated.happened(Instant::now())
         {
@@ -101,16 +101,17 @@ pub(super) async fn watch(storage: Storage, subjects: Subjects, leader: Recipien
     }
 }
 
-/// When a bucket was made: what tells it from one of the same name before it.
+/// Returns the time at which a bucket was created, which distinguishes it from an earlier one of
+/// the same name.
 fn made(info: &stream::Info) -> i128 {
     info.created.unix_timestamp_nanos()
 }
 
-/// Puts back what the bucket held that was here before this one, unless it was set anew.
+/// Restores the entries of the previous bucket, except those that were set anew.
 async fn put_back(store: &Store, known: &Known) -> Result<(), String> {
     let mut entries = 0;
     for (key, value) in &known.entries {
-        // Whoever was faster, another candidate or an administrator, is right.
+        // A value that another candidate or an administrator set first is kept.
         let entry = store.entry(key).await.map_err(|error| error.to_string())?;
         if entry.is_none() {
             let put = store.update(key, value.clone(), 0).await;
@@ -125,7 +126,7 @@ async fn put_back(store: &Store, known: &Known) -> Result<(), String> {
     Ok(())
 }
 
-/// Follows the bucket until the watch breaks, or another is in its place.
+/// Follows the bucket until the watch breaks, or another bucket replaces it.
 async fn follow(
     storage: &Storage,
     subjects: &Subjects,
@@ -143,9 +144,9 @@ async fn follow(
     let mut entries = BTreeMap::new();
     let watch = store.watch_with_history(">").await;
     let mut watch = watch.map_err(|error| error.to_string())?;
-    // As it is now: what was known when it was opened is from before anything was put back.
+    // Read again: the information from the opening predates the restored entries.
     let info = info_of(&store, now).await?;
-    // Without a first entry nothing would say that there are none.
+    // In an empty bucket no entry would end the initial state.
     let mut complete = info.state.messages == 0;
     let mut look = tokio::time::interval(LOOK);
     loop {
@@ -163,15 +164,15 @@ async fn follow(
                 _ = look.tick() => drop(info_of(&store, now).await?),
             }
         };
-        // What changed together is sent together.
+        // Entries that changed together are sent together.
         let mut placed = false;
         loop {
             let this = entry.ok_or("the watch ended")?;
             let this = this.map_err(|error| error.to_string())?;
             let placement = this.key == PLACEMENT;
             if complete && placed && placement {
-                // What the leader before us wrote last is sent even where we have written over it
-                // since: workers it was to drain are in no other place.
+                // The previous leader's last entry is sent even if we have overwritten it since. It
+                // alone tells which workers were to drain.
                 send_state(leader, &state).await?;
             }
             placed |= placement;
@@ -189,7 +190,7 @@ async fn follow(
     }
 }
 
-/// What the broker says of the bucket that was made at `expected`.
+/// Returns the broker's information about the bucket created at `expected`.
 async fn info_of(store: &Store, expected: i128) -> Result<stream::Info, String> {
     let info = store.stream.get_info().await;
     let info = info.map_err(|error| error.to_string())?;
@@ -210,7 +211,7 @@ async fn send_state(
         .map_err(|error| error.to_string())
 }
 
-/// Takes a change in. What cannot be read changes nothing.
+/// Applies a change. An unreadable value changes nothing.
 fn take(state: &mut StateSnapshot, entry: &Entry) {
     let put = entry.operation == Operation::Put;
     let key = entry.key.as_str();
@@ -265,7 +266,7 @@ fn take(state: &mut StateSnapshot, entry: &Entry) {
     }
 }
 
-/// Sets a value from its entry; a deleted one is the default.
+/// Sets a value from its entry; a deleted entry gives the default.
 fn set<T: for<'a> Deserialize<'a> + Default>(value: &mut T, entry: &Entry) -> Result<(), String> {
     *value = match entry.operation {
         Operation::Put => {
@@ -276,14 +277,14 @@ fn set<T: for<'a> Deserialize<'a> + Default>(value: &mut T, entry: &Entry) -> Re
     Ok(())
 }
 
-/// Writes the leader's own entries: always the latest, never over a higher epoch's.
+/// Writes the leader's own entries: always the latest, never over one of a higher epoch.
 pub(super) struct Writer {
     placement: watch::Sender<(Epoch, Vec<u8>)>,
     profile: watch::Sender<(Epoch, Vec<u8>)>,
 }
 
 impl Writer {
-    /// Starts the writers; they end when this is dropped.
+    /// Starts the writers; they end when the value is dropped.
     pub(super) fn start(jetstream: Context, subjects: &Subjects) -> Self {
         let storage = Storage::new(jetstream, subjects);
         let start = |key| {
@@ -316,7 +317,7 @@ impl Writer {
     }
 }
 
-/// Writes the latest value whenever there is one.
+/// Writes each new latest value.
 async fn write(storage: Storage, key: &'static str, mut latest: watch::Receiver<(Epoch, Vec<u8>)>) {
     while latest.changed().await.is_ok() {
         loop {

@@ -1,4 +1,4 @@
-//! The state of the cluster's streams and buckets in its broker, how full they are and their faults: for
+//! The state of the cluster's streams and buckets in its broker, their fill and their faults: for
 //! the status, the meters and the log.
 
 use std::cell::RefCell;
@@ -14,17 +14,17 @@ use super::messages::LeaderMessage;
 use crate::repeated::Repeated;
 use crate::storage::{FAULT, Storage, Stored, is_missing};
 
-/// Between two looks.
+/// Interval of the checks.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long all that is looked at may take to answer.
+/// Timeout for all of a check.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Percent of a limit from which on it is an alarm.
+/// Percent of a limit that raises an alarm.
 const ALARM: u64 = 80;
 
-/// Since when the record is not written, and why, if it is not.
+/// Time since which the record is not written, and the error, if it is not.
 pub(super) type Unwritten = Rc<RefCell<Option<(Instant, String)>>>;
 
-/// Looks while the candidate leads, and sends it what it sees, for ever.
+/// Checks periodically while the candidate leads, and sends it the results; never returns.
 pub(super) async fn watch(
     storage: Storage,
     unwritten: Unwritten,
@@ -47,7 +47,7 @@ pub(super) async fn watch(
     }
 }
 
-/// Logs what is wrong, and when it is over.
+/// Logs each alarm, and its end.
 fn warn(alarms: &mut BTreeMap<String, Repeated>, stores: &[StoreStatus]) {
     for store in stores.iter().filter(|store| !store.alarm.is_empty()) {
         let repeated = alarms.entry(store.name.clone()).or_default();
@@ -87,7 +87,8 @@ async fn look(storage: &Storage, unwritten: &Unwritten) -> Vec<StoreStatus> {
             }
             Ok(Err(error)) => {
                 store.alarm = format!("the broker does not show it: {error}");
-                // Who holds the lease makes its bucket; of the others, some are written rarely.
+                // The holder of the lease creates the lease's bucket. Of the others, some are
+                // written rarely.
                 if stored != Stored::Lease && is_missing(&error) {
                     let made = tokio::time::timeout(TIMEOUT, storage.ensure_one(stored)).await;
                     tracing::warn!(name = store.name, ?made, "it was not there: made anew");
@@ -105,7 +106,7 @@ async fn look(storage: &Storage, unwritten: &Unwritten) -> Vec<StoreStatus> {
     stores
 }
 
-/// What the broker lets all of them have together, and what whoever tends it says of it.
+/// Returns the limits of the broker's account, and the fault that the broker's operator reports.
 async fn account(storage: &Storage) -> Vec<StoreStatus> {
     let mut stores = Vec::new();
     let asked = storage.jetstream().query_account();

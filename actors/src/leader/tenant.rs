@@ -1,5 +1,5 @@
-//! The actor Tenant: what one tenant's clients ask, in a mailbox of its own, so that one tenant's
-//! flood is that tenant's loss.
+//! The Tenant actor: the requests of one tenant's clients, in a mailbox of its own, so that a
+//! tenant's flood harms only that tenant.
 
 use actix::dev::SendError;
 use actix::{Actor, Addr, Context, Handler, Message, Recipient};
@@ -9,12 +9,12 @@ use bytes::Bytes;
 
 use super::messages::LeaderMessage;
 
-/// Messages a tenant's mailbox holds.
+/// Capacity of a tenant's mailbox.
 const MAILBOX: usize = 512;
-/// Requests of one tenant that wait in the leader's mailbox at a time.
+/// Maximum number of requests of one tenant in the leader's mailbox.
 const FORWARDED: usize = 256;
 
-/// What a client asked.
+/// A client's request.
 pub(super) struct Asked {
     pub(super) what: ToLeader,
     pub(super) reply: Option<Subject>,
@@ -25,7 +25,7 @@ impl Message for Asked {
     type Result = ();
 }
 
-/// The leader took up requests.
+/// Tells that the leader took up requests.
 pub(super) struct TakenUp;
 
 impl Message for TakenUp {
@@ -36,9 +36,9 @@ impl Message for TakenUp {
 pub(super) struct Tenant {
     pub(super) name: bus_schemas::Tenant,
     pub(super) leader: Recipient<LeaderMessage>,
-    /// Requests forwarded and not taken up.
+    /// Number of requests forwarded and not taken up.
     forwarded: usize,
-    /// Requests not forwarded: their clients ask again.
+    /// Number of requests not forwarded: their clients ask again.
     turned_away: u64,
 }
 

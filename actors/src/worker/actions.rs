@@ -1,4 +1,4 @@
-//! The execution of the sequencer's actions: messages, device commands, stored bytes.
+//! Performs the sequencer's actions: messages, device commands, stored bytes.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -19,11 +19,11 @@ use super::session_buffers::{KeptResult, SessionBuffers, Staging, StartedSlice};
 use super::stager::Job;
 use crate::publisher::BusPublisher;
 
-/// CopyBytes bytes of a session that are given back to the host when it ends.
+/// Session data of this many bytes is returned to the host when the session ends.
 const MUCH: usize = 64 << 20;
 
 impl GpuWorker {
-    /// Hands an event to the sequencer and carries its actions out.
+    /// Hands an event to the sequencer and performs its actions.
     pub(super) fn handle_event(&mut self, event: Event<'_>, incoming: &mut Incoming<'_>) {
         let mut actions = std::mem::take(&mut self.actions);
         self.core.handle(self.now(), event, &mut actions);
@@ -108,7 +108,7 @@ impl GpuWorker {
         }
     }
 
-    /// Publishes what the sequencer says.
+    /// Publishes a message of the sequencer.
     fn publish(&self, action: Action, incoming: &Incoming<'_>) {
         match action {
             Action::SendAck(ack) => {
@@ -142,7 +142,7 @@ impl GpuWorker {
         }
     }
 
-    /// Keeps ops of the batch at hand.
+    /// Keeps ops of the current batch.
     fn on_keep(
         &mut self,
         session: SessionId,
@@ -157,12 +157,12 @@ impl GpuWorker {
         held.keep((*bytes).clone(), columns.clone(), first, skip, count);
         self.spans.kept(session, first, count);
         if self.core.load().0 == 0 {
-            // Its grant is on the way: the thread had better be awake by then.
+            // Their grant is on its way: the thread should be awake by then.
             self.device.command(Command::Wake);
         }
     }
 
-    /// Drops ops that are done with, and with the last of them the session's transfers.
+    /// Drops ops that are done, and with the last of them the session's transfers.
     fn on_forget(&mut self, session: SessionId, through: OpNumber) {
         if let Some(held) = self.held.get_mut(&session) {
             held.forget(through);
@@ -181,8 +181,8 @@ impl GpuWorker {
         self.dispatch.handle(dispatch::Event::Gone { session });
     }
 
-    /// What is held of a session: its client may send as soon as the open grant is accepted, and
-    /// on a busy device that is long before it is carried out.
+    /// Returns the buffers of a session; creates them if missing. A client may send as soon as the
+    /// open grant is accepted. On a busy device that is long before the grant is carried out.
     pub(super) fn hold(&mut self, session: SessionId, tenant: &Tenant) -> &mut SessionBuffers {
         let subjects = &self.subjects.all;
         self.held.entry(session).or_insert_with(|| {
@@ -209,7 +209,7 @@ impl GpuWorker {
             .command(Command::Open(open.session, open.window, owner));
     }
 
-    /// All of a transfer is here.
+    /// Notes that all bytes of a transfer have arrived.
     fn on_whole(&mut self, session: SessionId, transfer: u64, module: Option<ModuleHash>) {
         let Some(held) = self.held.get_mut(&session) else {
             return;
@@ -255,7 +255,7 @@ impl GpuWorker {
         let Some(held) = self.held.get_mut(&session) else {
             return;
         };
-        // The sequencer has checked sizes against the protocol's bounds and this worker's.
+        // The sequencer has checked sizes against the bounds of the protocol and of this worker.
         let staging = held
             .transfers
             .entry(transfer)
@@ -351,7 +351,7 @@ impl GpuWorker {
         self.handle_dispatch(dispatch::Event::Started(start, ops));
     }
 
-    /// A session is being closed: what it has under way ends.
+    /// Stops what a closing session has under way.
     fn on_stop(&mut self, session: SessionId) {
         let why = Failure::new(Code::SessionGone, "the session was closed");
         self.pager.do_send(PagerMessage::Closing { session });

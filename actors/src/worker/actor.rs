@@ -1,5 +1,5 @@
-//! The GpuWorker actor: it hands what comes from the bus and the device to the sequencer, and carries
-//! its actions out.
+//! The GpuWorker actor: hands events of the bus and the device to the sequencer, and performs its
+//! actions.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -41,7 +41,7 @@ use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
 use telemetry::DeviceIdentity;
 
-/// Events and answers on their way: more than may be under way at a time.
+/// Capacity of the mailbox: more than the events and answers that can be under way at a time.
 const MAILBOX: usize = 1_024;
 
 /// The subjects that the worker publishes on, computed once.
@@ -52,16 +52,16 @@ pub(super) struct OwnSubjects {
     pub(super) refusal: Subject,
 }
 
-/// What does not change while the worker lives.
+/// Properties that stay the same while the worker lives.
 pub(super) struct Identity {
     pub(super) incarnation: Incarnation,
     pub(super) gpu: GpuId,
     pub(super) capacity: u64,
     pub(super) properties: DeviceProperties,
-    /// The group of workers that it is in, and whether that takes bound tenants only.
+    /// The worker's group, and whether the group takes bound tenants only.
     pub(super) group: Tenant,
     pub(super) exclusive: bool,
-    /// Slices of different sessions overlap on the device.
+    /// True if slices of different sessions overlap on the device.
     pub(super) overlaps: bool,
 }
 
@@ -90,7 +90,7 @@ impl Identity {
         }
     }
 
-    /// The device as it is told of to those who watch it.
+    /// Returns the device's identity for the metrics by holder.
     pub(super) fn shown(&self) -> DeviceIdentity {
         let uuid = u128::from_be_bytes(self.properties.uuid);
         let part = |from: u32, bits: u32| (uuid >> from) & ((1 << bits) - 1);
@@ -116,7 +116,7 @@ impl OwnSubjects {
     }
 }
 
-/// What came with the event at hand, which the sequencer's actions refer to.
+/// Data of the current event, to which the sequencer's actions refer.
 pub(super) enum Incoming<'a> {
     Nothing,
     Batch(&'a Tenant, &'a Bytes, (Range<usize>, Range<usize>)),
@@ -126,15 +126,15 @@ pub(super) enum Incoming<'a> {
     Seal(Option<Subject>),
 }
 
-/// What a completion has for its client.
+/// Answers of a completion to its client.
 pub(super) struct Answers {
     pub(super) results: Vec<OpResult>,
     pub(super) events: VecDeque<(OpNumber, EventTime)>,
-    /// Device time that the results before have reported.
+    /// Device time already reported with earlier results.
     pub(super) reported_ns: u64,
 }
 
-/// Parts of heartbeats that are sent when they have changed.
+/// Parts of heartbeats that are sent only after a change.
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) images: SendOnChange<HeldImages>,
@@ -142,7 +142,7 @@ pub(super) struct Sent {
     pub(super) residency: SendOnChange<Residency>,
 }
 
-/// The worker is to finish what it accepted and leave.
+/// Asks the worker to finish what it accepted and leave.
 pub(super) struct Drain;
 
 impl actix::Message for Drain {
@@ -157,55 +157,56 @@ pub(super) struct GpuWorker {
     pub(super) subjects: OwnSubjects,
     pub(super) outgoing: BusPublisher,
     pub(super) held: HashMap<SessionId, SessionBuffers>,
-    /// Module images that tenants gave this worker, as the device knows them.
+    /// Module images that tenants sent to this worker, with the device's state of each.
     pub(super) images: ImageTable<Arc<Module>>,
     pub(super) names: Names,
-    /// Memory that sessions hold, as the pager last counted.
+    /// Memory held by sessions, as the pager last counted.
     pub(super) resident: Arc<AtomicU64>,
-    /// Which large copies sessions hold.
+    /// Large copies held by sessions.
     pub(super) weights: WeightTable,
-    /// Which quotas the pager has.
+    /// Quotas that the pager has.
     pub(super) quotas: QuotaList,
-    /// What goes with heartbeats when it changes.
+    /// Parts of heartbeats, with what was last sent.
     pub(super) sent: Sent,
-    /// Where sessions' memory is, as the pager last said, for leaders.
+    /// Place of sessions' memory as last reported by the pager, for leaders.
     pub(super) residency: Arc<Mutex<Option<Residency>>>,
-    /// Whose sessions may share memory.
+    /// Sharing domains of the sessions.
     pub(super) sharing: SharingDomains,
-    /// Chunks of copies, by their content; how many bytes that nobody uses may stay, and where they lie.
+    /// Chunks of copies by content. `chunk_memory` bounds the bytes of unused ones, and `keeper`
+    /// stores them.
     pub(super) content: Content<Arc<dyn Chunk>, Bytes>,
     pub(super) chunk_memory: u64,
-    /// Between two looks for chunks that go; zero for none.
+    /// Interval of the checks for idle chunks; zero disables them.
     pub(super) chunk_idle: Duration,
     pub(super) publications: Publications,
     pub(super) keeper: Arc<dyn Keeper>,
-    /// What sessions let others use.
+    /// Exported memory of sessions.
     pub(super) exports: Exports,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Stager,
     pub(super) evidence: Option<Evidence>,
     pub(super) spans: Spans,
-    /// Started slices, until the device gets them: their ops are spans of the batches.
+    /// Started slices, until the device gets them. Their ops are spans of the batches.
     pub(super) dispatch: Dispatch<Vec<OpSpan>, Arc<Module>>,
-    /// The slice handed to the device last is one whose end is worth polling for.
+    /// True if polling for the end of the last submitted slice is worthwhile.
     pub(super) small: bool,
     pub(super) actions: Vec<Action>,
     pub(super) sources: Vec<Subscriber>,
-    /// What comes from tenants.
+    /// Messages of tenants.
     pub(super) tenants: Inbox,
     pub(super) timer: Timer,
     pub(super) waiting: bool,
     pub(super) rejected: VecDeque<(SessionId, Instant)>,
-    /// How often tenants were answered that asked for their memory.
+    /// Rate of the answers to tenants that ask for their memory.
     pub(super) answered: AnswerRate,
-    /// When the device completed a slice last.
+    /// Time at which the device last completed a slice.
     pub(super) completed_at: u64,
-    /// Messages that meant nothing.
+    /// Number of malformed messages.
     pub(super) malformed: u64,
     pub(super) exit: Option<oneshot::Sender<Result<ExitReason, Failure>>>,
     pub(super) left: Option<ExitReason>,
-    /// Why the device serves nobody any more.
+    /// The failure of a device that serves no more.
     pub(super) lost: Option<Failure>,
 }
 
@@ -214,13 +215,14 @@ impl GpuWorker {
         nanos(self.began)
     }
 
-    /// A moment, by the same clock.
+    /// Converts an instant to the worker's clock.
     pub(super) fn at(&self, moment: Instant) -> u64 {
         let since = moment.saturating_duration_since(self.began);
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// After whatever happened: hands over what waits, sets the timer, leaves if the sequencer said so.
+    /// Ends each event: submits waiting slices, sets the timer, and leaves if the sequencer said
+    /// so.
     pub(super) fn settle(&mut self, ctx: &mut Context<Self>) {
         self.handle_dispatch(dispatch::Event::Changed);
         self.device.catch_up();
@@ -265,13 +267,13 @@ impl GpuWorker {
         self.evidence = None;
         self.pager.do_send(PagerMessage::Leave);
         if let Some(exit) = self.exit.take() {
-            // Nobody waits where the role itself is being dropped.
+            // The receiver is gone if the role itself is being dropped.
             let _ = exit.send(why);
         }
         ctx.stop();
     }
 
-    /// The worker leaves: nobody will load what it is still preparing.
+    /// Gives up images in preparation: the worker leaves, so no session will load them.
     fn give_up_images(&mut self) {
         let why = "the worker leaves: it does not prepare the module";
         let why = Failure::new(Code::DeviceLost, why);

@@ -1,9 +1,9 @@
-//! The compiler: images prepared on threads of their own, where the device can have that. Neither the
-//! bus nor what runs waits for a module that was just received, and no tenant for another's.
+//! The compiler: prepares images on threads of their own, if the device supports that. Neither the
+//! bus nor running work waits for a new module, and no tenant waits for another's.
 //!
 //! Each tenant has one image in preparation at a time, on a thread that yields to the device's; the
-//! system shares the processor among these threads. What an image may take is bounded, and it is given
-//! up when nobody wants it any more.
+//! system shares the processor among these threads. The cost of an image is bounded. An image that
+//! no session wants any more is given up.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,13 +17,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::device_event::DeviceEvent;
 
-/// Images in preparation at once: tenants beyond take their turn.
+/// Maximum number of images in preparation; further tenants take turns.
 const THREADS: usize = 32;
-/// How much less urgent the threads are than the device's.
+/// Niceness of the threads relative to the device's thread.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
-/// What preparing one image may take.
+/// Limits for the preparation of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileLimits {
     /// Seconds of processor time.
@@ -41,24 +41,24 @@ impl Default for CompileLimits {
     }
 }
 
-/// An image to be prepared.
+/// An image to prepare.
 struct Job {
     tenant: Tenant,
     hash: ModuleHash,
     image: Arc<[u8]>,
-    /// Nobody wants it any more.
+    /// Set when no session wants the image any more.
     stop: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
 struct Table {
     waiting: VecDeque<Job>,
-    /// Tenant, image and whether to give it up, of each that is being prepared.
+    /// Tenant, image and stop flag of each image in preparation.
     running: Vec<(Tenant, ModuleHash, Arc<AtomicBool>)>,
 }
 
 impl Table {
-    /// The next image whose tenant has none in preparation.
+    /// Takes the next image of a tenant that has none in preparation.
     fn next(&mut self) -> Option<Job> {
         if self.running.len() >= THREADS {
             return None;
@@ -83,7 +83,7 @@ struct Shared {
 /// Sends events to the actor.
 pub(super) type SendEvents = Box<dyn Fn(&mut Vec<DeviceEvent>) + Send + Sync>;
 
-/// The handle of the threads. What they are at is given up when this is dropped.
+/// The handle of the threads. Dropping it gives up all images in preparation.
 pub(super) struct CompilerThreads(Arc<Shared>);
 
 impl CompilerThreads {
@@ -100,12 +100,12 @@ impl CompilerThreads {
         }))
     }
 
-    /// Drops what came of an image.
+    /// Drops the result for an image.
     pub(super) fn forget(&self, hash: ModuleHash) {
         self.0.compiler.forget(hash);
     }
 
-    /// Prepares an image of a tenant, soon; [`DeviceEvent::Prepared`] brings what came of it.
+    /// Prepares a tenant's image in the background; [`DeviceEvent::Prepared`] brings the result.
     pub(super) fn compile(&self, tenant: Tenant, hash: ModuleHash, image: Arc<[u8]>) {
         let stop = Arc::default();
         let job = Job {
@@ -133,7 +133,7 @@ impl CompilerThreads {
         }
     }
 
-    /// Gives an image up: no event comes of it any more.
+    /// Gives an image up: it causes no more events.
     pub(super) fn cancel(&self, hash: ModuleHash) {
         self.0.table().cancel(|of| of == hash);
     }
@@ -155,7 +155,7 @@ impl Drop for CompilerThreads {
 }
 
 impl Shared {
-    // Whoever panicked with the lock held left the table as it was, or with one entry changed.
+    // A thread that panicked with the lock left the table unchanged, or with one entry changed.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,7 +169,7 @@ impl Shared {
         table.next()
     }
 
-    /// Prepares one image after the other until there is none for this thread.
+    /// Prepares images one after the other until none is left for this thread.
     fn run(&self, first: Job) {
         yield_to_others();
         let mut next = Some(first);
@@ -181,7 +181,7 @@ impl Shared {
             if !job.stop.load(Ordering::Relaxed) {
                 events.push(DeviceEvent::Prepared(job.hash, answer));
             } else if answer.is_ok() {
-                // It was ready when it was given up; nobody knows of it.
+                // It became ready after it was given up, and has no user.
                 self.compiler.forget(job.hash);
             }
             (self.send)(&mut events);
@@ -196,8 +196,8 @@ impl Shared {
             began: spent(),
             bytes: AtomicU64::new(job.image.len() as u64),
         };
-        // Whoever sent an image that breaks the compiler gets that for an answer, and nobody else has to do
-        // without one.
+        // An image that breaks the compiler gives its sender an error, and other images are still
+        // prepared.
         let compiled = || self.compiler.compile(job.hash, &job.image, &watch);
         catch_unwind(AssertUnwindSafe(compiled)).unwrap_or_else(|_| {
             let why = "the image broke the compiler";
@@ -206,7 +206,7 @@ impl Shared {
     }
 }
 
-/// The watch over one image.
+/// The watch over the preparation of one image.
 struct ImageWatch<'j> {
     stop: &'j AtomicBool,
     limits: CompileLimits,
@@ -234,16 +234,16 @@ impl Watch for ImageWatch<'_> {
     }
 }
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread.
 fn spent() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
     Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
 }
 
-/// Makes this thread less urgent than those that run kernels and serve the bus.
+/// Lowers this thread's priority below those that run kernels and serve the bus.
 fn yield_to_others() {
-    // Elsewhere this would be of the whole process.
+    // On other systems this would affect the whole process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(NICE) {
         tracing::debug!(%error, "images are prepared as urgently as kernels run");
@@ -256,7 +256,8 @@ mod tests {
 
     use super::*;
 
-    /// Asks its watch until that stops it, for images that begin with a `!`; others are ready at once.
+    /// A compiler that calls its watch until that stops it, for images that begin with `!`; others
+    /// are ready at once.
     struct Endless;
 
     impl Compiler for Endless {
@@ -300,7 +301,7 @@ mod tests {
         hash
     }
 
-    /// The next answer about an image.
+    /// Waits for the next answer about an image.
     fn prepared(events: &Receiver<DeviceEvent>) -> (ModuleHash, Result<(), Code>) {
         loop {
             if let DeviceEvent::Prepared(hash, answer) =

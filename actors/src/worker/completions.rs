@@ -1,4 +1,4 @@
-//! Completions of the device on their way to the sequencer, the client and the pager.
+//! Completions of the device, on their way to the sequencer, the client and the pager.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use super::device_event::EventsReady;
 use super::pager::{PagerMessage, SliceUsage};
 use super::session_buffers::StartedSlice;
 
-/// How long the actor polls for the end of a small slice before it serves the bus again.
+/// Maximum time that the actor polls for the end of a small slice before it serves the bus again.
 const POLL: Duration = Duration::from_micros(30);
-/// Bytes of what was printed that are kept for a client which does not fetch them.
+/// Maximum bytes of printed text kept for a client that does not fetch it.
 const PRINTED_HELD: usize = 4 * limits::PRINTED_BYTES;
 
 impl Handler<EventsReady> for GpuWorker {
@@ -32,8 +32,8 @@ impl Handler<EventsReady> for GpuWorker {
 }
 
 impl GpuWorker {
-    /// Drops what was printed where the client has left too much unfetched. A program gets its
-    /// result for every sync; a full buffer loses text, as on a GPU.
+    /// Drops printed text if the client has left too much unfetched. A program still gets a result
+    /// for each sync; a full buffer loses text, as on a GPU.
     fn bound_printed(&mut self, completion: &mut Completion) {
         if completion
             .results
@@ -141,7 +141,7 @@ impl GpuWorker {
                 }
                 DeviceEvent::Lost(why) => self.lost = Some(why),
                 DeviceEvent::Recharged(changed, saved) => {
-                    // What the pager receives last of a session holds, so it gets all in order.
+                    // The pager uses the last value of each session, so the order must be kept.
                     self.send_uses(&mut uses);
                     let charges = changed.iter().map(charge).collect();
                     self.pager.do_send(PagerMessage::Recharged(charges, saved));
@@ -182,8 +182,8 @@ impl GpuWorker {
         }
     }
 
-    /// Where one small slice is all there is to run, polling for its end is quicker than
-    /// waiting: being woken takes longer than the slice.
+    /// Polls for the end of a small slice that is the only work. Polling is faster than waiting,
+    /// because a wake-up takes longer than the slice.
     pub(super) fn poll_device(&mut self) {
         let (running, behind) = self.core.load();
         if !std::mem::take(&mut self.small) || running != 1 || behind {
@@ -208,7 +208,7 @@ fn ran(kernel: &KernelTime) -> KernelRan {
     }
 }
 
-/// Bytes a result adds to what is held for its client.
+/// Returns the bytes that a result adds to those held for its client.
 fn result_bytes(result: &OpResult) -> u64 {
     let bytes = result.bytes.as_ref().map(Parcel::len);
     bytes.unwrap_or(result.printed.len()) as u64

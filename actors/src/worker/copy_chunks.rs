@@ -8,14 +8,14 @@ use bus_schemas::limits::CONTENT_BYTES;
 use device::Chunk;
 use gpu_worker_core::content::ChunkId;
 
-/// The chunks of a copy, or of one of its transfers: which they are, and those that are here.
+/// The chunks of a copy or of one of its transfers: their ids, and those that the worker has.
 #[derive(Debug, Default)]
 pub(super) struct CopyChunks {
     pub(super) ids: Vec<ChunkId>,
     pub(super) here: Vec<Option<Arc<dyn Chunk>>>,
 }
 
-/// Which chunks a copy has; none where the offer says nonsense.
+/// Returns the ids of a copy's chunks; `None` if the offer is invalid.
 pub(super) fn ids(offer: &CopyOffer<'_>) -> Option<Vec<ChunkId>> {
     let starts = (0..offer.total).step_by(CONTENT_BYTES);
     let chunks = offer.chunks()?.zip(starts);
@@ -27,7 +27,8 @@ pub(super) fn ids(offer: &CopyOffer<'_>) -> Option<Vec<ChunkId>> {
 }
 
 impl CopyChunks {
-    /// Some of them; of those that are here the ones that are taken, a bit for each.
+    /// Returns the chunks of a range. Of those that the worker has, only those with a bit in
+    /// `taken` are included.
     pub(super) fn part(&self, range: &Range<usize>, taken: u64) -> Self {
         let here = self.here.get(range.clone()).unwrap_or_default().iter();
         let here = here.enumerate().map(|(index, chunk)| {
@@ -40,14 +41,14 @@ impl CopyChunks {
         }
     }
 
-    /// Bytes of those that are here.
+    /// Returns the bytes of the chunks that the worker has.
     pub(super) fn bytes_here(&self) -> u64 {
         let here = self.here.iter().zip(&self.ids);
         here.filter_map(|(here, id)| here.as_ref().map(|_| id.bytes))
             .sum()
     }
 
-    /// The chunks, if all are here.
+    /// Returns the chunks if the worker has all of them.
     pub(super) fn whole(self) -> Option<Vec<Arc<dyn Chunk>>> {
         self.here.into_iter().collect()
     }

@@ -6,35 +6,36 @@ use bus_schemas::{Failure, ModuleHash, SessionId, Tenant, Window};
 use device::{SharingDomain, Slice, TenantNumber};
 use gpu_worker_core::exports::DeviceAction;
 
-/// Whose a session is, as far as the device divides things.
+/// The owner of a session, for the device's division among owners.
 pub(super) struct Owner {
     pub(super) tenant: TenantNumber,
     pub(super) domain: Option<SharingDomain>,
 }
 
-/// What the device is to do.
+/// A command to the device.
 pub(super) enum Command {
     Open(SessionId, Window, Owner),
-    /// Ends what the session has under way: see [`Device::stop`].
+    /// Stops what the session has under way: see [`device::Device::stop`].
     Stop(SessionId, Failure),
     Close(SessionId),
     /// Prepare an image for a tenant.
     Prepare(Tenant, ModuleHash, Arc<[u8]>),
-    /// Give an image up that is not prepared yet.
+    /// Give up an image that is not prepared yet.
     Cancel(ModuleHash),
     Forget(ModuleHash),
     Submit(Slice),
-    /// Move a session's memory to the swap space, or back: see [`Device::swap_out`].
+    /// Move a session's memory to the swap space, or back: see [`device::Device::swap_out`].
     SwapOut(SessionId),
     SwapIn(SessionId),
-    /// Something about memory that sessions use of one another: see [`device::ExportMemory`].
+    /// An action on memory shared between sessions: see [`device::ExportMemory`].
     Exchange(SessionId, DeviceAction),
-    /// Something is likely to come soon.
+    /// A command is likely to come soon.
     Wake,
 }
 
 impl Command {
-    /// How what runs is interrupted for it: `None` for at once, else if it is less urgent.
+    /// Urgency with which the command interrupts running work. `None` interrupts at once, else only
+    /// less urgent work is interrupted.
     pub(super) fn urgency(&self) -> Option<u8> {
         match self {
             Self::Submit(slice) => Some(slice.priority),

@@ -9,7 +9,7 @@ use actix::Recipient;
 use bus_schemas::{ExportPlace, Failure, ModuleHash, SessionId, Tenant};
 use device::{Completion, Moved, PreparedModule, Recharged, SwapUse};
 
-/// Something that the device has done.
+/// An event of the device.
 pub(super) enum DeviceEvent {
     Opened(SessionId, Option<Failure>),
     Closed(SessionId),
@@ -17,29 +17,29 @@ pub(super) enum DeviceEvent {
     /// Processor time that preparing an image of a tenant took.
     Compiled(Tenant, Duration),
     Completed(Completion),
-    /// Moves of sessions' memory that have ended, and how full the swap space is.
+    /// Moves of sessions' memory that have ended, and the use of the swap space.
     Moved(Vec<Moved>, SwapUse),
-    /// What came of something about memory that sessions use of one another; an export has a place.
+    /// The result of an action on memory shared between sessions; an export has a place.
     Exchanged(SessionId, Result<Option<ExportPlace>, Failure>),
-    /// Exported allocations are gone, by the numbers of the exports.
+    /// Exported allocations that are gone, by the numbers of the exports.
     ExportsGone(Vec<u64>),
-    /// The device serves nobody any more, and its thread has ended. What was under way came before.
+    /// The device serves no more, and its thread has ended. Events of pending work came before.
     Lost(Failure),
-    /// What sessions are charged now, and the bytes saved by sharing.
+    /// Current charges of sessions, and the bytes saved by sharing.
     Recharged(Vec<Recharged>, u64),
 }
 
-/// Wakes the actor: there are events to take.
+/// Wakes the actor to take events.
 pub(super) struct EventsReady;
 
 impl actix::Message for EventsReady {
     type Result = ();
 }
 
-/// Whether the actor polls for events by itself, so that nobody need wake it.
+/// True while the actor polls for events itself and needs no wake-up.
 pub(super) type Polling = Arc<AtomicBool>;
 
-/// The way of events to the actor, which it wakes.
+/// Sends events to the actor and wakes it.
 #[derive(Clone)]
 pub(super) struct EventSender {
     pub(super) events: Sender<DeviceEvent>,
@@ -50,11 +50,11 @@ pub(super) struct EventSender {
 impl EventSender {
     pub(super) fn send(&self, events: &mut Vec<DeviceEvent>) {
         for event in events.drain(..) {
-            // The actor is gone; the command channel's end follows.
+            // This fails if the actor is gone; the end of the command channel follows.
             let _ = self.events.send(event);
         }
         if !self.polling.load(Ordering::SeqCst) {
-            // A full mailbox has such a message in it already, or the actor is gone.
+            // This fails if the full mailbox already has such a message, or the actor is gone.
             let _ = self.actor.try_send(EventsReady);
         }
     }

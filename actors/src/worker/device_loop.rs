@@ -1,4 +1,4 @@
-//! What the device's thread does: commands, the device's work, and events of what it has done.
+//! The loop of the device's thread: commands, the device's work, and events about it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use gpu_worker_core::exports::DeviceAction;
 use super::device_command::Command;
 use super::device_event::{DeviceEvent, EventSender};
 
-/// Longest stretch of device work between two looks at the commands.
+/// Maximum time of device work between two checks for commands.
 const BUDGET: Duration = Duration::from_micros(100);
-/// How long an idle thread looks for the next command before it sleeps: waking it takes longer
-/// than an empty launch does. Others that want its core get it meanwhile.
+/// Time that an idle thread polls for the next command before it sleeps, because a wake-up takes
+/// longer than an empty launch. Meanwhile it yields its core to other threads.
 const AWAKE: Duration = Duration::from_micros(200);
-/// How long there is nothing to do before the device does a little of what nobody waits for, and
-/// between two times: it takes a hundredth of a core or two, and only while there is some.
+/// Idle time before the device does a little background work, and the interval of that work. It
+/// takes one or two hundredths of a core, and only while there is such work.
 const TEND: Duration = Duration::from_millis(5);
-/// Between two looks at moves of memory while there is nothing to run, and between two reports of them.
+/// Interval of checks of memory moves while nothing runs, and interval of reports about them.
 const MOVES: Duration = Duration::from_millis(1);
 const PROGRESS: Duration = Duration::from_millis(50);
 
-/// What the device's thread does.
+/// State of the loop of the device's thread.
 pub(super) struct DeviceLoop<'a> {
     device: &'a mut dyn Device,
     interrupt: Option<Arc<Interrupt>>,
@@ -32,13 +32,13 @@ pub(super) struct DeviceLoop<'a> {
     sender: EventSender,
     events: Vec<DeviceEvent>,
     completions: Vec<Completion>,
-    /// Sessions of which a slice has failed: nothing of them runs any more.
+    /// Sessions with a failed slice: nothing of them runs any more.
     broken: BTreeSet<SessionId>,
-    /// Memory is being moved.
+    /// True while memory is being moved.
     moves: bool,
-    /// When it was told last how far that is.
+    /// Time of the last report on the progress of moves.
     told_at: Instant,
-    /// Use of the swap space as it was told last.
+    /// Use of the swap space as last reported.
     told: SwapUse,
 }
 
@@ -62,11 +62,11 @@ impl<'a> DeviceLoop<'a> {
         }
     }
 
-    /// Until the other end of the commands is dropped.
+    /// Runs until the other end of the commands is dropped.
     pub(super) fn run(mut self) {
         loop {
             if let Some(interrupt) = &self.interrupt {
-                // Before the commands are taken: whoever hands over one from here on raises it.
+                // Cleared before the commands are taken: a command sent from here on sets it again.
                 interrupt.lower();
             }
             loop {
@@ -102,7 +102,7 @@ impl<'a> DeviceLoop<'a> {
         }
     }
 
-    /// Sends what was done; behind it what sessions are charged now, because of it.
+    /// Sends events, and then the charges of sessions that changed because of them.
     fn send_events(&mut self) {
         self.look_at_moves();
         let mut gone = Vec::new();
@@ -123,7 +123,7 @@ impl<'a> DeviceLoop<'a> {
         }
     }
 
-    /// Tells of moves that have ended, and now and then how far the others are.
+    /// Reports moves that have ended, and periodically the progress of the others.
     fn look_at_moves(&mut self) {
         if !self.moves {
             return;
@@ -139,8 +139,8 @@ impl<'a> DeviceLoop<'a> {
         self.events.push(DeviceEvent::Moved(ended, used));
     }
 
-    /// Tells how full the swap space is where that has changed without a move, as when a session ends whose
-    /// memory was there.
+    /// Reports the use of the swap space if it changed without a move, for example at the end of a
+    /// session with memory there.
     fn look_at_swap_space(&mut self) {
         let Some(used) = self.device.swap_use().filter(|_| !self.moves) else {
             return;
@@ -151,8 +151,8 @@ impl<'a> DeviceLoop<'a> {
         }
     }
 
-    /// The next command: looked for a little while, then waited for. Meanwhile the device does what
-    /// nobody waits for.
+    /// Returns the next command: polls for a short time, then waits. Meanwhile the device does
+    /// background work.
     fn next(&mut self) -> Option<Command> {
         self.look_at_swap_space();
         if !self.events.is_empty() {
@@ -229,7 +229,7 @@ impl<'a> DeviceLoop<'a> {
                 let came = self.exchange(session, action);
                 self.events.push(DeviceEvent::Exchanged(session, came));
             }
-            // A device that prepares images itself has done so when this is read.
+            // A device that prepares images itself has already done so.
             Command::Cancel(_) | Command::Wake => {}
         }
     }

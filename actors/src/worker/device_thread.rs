@@ -1,4 +1,4 @@
-//! The device's thread: it owns the device and serves nothing but it.
+//! The device's thread: it owns the device, and serves only that.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -15,16 +15,17 @@ use actix::Recipient;
 use bus_schemas::{Code, Failure, Spares};
 use device::{Compiler, Device, DeviceInfo, Interrupt, Keeper, SwapUse};
 
-/// Commands on their way to the thread.
+/// Capacity of the command channel to the thread.
 const COMMANDS: usize = 1_024;
 
-/// Makes the device on the thread that will own it.
+/// Creates the device on the thread that will own it.
 pub type MakeDevice = Box<dyn FnOnce() -> Result<Box<dyn Device>, Failure> + Send>;
 
-/// Lets the calling thread sleep as short as it asks for: Linux adds 50 us otherwise, more than many kernels take.
+/// Lets the calling thread sleep precisely: Linux adds 50 us otherwise, more than many kernels
+/// take.
 fn sleep_precisely() {
     #[cfg(target_os = "linux")]
-    // Where it is refused, sleeps take longer.
+    // If this is refused, sleeps take longer.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
 }
 
@@ -40,7 +41,7 @@ pub(super) struct DeviceThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The thread with its device, before it has an actor to send events to.
+/// The thread with its device, before an actor receives its events.
 pub(super) struct DeviceStart {
     commands: SyncSender<Command>,
     events: Receiver<DeviceEvent>,
@@ -53,12 +54,12 @@ pub(super) struct DeviceStart {
     compiler: Option<Arc<dyn Compiler>>,
     thread: JoinHandle<()>,
     pub(super) info: DeviceInfo,
-    /// How much swap space it has.
+    /// Size and use of its swap space.
     pub(super) swap: Option<SwapUse>,
 }
 
 impl DeviceStart {
-    /// Starts the thread and makes the device on it.
+    /// Starts the thread and creates the device on it.
     pub(super) fn start(make: MakeDevice) -> Result<Self, Failure> {
         let (commands, received) = sync_channel(COMMANDS);
         let (sender, attached) = sync_channel::<EventSender>(1);
@@ -110,7 +111,7 @@ impl DeviceStart {
         })
     }
 
-    /// Names the actor that is woken for events; from now on the thread serves commands.
+    /// Sets the actor that is woken for events; from now on the thread serves commands.
     pub(super) fn serve(
         self,
         actor: Recipient<EventsReady>,
@@ -126,7 +127,7 @@ impl DeviceStart {
             let send = Box::new(move |events: &mut Vec<DeviceEvent>| sender.send(events));
             CompilerThreads::new(compiler, send, limits)
         });
-        // The thread waits for exactly this.
+        // The thread waits for this message.
         let _ = self.sender.send(sender);
         DeviceThread {
             commands: Some(self.commands),
@@ -142,12 +143,12 @@ impl DeviceStart {
 }
 
 impl DeviceThread {
-    /// Memory of transfers and answers.
+    /// Returns the buffers for transfers and answers.
     pub(super) fn spares(&self) -> MutexGuard<'_, Spares> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a command over, in order, without waiting.
+    /// Sends a command, in order and without waiting.
     pub(super) fn command(&mut self, command: Command) {
         let command = match (command, &self.compiler) {
             (Command::Prepare(tenant, hash, image), Some(compiler)) => {
@@ -160,7 +161,7 @@ impl DeviceThread {
         let urgency = command.urgency();
         self.backlog.push_back(command);
         self.catch_up();
-        // Behind the command, or the device could look before it is there.
+        // After the command, or the device could check before the command is there.
         if let Some(interrupt) = &self.interrupt {
             match urgency {
                 Some(priority) => interrupt.raise_for(priority),
@@ -169,7 +170,7 @@ impl DeviceThread {
         }
     }
 
-    /// Hands over what there was no room for.
+    /// Sends the commands that found no room.
     pub(super) fn catch_up(&mut self) {
         let Some(commands) = &self.commands else {
             return;
@@ -183,12 +184,12 @@ impl DeviceThread {
         }
     }
 
-    /// What was done since this was last asked, in order.
+    /// Takes the events since the last call, in order.
     pub(super) fn events(&mut self) -> Vec<DeviceEvent> {
         self.events.try_iter().collect()
     }
 
-    /// Polls for events, for a little while at most.
+    /// Polls for events for at most `wait`.
     pub(super) fn poll(&mut self, wait: Duration) -> Vec<DeviceEvent> {
         let until = Instant::now() + wait;
         self.polling.store(true, Ordering::SeqCst);
@@ -197,13 +198,13 @@ impl DeviceThread {
             std::thread::yield_now();
             events = self.events();
         }
-        // What is done from here on wakes the actor; what was done before is seen here.
+        // Events from here on wake the actor; earlier ones are seen here.
         self.polling.store(false, Ordering::SeqCst);
         events.append(&mut self.events());
         events
     }
 
-    /// Whether the thread has died under us.
+    /// True if the thread has died.
     pub(super) fn is_dead(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -211,7 +212,7 @@ impl DeviceThread {
 
 impl Drop for DeviceThread {
     fn drop(&mut self) {
-        // The thread ends once it sees this; a long kernel it runs is not waited for.
+        // The thread ends once it sees this; a long kernel is not waited for.
         self.commands = None;
     }
 }

@@ -1,4 +1,4 @@
-//! The shell of the dispatch: what it reads of a session, and what its actions become.
+//! The shell of the dispatch: its view of a session, and the performance of its actions.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::names::{Module, Names};
 use super::pager::{Admitted, PagerMessage};
 use super::session_buffers::{SessionBuffers, Staging};
 
-/// Charged cost of a slice that is small, nanoseconds.
+/// Charged cost up to which a slice is small, nanoseconds.
 const SMALL_NS: u64 = 40_000;
 
 impl Handler<Admitted> for GpuWorker {
@@ -30,7 +30,7 @@ impl Handler<Admitted> for GpuWorker {
 }
 
 impl GpuWorker {
-    /// Hands an event to the dispatch and carries its actions out.
+    /// Hands an event to the dispatch and performs its actions.
     pub(super) fn handle_dispatch(&mut self, event: Event<Vec<OpSpan>>) {
         self.dispatch.handle(event);
         while let Some(action) = self.next_action() {
@@ -62,7 +62,7 @@ impl GpuWorker {
         })
     }
 
-    /// The transfers that a slice uses move into it, and the device gets it.
+    /// Moves the transfers that a slice uses into it, and submits it to the device.
     fn submit(&mut self, submission: Submission<Vec<OpSpan>>) {
         let start = submission.start;
         let mut transfers = Vec::new();
@@ -95,7 +95,7 @@ impl GpuWorker {
     }
 }
 
-/// A session as the dispatch reads it.
+/// A session as seen by the dispatch.
 struct View<'a> {
     session: SessionId,
     held: &'a SessionBuffers,
@@ -132,7 +132,7 @@ impl SessionReader for View<'_> {
 
     fn image(&self, hash: ModuleHash) -> ImageState<Arc<Module>> {
         match self.images.state(&self.held.tenant, hash) {
-            // Its client got word that all of it is here, and went on.
+            // The worker acknowledged all of it, and the client went on.
             ImageState::Unknown if self.held.is_finishing(hash) => ImageState::Preparing,
             state => state,
         }

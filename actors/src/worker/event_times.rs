@@ -1,11 +1,11 @@
-//! Times of events on their way to a client: they come with its next result.
+//! Times of events for a client, which its next result carries.
 
 use std::collections::HashSet;
 
 use bus_schemas::{EventTime, OpNumber, limits};
 
-/// Times that no result has carried yet, of each event the newest, in op order. Of more than
-/// [`limits::EVENT_TIMES`] the oldest are forgotten.
+/// Times that no result has carried yet: the newest of each event, in op order. Beyond
+/// [`limits::EVENT_TIMES`] the oldest are dropped.
 #[derive(Debug, Default)]
 pub(super) struct EventTimes(Vec<(OpNumber, EventTime)>);
 
@@ -14,7 +14,8 @@ impl EventTimes {
     pub(super) fn add(&mut self, times: impl IntoIterator<Item = (OpNumber, EventTime)>) {
         for time in times {
             self.0.push(time);
-            // Not each time: looking for what is old takes as long as there are times.
+            // Not on each call, because a search for old ones takes time in proportion to their
+            // number.
             if self.0.len() >= 2 * limits::EVENT_TIMES {
                 self.forget();
             }
@@ -67,7 +68,7 @@ mod tests {
         assert_eq!(kept.len() as u64, most);
         assert_eq!(kept[0], (4 * most as u32 + 1, 4 * most + 1));
         assert_eq!(kept[kept.len() - 1], (0, 5 * most));
-        // One that is recorded again and again pushes nothing else out.
+        // An event that is recorded repeatedly displaces no other.
         times.add([time(1, 1)]);
         times.add((2..3 * most).map(|ns| time(2, ns)));
         assert_eq!(taken(&mut times), [(1, 1), (2, 3 * most - 1)]);

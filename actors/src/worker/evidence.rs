@@ -9,19 +9,19 @@ use std::path::Path;
 use bus_schemas::{GpuId, Incarnation, Outcome};
 use gpu_worker_core::sequencer::Settled;
 
-/// Appends to the log. Each line is written before anybody learns that its position has ended: a
-/// worker that is killed leaves no line out that somebody relied on. It costs a system call a
-/// position, and is there only where it is asked for.
+/// Appends to the log. Each line is written before the end of its position is reported, so a killed
+/// worker leaves out no line that another process relied on. The log costs a system call per
+/// position, and exists only if requested.
 pub(super) struct Evidence {
-    /// None once a line could not be written.
+    /// `None` once a line could not be written.
     file: RefCell<Option<File>>,
     running: RefCell<Running>,
     gpu: GpuId,
     incarnation: Incarnation,
 }
 
-/// Positions that have not ended, of those before one that has: sessions take turns, so that a later
-/// position may end first. A worker that is killed never writes the lines of these.
+/// Positions that have not ended, up to the highest one that has: sessions take turns, so a later
+/// position may end first. A killed worker never writes the lines of these.
 #[derive(Default)]
 struct Running {
     last: u64,
@@ -29,7 +29,7 @@ struct Running {
 }
 
 impl Running {
-    /// A position ends; gives those before it that have not.
+    /// Ends a position; returns the earlier ones that have not ended.
     fn ended(&mut self, position: u64) -> Vec<u64> {
         if position > self.last {
             self.positions.extend(self.last + 1..position);
@@ -41,7 +41,7 @@ impl Running {
 }
 
 impl Evidence {
-    /// Opens the log, to append.
+    /// Opens the log for appending.
     pub(super) fn open(path: &Path, gpu: GpuId, incarnation: Incarnation) -> std::io::Result<Self> {
         let file = File::options().create(true).append(true).open(path)?;
         Ok(Self {
@@ -55,7 +55,7 @@ impl Evidence {
     /// Appends a line.
     pub(super) fn settled(&self, settled: &Settled) {
         if matches!(settled.outcome, Outcome::Part | Outcome::Closed) {
-            // Not ends of positions.
+            // These do not end a position.
             return;
         }
         let running = self.running.borrow_mut().ended(settled.position);
@@ -78,7 +78,7 @@ fn line(settled: &Settled, running: &[u64], gpu: GpuId, incarnation: Incarnation
         Outcome::Gone => "gone",
         Outcome::Ran | Outcome::Part | Outcome::Closed => "ran",
     };
-    // Ids and tenant names have no character that JSON would escape.
+    // Ids and tenant names contain no character that JSON would escape.
     format!(
         "{{\"gpu\":{gpu},\"incarnation\":\"{incarnation}\",\"position\":{},\"session\":\"{}\",\
          \"tenant\":\"{}\",\"ordinal\":{},\"kind\":\"{kind}\",\"first\":{},\"last\":{},\

@@ -1,6 +1,6 @@
-//! Blocks of the record that the worker keeps and hands over to the next leaders. A leader whose server is cut off from the
-//! others stores nothing and reaches no candidate, but it reaches the workers that it grants to: they
-//! have what it granted by, if it dies.
+//! Blocks of the record that the worker keeps and hands over to later leaders. A leader on a
+//! partitioned server stores nothing and reaches no candidate, but it reaches the workers that it
+//! grants to. If it dies, they have the inputs that its grants were decided from.
 
 use async_nats::{Client, Subscriber};
 use bus_schemas::subject::Subjects;
@@ -9,17 +9,17 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use scheduler_leader_core::{HandedOver, Handover};
 
-/// The worker's blocks, and the way to a leader.
+/// The worker's blocks and the connection to leaders.
 struct KeptBlocks {
     client: Client,
     subjects: Subjects,
     kept: Handover,
 }
 
-/// Receives copies and seals, and answers these, until the connection ends.
+/// Receives copies and seals, and answers the seals, until the connection ends.
 ///
 /// # Errors
-/// Where a subscription is refused.
+/// A subscription is refused.
 pub(super) async fn serve(
     client: Client,
     subjects: Subjects,
@@ -145,7 +145,7 @@ mod tests {
         lend(4, 5).await;
         lend(4, 6).await;
         lend(5, 0).await;
-        // Two subscriptions: one does not wait for the other.
+        // The two subscriptions are not ordered.
         assert_eq!(numbers().await, []);
         seal(3).await;
         assert_eq!(numbers().await, [], "it has them itself");

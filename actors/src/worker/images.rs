@@ -1,4 +1,4 @@
-//! A session's module images on their way: what the table of images decides is carried out.
+//! A session's module images on their way; performs the decisions of the image table.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Handler<Finished> for GpuWorker {
 }
 
 impl GpuWorker {
-    /// An image is in its final form.
+    /// Notes that an image is in its final form.
     pub(super) fn on_finished(&mut self, finished: Finished) {
         let (session, transfer) = (finished.session, finished.transfer);
         let hash = finished.module;
@@ -62,7 +62,7 @@ impl GpuWorker {
         self.handle_event(event, &mut Incoming::Nothing);
     }
 
-    /// The session's client gets word that an image is here.
+    /// Notes that the session has an image. Its client is told that the image is here.
     pub(super) fn take_image(&mut self, session: SessionId, module: Option<ModuleHash>) {
         let most = self.core.modules_most(session);
         if let (Some(hash), Some(held)) = (module, self.held.get(&session)) {
@@ -70,7 +70,7 @@ impl GpuWorker {
         }
     }
 
-    /// The same of an image that the tenant gave before.
+    /// The same for an image that the tenant sent earlier.
     pub(super) fn take_known(&mut self, session: SessionId, module: Option<ModuleHash>) {
         let most = self.core.modules_most(session);
         if let (Some(hash), Some(held)) = (module, self.held.get(&session)) {
@@ -78,7 +78,7 @@ impl GpuWorker {
         }
     }
 
-    /// A slice that goes to the device loads these images, and unloads those.
+    /// Applies the loads and unloads of a slice that goes to the device.
     pub(super) fn settle_slots(
         &mut self,
         session: SessionId,
@@ -97,7 +97,7 @@ impl GpuWorker {
         self.images.unloaded(session, unloaded);
     }
 
-    /// A slice of the session has completed: images that it has unloaded may be left.
+    /// Drops unused images after a slice of the session has completed.
     pub(super) fn settle_images(&mut self, session: SessionId) {
         let held = self.held.get(&session);
         let idle = held.is_some_and(|held| held.started.is_empty());
@@ -106,7 +106,7 @@ impl GpuWorker {
         self.forget_images(forget);
     }
 
-    /// A session loads no image any more.
+    /// Releases the images of a session that loads no more.
     pub(super) fn release_images(&mut self, session: SessionId) {
         let Released { cancel, forget } = self.images.release(session);
         for hash in cancel {
@@ -115,7 +115,7 @@ impl GpuWorker {
         self.forget_images(forget);
     }
 
-    /// The device has answered about an image.
+    /// Handles the device's answer about an image.
     pub(super) fn on_prepared(
         &mut self,
         hash: ModuleHash,

@@ -1,4 +1,4 @@
-//! Messages from the bus on their way to the sequencer, and the answer to those that make no sense.
+//! Messages of the bus on their way to the sequencer, and the answers to malformed ones.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ use super::actor::{GpuWorker, Incoming};
 use super::pager::PagerMessage;
 use crate::inbox::{Handled, Waste};
 
-/// Malformed messages of one session are answered at most this often.
+/// Minimum interval between two answers to a session's malformed messages.
 const REJECT_APART: Duration = Duration::from_millis(10);
-/// Sessions whose malformed messages are remembered.
+/// Number of sessions for which the last answer is remembered.
 const REJECTED: usize = 64;
 
 impl StreamHandler<async_nats::Message> for GpuWorker {
@@ -30,7 +30,7 @@ impl StreamHandler<async_nats::Message> for GpuWorker {
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
-        // The connection is closed for good; the role decides what becomes of the worker.
+        // The connection is closed for good; the role decides the fate of the worker.
     }
 }
 
@@ -81,7 +81,7 @@ impl GpuWorker {
         }
     }
 
-    /// Counts a message that a session's tenant sent, where it brought nothing.
+    /// Charges a tenant's message of a session if it was useless.
     fn count(
         &self,
         (tenant, session): (&Tenant, SessionId),
@@ -132,7 +132,7 @@ impl GpuWorker {
         Ok(())
     }
 
-    /// The pager obeys the quotas of the leader that this worker obeys.
+    /// Passes quotas to the pager, if they are of the leader that this worker obeys.
     fn on_quotas(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let quotas: Quotas = decode(payload)?;
         for tenant in &quotas.tenants {
@@ -229,8 +229,8 @@ impl GpuWorker {
         Ok(())
     }
 
-    /// The pager answers. A session whose open grant is accepted may ask, though the device has not
-    /// come to that grant: behind a long kernel it would wait for long.
+    /// Passes a request for memory to the pager. A session may ask as soon as its open grant is
+    /// accepted. Behind a long kernel it would wait long for the device to reach that grant.
     fn on_memory(
         &mut self,
         tenant: &Tenant,
@@ -247,12 +247,12 @@ impl GpuWorker {
             quota,
             request,
         };
-        // A client whose request finds no room asks again.
+        // If the request finds no room, the client asks again.
         let _ = self.pager.try_send(message);
         Ok(())
     }
 
-    /// A client gets an answer that says what was wrong, not too often; nobody else notices.
+    /// Tells the client what was wrong, at a bounded rate; nothing else happens.
     fn on_malformed(&mut self, tenant: &Tenant, session: SessionId, failure: Failure) {
         self.malformed += 1;
         let now = Instant::now();
@@ -281,7 +281,7 @@ impl GpuWorker {
     }
 }
 
-/// Where a column that was borrowed from a payload lies in it.
+/// Returns the place in the payload of a column that was borrowed from it.
 fn place(payload: &[u8], column: &[u8]) -> Range<usize> {
     let start = (column.as_ptr() as usize).saturating_sub(payload.as_ptr() as usize);
     if column.is_empty() {

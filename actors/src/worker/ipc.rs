@@ -1,4 +1,4 @@
-//! Requests about memory that sessions use of one another, on their way to the device and back.
+//! Requests about memory shared between sessions, on their way to the device and back.
 
 use actix::{Context, Handler};
 use bus_schemas::subject::ToClient;
@@ -10,7 +10,7 @@ use super::device_command::Command;
 use super::pager::{MemoryKept, PagerMessage};
 
 impl GpuWorker {
-    /// What needs memory that stays on the device goes through the pager first.
+    /// Handles a request. One that needs memory to stay on the device goes through the pager first.
     pub(super) fn on_ipc(
         &mut self,
         tenant: &Tenant,
@@ -23,7 +23,7 @@ impl GpuWorker {
         };
         match request.action {
             IpcAction::Export { .. } | IpcAction::Import { .. } => {
-                // A client whose request finds no room asks again.
+                // If the request finds no room, the client asks again.
                 let _ = self.pager.try_send(PagerMessage::Keep {
                     session,
                     tenant: tenant.clone(),
@@ -39,7 +39,7 @@ impl GpuWorker {
         Ok(())
     }
 
-    /// Has the device do what is to be done next, or the client answered.
+    /// Performs the next action: a command to the device or an answer to the client.
     pub(super) fn exchange(&mut self, next: Option<ExportAction>) {
         match next {
             Some(ExportAction::Device(session, action)) => {
@@ -59,7 +59,7 @@ impl Handler<MemoryKept> for GpuWorker {
 
     fn handle(&mut self, kept: MemoryKept, ctx: &mut Context<Self>) {
         let (tenant, session) = (&kept.tenant, kept.session);
-        // It may have been closed meanwhile.
+        // The session may have been closed meanwhile.
         if self.core.quota(session, tenant).is_some() {
             let next = self
                 .exports

@@ -1,5 +1,5 @@
-//! Records of kernels in their bucket: what was measured is added to what is there, whoever measured
-//! that. A record that cannot be written is added to the next one.
+//! Records of kernels in their bucket. Measurements are added to the stored ones, also those of
+//! other workers. A record that cannot be written is added to the next one.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 
 use crate::storage::{Storage, Stored};
 
-/// How long the bucket may take to answer.
+/// Timeout of the bucket.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Before a record is written again.
+/// Pause before a record is written again.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How often others may have been faster with one record.
+/// Maximum number of lost races with other writers for one record.
 const RIVALS: u32 = 16;
 
 /// Writes records from handlers that may not wait.
@@ -30,13 +30,13 @@ pub(super) struct KernelRecords {
 
 struct Queue {
     storage: Storage,
-    /// Not written.
+    /// Records that are not written yet.
     records: RefCell<BTreeMap<KernelKey, KernelRecord>>,
     more: Notify,
 }
 
 impl KernelRecords {
-    /// Begins. The bucket is made with the first record.
+    /// Starts the writer. The first record creates the bucket.
     pub(super) fn start(client: Client, subjects: &Subjects) -> Self {
         let mut jetstream = jetstream::new(client);
         jetstream.set_timeout(REPLY_TIMEOUT);
@@ -49,12 +49,12 @@ impl KernelRecords {
         Self { queue, task }
     }
 
-    /// Records that are not written.
+    /// Number of records that are not written yet.
     pub(super) fn waiting(&self) -> usize {
         self.queue.records.borrow().len()
     }
 
-    /// Adds what was measured.
+    /// Adds measurements.
     pub(super) fn add(&self, measured: Vec<(KernelKey, KernelRecord)>) {
         if measured.is_empty() {
             return;
@@ -111,7 +111,7 @@ impl Queue {
             let entry = entry.map_err(|error| error.to_string())?;
             let revision = entry.as_ref().map_or(0, |entry| entry.revision);
             let entry = entry.filter(|entry| entry.operation == Operation::Put);
-            // What nobody can read is begun anew.
+            // An unreadable record is started anew.
             let known = entry.and_then(|entry| serde_json::from_slice(&entry.value).ok());
             let mut record: KernelRecord = known.unwrap_or_default();
             record.merge(fresh);

@@ -1,5 +1,5 @@
-//! Requests for what the device's memory is held for, of administrators and of tenants, on their way
-//! to the pager.
+//! Requests of administrators and tenants for the use of the device's memory, on their way to the
+//! pager.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::actor::GpuWorker;
 use super::pager::{PagerMessage, StatusAsked};
 
 impl GpuWorker {
-    /// The pager answers, on an inbox of the tenant that asks. Who asks too often, or when the pager
-    /// has much to do, gets no answer and asks again.
+    /// Passes a request to the pager, which answers on an inbox of the tenant. A tenant that asks
+    /// too often, or while the pager is busy, gets no answer and asks again.
     pub(super) fn on_memory_status(&mut self, of: Option<Tenant>, message: &Message) {
         let request = decode::<MemoryStatusRequest>(&message.payload);
         let (Ok(request), Some(reply)) = (request, message.reply.clone()) else {
@@ -33,8 +33,9 @@ impl GpuWorker {
         let _ = self.pager.try_send(PagerMessage::Status(asked));
     }
 
-    /// The sessions whose launches the device runs, and since when. Where slices do not overlap it is
-    /// one: of the most urgent slices the one that the device got first, since it was free.
+    /// Returns the sessions with running launches, each with their start time. If slices do not
+    /// overlap, that is one session: of the most urgent slices, the first that the device got, from
+    /// when the device was free.
     fn running(&self) -> BTreeMap<SessionId, u64> {
         let begun = self.held.iter().filter_map(|(session, held)| {
             let slice = held.started.front()?;

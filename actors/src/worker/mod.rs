@@ -1,12 +1,12 @@
 //! The worker's shell: the actors GpuWorker and VramPager, and the thread that owns the device.
 //!
-//! One connection and both actors live on the caller's thread, so that a message goes from the
-//! socket to the sequencer and back without changing threads; only the device has its own.
+//! One connection and both actors live on the caller's thread. So a message goes from the socket to
+//! the sequencer and back on one thread; only the device has its own.
 //!
-//! A launch passes these files in this order: `inbound` hands its batch, and then its grant, to the
-//! sequencer; `actions` carries out what that decides (keep the ops, start the slice); `dispatch` gives
-//! the slice, once memory and images are there, to `device_thread`; `completions` hands on what the
-//! device has done, and `actions` publishes results and done reports.
+//! A launch passes these files in this order. `inbound` hands its batch, and then its grant, to the
+//! sequencer. `actions` performs the decisions: keep the ops, start the slice. `dispatch` submits
+//! the slice to `device_thread` once memory and images are there. `completions` passes on the
+//! results of the device, and `actions` publishes results and done reports.
 
 mod actions;
 mod actor;
@@ -78,13 +78,13 @@ use spans::Spans;
 use stager::Stager;
 use usage_appender::UsageAppender;
 
-/// Host memory for staged transfers at least and at most.
+/// Minimum and maximum host memory for staged transfers.
 const STAGED: (u64, u64) = (64 << 20, 8 << 30);
 
-/// How long the last messages may take to reach the broker.
+/// Maximum time for the last messages to reach the broker.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Why a worker cannot serve.
+/// The reason that a worker cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     /// There is no connection.
@@ -93,24 +93,24 @@ pub enum WorkerError {
     /// A subscription was refused.
     #[error("cannot subscribe: {0}")]
     Subscribe(String),
-    /// The device could not be made.
+    /// The device could not be created.
     #[error("the device: {0}")]
     Device(Failure),
-    /// The device served, and does no more. In a process that starts afresh it may again.
+    /// The device served, and does no more. It may serve again in a new process.
     #[error("{0}")]
     DeviceLost(Failure),
     /// The evidence log cannot be opened, or a thread cannot be started.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
-        /// Why it failed.
+        /// The error.
         error: std::io::Error,
     },
 }
 
-/// Serves until a leader declares the worker lost, or until `shutdown` comes and what was accepted
-/// is done. Name, inbox and pulse of the connection are set here. Runs in an actix system.
+/// Serves until a leader declares the worker lost, or until `shutdown` completes and accepted work
+/// is done. Sets name, inbox and pulse of the connection. Must run in an actix system.
 ///
 /// # Errors
 /// [`WorkerError`], before it serves or when the device is lost.
@@ -174,8 +174,8 @@ pub async fn serve(
     };
     let started = parts.start(device).map_err(io("starting a thread"))?;
     let left = wait(started, exited, links, shutdown).await;
-    // What was published last must reach the broker before the process goes; one that is away does not
-    // keep it.
+    // The last messages must reach the broker before the process ends; an unreachable broker does
+    // not delay that.
     match tokio::time::timeout(FLUSH, client.flush()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%error, "the last messages may be lost"),
@@ -184,7 +184,7 @@ pub async fn serve(
     left
 }
 
-/// What both actors are made of.
+/// Parts of both actors.
 struct Parts {
     settings: WorkerSettings,
     identity: Identity,
@@ -237,7 +237,7 @@ impl Parts {
         }
     }
 
-    /// Starts both actors and lets the device's thread serve them.
+    /// Starts both actors and connects the device's thread to them.
     fn start(self, device: DeviceStart) -> std::io::Result<actix::Addr<GpuWorker>> {
         let began = Instant::now();
         let context = Context::<GpuWorker>::new();
@@ -314,8 +314,8 @@ impl Parts {
     }
 }
 
-/// Bytes that sessions may hold together, swapped out or not: what overcommitting allows, as far as the
-/// swap space could hold all of it. Then whoever must leave can.
+/// Returns the bytes that sessions may hold together, swapped out or not. Overcommitting is limited
+/// to what the swap space could hold, so that each session can be swapped out.
 fn memory_limit(settings: &WorkerSettings, capacity: u64, swap: Option<SwapUse>) -> u64 {
     let wanted = device::overcommitted(capacity, settings.overcommit);
     let space = swap.map_or(0, |swap| swap.memory.1.saturating_add(swap.file.1));
@@ -335,7 +335,7 @@ fn nanos_of(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Until the worker has left; asks it to when `shutdown` comes.
+/// Waits until the worker has left; asks it to leave when `shutdown` completes.
 async fn wait(
     worker: actix::Addr<GpuWorker>,
     mut exited: oneshot::Receiver<Result<ExitReason, Failure>>,

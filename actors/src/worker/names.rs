@@ -1,4 +1,4 @@
-//! A module as launches know it, and what its kernels are called.
+//! A module as launches use it, and the names of its kernels.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -7,22 +7,22 @@ use bus_schemas::{FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash
 use device::{BlockBytes, PreparedModule};
 use gpu_worker_core::dispatch::{LaunchNeeds, ModuleBytes};
 
-/// What a launch needs to know of its module.
+/// The properties of a module that a launch needs.
 #[derive(Debug)]
 pub(super) struct Module {
     hash: ModuleHash,
-    /// By function index: what kernel keys are made of.
+    /// Fingerprints by function index, from which kernel keys are made.
     fingerprints: Vec<FunctionFingerprint>,
     /// Names by function index.
     functions: Vec<String>,
-    /// What a block of each takes.
+    /// Memory per block of each function.
     blocks: Vec<BlockBytes>,
-    /// What it takes of a session's memory.
+    /// Memory of a session that the module takes.
     bytes: ModuleBytes,
 }
 
 impl Module {
-    /// An image as the device prepared it.
+    /// Creates the module from an image that the device prepared.
     pub(super) fn new(hash: ModuleHash, info: PreparedModule) -> Self {
         let functions = info.functions.iter();
         let fingerprint = |name: &str| FunctionFingerprint::new(&hash, name);
@@ -38,12 +38,12 @@ impl Module {
         }
     }
 
-    /// What it takes of a session's memory.
+    /// Memory of a session that the module takes.
     pub(super) fn bytes(&self) -> ModuleBytes {
         self.bytes
     }
 
-    /// What a launch of it is, if it has such a function.
+    /// Returns the needs of a launch, if the module has the function.
     pub(super) fn kernel(&self, launch: &Launch) -> Option<LaunchNeeds> {
         let function = launch.function as usize;
         let fingerprint = self.fingerprints.get(function)?;
@@ -54,7 +54,7 @@ impl Module {
         })
     }
 
-    /// What the key of a launch of this module stands for.
+    /// Returns the name behind the kernel key of a launch of this module.
     pub(super) fn name(&self, kernel: KernelKey, launch: &Launch) -> KernelName {
         let function = self.functions.get(launch.function as usize);
         let function = function.map_or("", |name| {
@@ -72,12 +72,12 @@ impl Module {
     }
 }
 
-/// Bytes of a function's name that usage blocks keep.
+/// Maximum bytes of a function's name in usage blocks.
 const NAME_BYTES: usize = 512;
-/// Kernel keys whose names were given on, at most: after so many they are given on again.
+/// Maximum number of kernel keys known as published; beyond it their names are published again.
 const NAMED: usize = 1 << 16;
 
-/// What kernel keys stand for: each is given on once.
+/// Names behind kernel keys; each is published once.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     known: RefCell<HashSet<KernelKey>>,
@@ -85,7 +85,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Notes a key, if it is new.
+    /// Notes a key if it is new.
     pub(super) fn note(&self, key: KernelKey, name: impl FnOnce() -> KernelName) {
         let mut known = self.known.borrow_mut();
         if known.len() >= NAMED {
@@ -96,7 +96,7 @@ impl Names {
         }
     }
 
-    /// The names of these keys that were not given on yet.
+    /// Takes the names of these keys that are not published yet.
     pub(super) fn take(&self, keys: impl Iterator<Item = KernelKey>) -> Vec<KernelName> {
         let mut unpublished = self.unpublished.borrow_mut();
         if unpublished.is_empty() {

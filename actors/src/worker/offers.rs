@@ -1,5 +1,5 @@
-//! Copies that clients offer by the hashes of their chunks: what is here is taken, what comes is kept.
-//! What an offer is answered with is decided by a core, `gpu_worker_core::content`.
+//! Copies that clients offer by the hashes of their chunks: takes chunks that the worker has, and
+//! keeps those that arrive. The core `gpu_worker_core::content` decides the answers to offers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Handler<Publication> for GpuWorker {
 }
 
 impl GpuWorker {
-    /// A client asks which chunks of a copy are here.
+    /// Handles a client's question which chunks of a copy the worker has.
     pub(super) fn on_offer(
         &mut self,
         tenant: &Tenant,
@@ -89,7 +89,7 @@ impl GpuWorker {
         self.handle_event(Event::Offer(event), &mut Incoming::Offer(tenant, chunks));
     }
 
-    /// A transfer of the offer at hand is new.
+    /// Handles a new transfer of the current offer.
     pub(super) fn on_offered(
         &mut self,
         (session, transfer): (SessionId, u64),
@@ -118,7 +118,8 @@ impl GpuWorker {
         }
     }
 
-    /// All bytes of an offered transfer that were to be sent are here: its chunks are checked and kept.
+    /// Checks and keeps the chunks of an offered transfer once all of its missing bytes have
+    /// arrived.
     pub(super) fn keep_chunks(&mut self, session: SessionId, transfer: u64) {
         let Some(held) = self.held.get_mut(&session) else {
             return;
@@ -147,7 +148,7 @@ impl GpuWorker {
         });
     }
 
-    /// The chunks of a transfer were checked.
+    /// Handles the checked chunks of a transfer.
     fn on_kept(&mut self, kept: Kept) {
         self.device.spares().take_apart(kept.bytes);
         let (session, transfer) = (kept.session, kept.transfer);
@@ -177,19 +178,19 @@ impl GpuWorker {
         self.drop_surplus();
     }
 
-    /// Chunks that no session uses go, as far as they are too many.
+    /// Drops unused chunks beyond the limit.
     fn drop_surplus(&mut self) {
         let surplus = self.content.table.surplus(self.chunk_memory, is_used);
         self.stager.drop_chunks(surplus);
     }
 
-    /// Chunks that no session used or wanted for long go.
+    /// Drops chunks that no session has used or wanted for long.
     pub(super) fn drop_idle(&mut self) {
         let idle = self.content.table.idle(is_used);
         self.stager.drop_chunks(idle);
     }
 
-    /// This is published under a name now.
+    /// Notes weights that are published under a name.
     fn on_published(&mut self, name: &str, weights: &Weights) {
         let audience = match weights.public {
             true => Audience::All,
@@ -205,14 +206,15 @@ impl GpuWorker {
         }
     }
 
-    /// A published tensor is here, or cannot be had: those who waited for it are answered.
+    /// Handles a published tensor that has arrived or is unavailable: answers the offers that wait
+    /// for it.
     fn on_tensor(&mut self, tensor: &Arc<str>, chunks: Option<Vec<(ChunkId, Arc<dyn Chunk>)>>) {
         let is_here = chunks.is_some();
         for (id, chunk) in chunks.unwrap_or_default() {
             self.content.table.keep(Pool::Published, id, chunk, None);
         }
         for (tenant, session, payload) in self.content.fetched(self.now(), tensor, is_here) {
-            // It was read before.
+            // It was decoded once before.
             let Ok(offer) = decode::<CopyOffer<'_>>(&payload) else {
                 continue;
             };
@@ -225,12 +227,12 @@ impl GpuWorker {
             let here = self.content.answer(asker, &ids);
             self.answer_offer((&tenant, session), &offer, &CopyChunks { ids, here });
         }
-        // Whoever waited has them now; of the others the limit decides.
+        // The waiting sessions have the chunks now; the limit decides about the others.
         self.drop_surplus();
     }
 }
 
-/// Says whether a transfer or a session's memory uses a chunk, which the table keeps as well.
+/// True if a transfer or a session's memory uses a chunk, beside the table's own reference.
 fn is_used(chunk: &Arc<dyn Chunk>) -> bool {
     Arc::strong_count(chunk) > 1
 }

@@ -27,15 +27,15 @@ use crate::timer::nanos;
 use telemetry::{DeviceIdentity, MemoryReading, Telemetry};
 
 const USAGE: Duration = Duration::from_millis(250);
-/// A usage block is not cut while so many wait to be recorded: the next one has it all.
+/// No usage block is cut while this many wait to be recorded: the next one will have all usage.
 const WAITING: usize = 1;
-/// Between two looks at requests for memory that wait.
+/// Interval of the checks for waiting requests for memory.
 const MEMORY: Duration = Duration::from_millis(20);
 const MEASURED: Duration = Duration::from_millis(100);
-/// Between two turns of kernels' records, and kernels in one.
+/// Interval of writes of kernels' records, and maximum number of kernels per write.
 const RECORDS: Duration = Duration::from_secs(2);
 const RECORDED: usize = 256;
-/// Rows of usage at most: the message must fit.
+/// Maximum number of usage rows, so that the message fits.
 const ROWS: usize = 5_000;
 
 /// Messages to the pager, in order.
@@ -49,11 +49,11 @@ pub(super) enum PagerMessage {
     },
     /// A session has ended.
     Close { session: SessionId },
-    /// A slice that needs memory is to run next; answered by an [`Admitted`].
+    /// A slice that needs memory is next; answered by an [`Admitted`].
     Admit(Claim),
     /// A session's claim needs no answer any more.
     Withdraw { session: SessionId },
-    /// A session is being closed: all that it has will be free.
+    /// A session is being closed: all of its memory will be free.
     Closing { session: SessionId },
     /// A client asks for memory; its session has begun, or is about to.
     Request {
@@ -62,35 +62,35 @@ pub(super) enum PagerMessage {
         quota: u64,
         request: MemoryRequest,
     },
-    /// A session's memory is not to leave the device, so that it can answer this; answered by a
-    /// [`MemoryKept`].
+    /// A session's memory must stay on the device, so that the session can answer a request;
+    /// answered by a [`MemoryKept`].
     Keep {
         session: SessionId,
         tenant: Tenant,
         quota: u64,
         request: IpcRequest,
     },
-    /// Somebody asks what the memory is held for.
+    /// A request for the use of the memory.
     Status(StatusAsked),
-    /// What tenants may hold from now on, and which are never swapped out, as the leader says.
+    /// Quotas of tenants, and the tenants that are never swapped out, as set by the leader.
     Quotas(Vec<TenantQuota>, Vec<Tenant>),
     /// A session's memory is wanted on the device; answered by a [`SwapOrder`].
     Want { session: SessionId, priority: u8 },
-    /// A session that was to be swapped out has something to run.
+    /// A session that was chosen for swapping out has work to run.
     Kept { session: SessionId },
-    /// Moves have ended, each with what its session is charged now.
+    /// Moves that have ended, each with the current charge of its session.
     Moved(Vec<(MoveEnded, u64)>, SwapUse),
-    /// Slices have completed; the last done report that was made of them.
+    /// Slices that have completed, and the last done report about them.
     Completed(Vec<SliceUsage>, u64),
-    /// What sessions are charged now, by what others did, and the bytes saved by sharing.
+    /// Charges of sessions that other sessions changed, and the bytes saved by sharing.
     Recharged(Vec<Charge>, u64),
-    /// A tenant need not send so many bytes of a copy: they are here.
+    /// Bytes of a copy that a tenant need not send, because the worker has them.
     Unsent(Tenant, u64),
     /// Preparing an image of a tenant took this much processor time.
     Compiled(Tenant, Duration),
-    /// From now on something waits while the device is busy, or nothing does.
+    /// True if something waits from now on while the device is busy.
     Waiting(bool),
-    /// The worker leaves: publish the totals a last time.
+    /// The worker leaves: publish the totals one last time.
     Leave,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct SliceUsage {
     pub(super) launches: u64,
     pub(super) sm_ns: u64,
     pub(super) kernels: Vec<KernelRan>,
-    /// What kernel keys among them stand for, published for the first time.
+    /// Names behind kernel keys among them that are published for the first time.
     pub(super) names: Vec<KernelName>,
 }
 
@@ -131,14 +131,14 @@ impl SliceUsage {
     }
 }
 
-/// A request for what the memory is held for.
+/// A request for the use of the memory.
 pub(super) struct StatusAsked {
-    /// The tenant that is told of itself; an administrator is told of all.
+    /// The tenant that asks and gets only its own rows; `None` for an administrator, who gets all.
     pub(super) of: Option<Tenant>,
-    /// Only of tenants behind this one.
+    /// Only tenants with names after this one.
     pub(super) after: Option<Tenant>,
     pub(super) reply: Subject,
-    /// Sessions whose launches run, and since when.
+    /// Sessions with running launches, each with their start time.
     pub(super) running: BTreeMap<SessionId, u64>,
 }
 
@@ -149,7 +149,7 @@ impl actix::Message for Admitted {
     type Result = ();
 }
 
-/// The pager wants something done with a session's memory.
+/// An order of the pager about a session's memory.
 pub(super) struct SwapOrder(pub(super) SwapAction);
 
 impl actix::Message for SwapOrder {
@@ -181,16 +181,16 @@ pub(super) struct VramPager {
     pub(super) kept: Recipient<MemoryKept>,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
-    /// What the device is, for those who are told who uses it.
+    /// Identity of the device, for the metrics by holder.
     pub(super) identity: DeviceIdentity,
     pub(super) incarnation: Incarnation,
     pub(super) usage_appender: UsageAppender,
     pub(super) kernels: KernelRecords,
-    /// Between two usage blocks.
+    /// Interval of usage blocks.
     pub(super) metering: Duration,
     /// Memory that sessions hold, for the heartbeats.
     pub(super) resident: Arc<AtomicU64>,
-    /// Where their memory is, likewise.
+    /// Place of sessions' memory, for the heartbeats.
     pub(super) residency: Arc<Mutex<Option<Residency>>>,
 }
 
@@ -201,12 +201,12 @@ impl VramPager {
 
     fn answer(&self, answer: Option<ClaimAnswer>) {
         if let Some(answer) = answer {
-            // One claim at a time is open, so there is room for its answer.
+            // At most one claim is open, so there is room for its answer.
             self.worker.do_send(Admitted(answer));
         }
     }
 
-    /// Has moved what is to be moved now.
+    /// Issues the moves that are due.
     fn swap(&mut self, now: u64) {
         for action in self.resources.swap_actions(now) {
             self.swap.do_send(SwapOrder(action));
@@ -251,7 +251,7 @@ impl VramPager {
         self.telemetry.meters().moves(self.gpu, moves);
     }
 
-    /// Answers clients' requests for memory, as far as there are answers.
+    /// Publishes the available answers to clients' requests for memory.
     fn publish_memory(&mut self, now: u64) {
         for (tenant, session, answer) in self.resources.memory_answers(now) {
             let subject = self.subjects.to_client(&tenant, session, ToClient::Memory);
@@ -259,7 +259,7 @@ impl VramPager {
         }
     }
 
-    /// Says what the memory is held for, as of now.
+    /// Publishes the current use of the memory.
     fn publish_status(&self, asked: StatusAsked) {
         let worker = (self.incarnation, self.gpu);
         let resources = &self.resources;
@@ -377,7 +377,7 @@ impl Handler<PagerMessage> for VramPager {
             } => {
                 self.resources.open(now, session, &tenant, quota);
                 let kept = self.resources.keep(session);
-                // A worker that has no room for it now is asked again by its client.
+                // If the worker has no room for it now, its client asks again.
                 let _ = self.kept.try_send(MemoryKept {
                     session,
                     tenant,
@@ -419,7 +419,7 @@ impl Handler<PagerMessage> for VramPager {
 }
 
 impl VramPager {
-    /// Answers whoever can be answered now, and notes what is held.
+    /// Publishes the available answers, and updates the held memory.
     fn published(&mut self, now: u64) {
         self.publish_memory(now);
         let charged = self.resources.charged();

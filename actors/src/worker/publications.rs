@@ -1,4 +1,5 @@
-//! Published weights on their way to a worker: what is published to whom, and tensors that it asks for.
+//! Published weights on their way to a worker: the list of publications, and the tensors that it
+//! requests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,25 +16,25 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::storage::{Storage, Weights, WeightsError, WeightsStore};
 
-/// Between two looks for a store that is not there, or after one that failed.
+/// Interval of the checks for a missing store, and pause after a failure.
 const PAUSE: Duration = Duration::from_secs(5);
-/// How long the broker may take to answer.
+/// Timeout of the broker.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a tensor may take.
+/// Timeout for a tensor.
 const TENSOR: Duration = Duration::from_secs(30);
-/// Tensors on their way at a time.
+/// Maximum number of concurrent fetches of tensors.
 const FETCHES: usize = 2;
 
-/// The domain of published chunks on a device: that of `worker.share = all`. Where tenants are apart
-/// it is none of theirs, and their copies are their own.
+/// The domain of published chunks on a device: that of `worker.share = all`. If tenants are
+/// separated, no tenant has this domain, and their copies are their own.
 const DOMAIN: SharingDomain = SharingDomain(0);
 
-/// News of the store.
+/// A change in the store.
 pub(super) enum Publication {
-    /// This is published under a name now; none: nothing is.
+    /// Weights published under a name; `None` if there are none.
     Changed(String, Option<Box<Weights>>),
-    /// The chunks of a tensor that was to be fetched, under their hashes as they were found here; none where
-    /// it could not be had.
+    /// The chunks of a requested tensor, under hashes computed here; `None` if it could not be
+    /// fetched.
     Tensor(Arc<str>, Option<Vec<(ChunkId, Arc<dyn Chunk>)>>),
 }
 
@@ -54,7 +55,7 @@ impl Drop for Publications {
 }
 
 impl Publications {
-    /// Begins; what it fetches takes `most` bytes at a time.
+    /// Starts the task; its fetches take at most `most` bytes at a time.
     pub(super) fn start(
         client: Client,
         subjects: &Subjects,
@@ -64,7 +65,7 @@ impl Publications {
         let mut jetstream = jetstream::new(client);
         jetstream.set_timeout(TIMEOUT);
         let storage = Storage::new(jetstream, subjects);
-        // Bounded: one that was asked for is not asked for again before it came.
+        // Bounded in effect: a tensor is requested again only after it came.
         let (asked, asks) = unbounded_channel();
         let work = async move {
             let fetched = fetch(&storage, (most, &keeper), asks, &to);
@@ -74,14 +75,14 @@ impl Publications {
         Self { asked, task }
     }
 
-    /// Fetches a tensor: it comes, or that it does not.
+    /// Requests a tensor; a [`Publication::Tensor`] follows, also on failure.
     pub(super) fn fetch(&self, tensor: Arc<str>) {
         // The task ends with this value.
         let _ = self.asked.send(tensor);
     }
 }
 
-/// Tells what is published, as long as the worker lives.
+/// Reports publications as long as the worker lives.
 async fn follow(storage: &Storage, to: &Recipient<Publication>) {
     let mut told = BTreeSet::new();
     loop {
@@ -131,7 +132,7 @@ async fn follow_store(
     Ok(())
 }
 
-/// Brings what is asked for.
+/// Fetches the requested tensors.
 async fn fetch(
     storage: &Storage,
     (most, keeper): (u64, &Arc<dyn Keeper>),
@@ -175,7 +176,7 @@ async fn tensor(
     let (mut tensor, mut chunks) = (store.tensor(object, most).await?, Vec::new());
     while let Some(bytes) = tensor.next_chunk().await? {
         let keeper = Arc::clone(keeper);
-        // Neither hashing nor copying must keep the worker from the bus.
+        // Neither hashing nor copying may keep the worker from the bus.
         let kept = tokio::task::spawn_blocking(move || {
             let id = ChunkId {
                 hash: ContentHash::of([&bytes[..]]),
@@ -188,7 +189,7 @@ async fn tensor(
         });
         match kept.await {
             Ok(kept) => chunks.push(kept),
-            // The runtime ends.
+            // This happens when the runtime ends.
             Err(_) => return Ok(None),
         }
     }

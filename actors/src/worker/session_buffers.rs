@@ -1,4 +1,4 @@
-//! Buffers of a session: bytes of ops, staged transfers, results.
+//! Buffers of a session: ops, staged transfers, results.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -15,19 +15,19 @@ use device::{CopyBytes, OpSpan};
 use super::copy_chunks::CopyChunks;
 use super::event_times::EventTimes;
 
-/// A slice that the device has not completed.
+/// A slice that the device has not completed yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StartedSlice {
     pub(super) first: OpNumber,
     pub(super) last: OpNumber,
-    /// What its ops declare, once the device has it.
+    /// Declarations of its ops, once the device has it.
     pub(super) declared: u64,
     pub(super) priority: u8,
-    /// Since when the device has it, where it launches something.
+    /// Time since which the device has it, if it has launches.
     pub(super) launches: Option<u64>,
 }
 
-/// Ops of one batch message that have not been started.
+/// Ops of one batch message that have not started yet.
 #[derive(Debug)]
 struct KeptBatch {
     bytes: Bytes,
@@ -38,7 +38,8 @@ struct KeptBatch {
 }
 
 impl KeptBatch {
-    /// Bytes of the payloads of the first `count` ops: a descriptor names its own at byte 4.
+    /// Returns the payload bytes of the first `count` ops. A descriptor has the length of its own
+    /// at byte 4.
     fn payloads(&self, count: u32) -> usize {
         let end = self.descriptors.start + count as usize * DESCRIPTOR_BYTES;
         self.bytes[self.descriptors.start..end]
@@ -66,11 +67,11 @@ impl KeptBatch {
 /// A staged transfer's bytes.
 #[derive(Debug)]
 pub(super) enum Staging {
-    /// On their way.
+    /// Bytes are still arriving.
     Filling(Parcel),
-    /// All here and being checked: the image of the module with this hash.
+    /// All bytes are here and being checked: the image of the module with this hash.
     Finishing(ModuleHash),
-    /// All here, and its chunks being checked and kept.
+    /// All bytes are here; the chunks are being checked and kept.
     Keeping,
     /// Ready for the device.
     Whole(Arc<CopyBytes>),
@@ -91,15 +92,15 @@ impl Staging {
 pub(super) struct KeptResult {
     pub(super) number: u64,
     pub(super) kind: ResultKind,
-    /// Bytes of the whole.
+    /// Bytes of the whole result.
     pub(super) total: u64,
-    /// The messages that carry it, but for the times of events.
+    /// The messages that carry it, without the times of events.
     pub(super) messages: Vec<Bytes>,
     pub(super) events: Vec<EventTime>,
 }
 
 impl KeptResult {
-    /// What there is to publish: with times of events, they come with the first message.
+    /// Returns the messages to publish; the first one carries the times of events.
     pub(super) fn messages(&self) -> impl Iterator<Item = Bytes> {
         let timed = (!self.events.is_empty()).then(|| self.timed()).flatten();
         let skip = usize::from(timed.is_some());
@@ -122,10 +123,10 @@ impl KeptResult {
     }
 }
 
-/// Times of events kept for results that a client does not acknowledge.
+/// Maximum number of event times kept in results that a client does not acknowledge.
 const TIMED: usize = 16 * limits::EVENT_TIMES;
 
-/// Everything held of a session.
+/// All data held for a session.
 #[derive(Debug)]
 pub(super) struct SessionBuffers {
     pub(super) tenant: Tenant,
@@ -133,16 +134,16 @@ pub(super) struct SessionBuffers {
     pub(super) answers: Subject,
     kept: VecDeque<KeptBatch>,
     pub(super) transfers: HashMap<u64, Staging>,
-    /// Transfers that were offered by the hashes of their chunks and are not here whole.
+    /// Transfers offered by the hashes of their chunks that are not complete yet.
     pub(super) offered: HashMap<u64, CopyChunks>,
     pub(super) results: VecDeque<KeptResult>,
     /// Device time of the ops since the last result.
     pub(super) since_ns: u64,
     /// Times of events since the last result.
     pub(super) events: EventTimes,
-    /// Times of events in `results`.
+    /// Number of event times in `results`.
     timed: usize,
-    /// The slices started and not completed.
+    /// The slices that have started and not completed.
     pub(super) started: VecDeque<StartedSlice>,
 }
 
@@ -163,7 +164,7 @@ impl SessionBuffers {
         }
     }
 
-    /// Keeps `count` ops of a checked batch from index `skip` on; the first is op `first`.
+    /// Keeps `count` ops of a checked batch from index `skip` on; op `first` is the first.
     pub(super) fn keep(
         &mut self,
         bytes: Bytes,
@@ -192,7 +193,7 @@ impl SessionBuffers {
         self.kept.push_back(kept);
     }
 
-    /// Takes the ops `first..=last`, which were kept and are the next ones, as spans.
+    /// Takes the ops `first..=last` as spans; they must be the next kept ones.
     pub(super) fn take(&mut self, first: OpNumber, last: OpNumber) -> Vec<OpSpan> {
         let mut spans = Vec::with_capacity(1);
         let mut next = first;
@@ -214,8 +215,8 @@ impl SessionBuffers {
         spans
     }
 
-    /// The device gets the started slice from op `first` on: what its ops declare, and when, where
-    /// they launch something.
+    /// Notes that the device has the started slice from op `first` on, with its declarations, and
+    /// the time if it has launches.
     pub(super) fn submitted(&mut self, first: OpNumber, declared: u64, launches: Option<u64>) {
         let mut started = self.started.iter_mut();
         if let Some(slice) = started.find(|slice| slice.first == first) {
@@ -223,7 +224,7 @@ impl SessionBuffers {
         }
     }
 
-    /// Forgets the ops through this number.
+    /// Drops the ops through this number.
     pub(super) fn forget(&mut self, through: OpNumber) {
         while let Some(kept) = self.kept.front_mut() {
             let count = through.saturating_add(1).saturating_sub(kept.first);
@@ -237,21 +238,21 @@ impl SessionBuffers {
         }
     }
 
-    /// Forgets what is staged; how many bytes.
+    /// Drops what is staged; returns the number of bytes.
     pub(super) fn forget_transfers(&mut self) -> usize {
         self.offered = HashMap::new();
         let forgotten = std::mem::take(&mut self.transfers);
         forgotten.values().map(Staging::bytes).sum()
     }
 
-    /// Whether an image that it sent is all here and being checked.
+    /// True if an image that the session sent is complete and being checked.
     pub(super) fn is_finishing(&self, hash: ModuleHash) -> bool {
         let mut transfers = self.transfers.values();
         transfers.any(|it| matches!(it, Staging::Finishing(image) if *image == hash))
     }
 
-    /// Keeps a result that was published. Where the client has left too many times of events
-    /// unacknowledged, the oldest will not be sent again.
+    /// Keeps a published result. If the client has left too many times of events unacknowledged,
+    /// the oldest will not be sent again.
     pub(super) fn keep_result(&mut self, answer: KeptResult) {
         self.timed += answer.events.len();
         self.results.push_back(answer);
@@ -264,7 +265,7 @@ impl SessionBuffers {
         }
     }
 
-    /// Forgets results through this number; their memory is for others.
+    /// Drops the results through this number, and recycles their memory.
     pub(super) fn forget_results(&mut self, through: u64, spares: &mut Spares) {
         while let Some(forgotten) = self.results.pop_front_if(|result| result.number <= through) {
             self.timed -= forgotten.events.len();

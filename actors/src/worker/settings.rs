@@ -1,4 +1,4 @@
-//! The settings of the worker role, but for those of its device.
+//! The settings of the worker role, except those of its device.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use telemetry::Telemetry;
 use super::compiler::CompileLimits;
 use super::sharing_domains::Share;
 
-/// How a worker is set.
+/// Settings of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
     /// The broker.
@@ -20,39 +20,39 @@ pub struct WorkerSettings {
     pub cluster: Tenant,
     /// The stable number of the device in the cluster.
     pub gpu: GpuId,
-    /// This start of the worker; random if not given.
+    /// The id of this start of the worker; random if not given.
     pub incarnation: Option<Incarnation>,
-    /// The group of workers that it is in; by default `default`.
+    /// The worker's group; `default` if not given.
     pub group: Option<Tenant>,
-    /// It takes only tenants bound to its group, and one at a time.
+    /// True if the worker takes only tenants bound to its group, one at a time.
     pub exclusive: bool,
-    /// With whom sessions share what they hold alike.
+    /// Scope in which sessions share equal memory.
     pub share: Share,
-    /// Bytes of copies that are kept in the host's memory though no session uses them, so that they need not
-    /// be sent again; 0 to keep none and answer no offer.
+    /// Maximum bytes of unused copies kept in the host's memory, so that they need not be sent
+    /// again. 0 keeps none and answers no offers.
     pub chunk_memory: u64,
-    /// Copies that no session used or wanted for so long, or for twice that, go; never where it is 0.
+    /// Time, or up to twice that, after which unused copies are dropped; 0 never drops them.
     pub chunk_idle: Duration,
-    /// What sessions may hold together, percent of what fits on the device: above 100 what does not fit
-    /// is swapped out.
+    /// Memory that sessions may hold together, percent of the device's. Above 100, memory that does
+    /// not fit is swapped out.
     pub overcommit: u32,
-    /// A session that ran nothing for so long is idle, and leaves the device first.
+    /// Time without work after which a session is idle and is swapped out first.
     pub swap_idle: Duration,
-    /// Between two blocks of usage.
+    /// Interval of usage blocks.
     pub metering: Duration,
-    /// Where a line is appended for every position that ended.
+    /// Path of the evidence log, with a line for each position that ended.
     pub evidence: Option<PathBuf>,
     /// Bounds and periods of the sequencer.
     pub sequencer: Config,
-    /// What preparing one module may take.
+    /// Limits for the preparation of one module.
     pub compile: CompileLimits,
-    /// Where spans and metrics go.
+    /// Destination of spans and metrics.
     pub telemetry: Telemetry,
 }
 
 impl WorkerSettings {
-    /// Settings for a broker without logins, a cluster and a device number, everything else as it
-    /// usually is.
+    /// Creates settings for a broker without logins, a cluster and a device number, with defaults
+    /// for the rest.
     #[must_use]
     pub fn new(url: impl Into<BrokerUrl>, cluster: Tenant, gpu: GpuId) -> Self {
         Self {

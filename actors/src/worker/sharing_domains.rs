@@ -1,4 +1,4 @@
-//! Sharing domains: the sessions that may share memory with one another.
+//! Sharing domains: the sessions that may share memory with each other.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,15 +7,16 @@ use bus_schemas::Tenant;
 use device::{SharingDomain, TenantNumber};
 use gpu_worker_core::content::Pool;
 
-/// With whom sessions share what they hold alike.
+/// Scope in which sessions share equal memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Share {
-    /// With everybody on the device: a tenant can tell by time whether another holds the same bytes.
+    /// All sessions on the device: by timing, a tenant can find out if another one holds the same
+    /// bytes.
     All,
-    /// With sessions of the same tenant.
+    /// Sessions of the same tenant.
     #[default]
     Tenant,
-    /// With nobody.
+    /// No sharing.
     Off,
 }
 
@@ -48,13 +49,13 @@ impl SharingDomains {
         }
     }
 
-    /// The number of a tenant, from one on.
+    /// Returns the number of a tenant, starting at one.
     pub(super) fn number(&mut self, tenant: &Tenant) -> TenantNumber {
         let next = TenantNumber(self.tenants.len() as u64 + 1);
         *self.tenants.entry(tenant.clone()).or_insert(next)
     }
 
-    /// The domain of a tenant's sessions, if they share at all.
+    /// Returns the domain of a tenant's sessions, if they share at all.
     pub(super) fn of(&mut self, tenant: &Tenant) -> Option<SharingDomain> {
         match self.share {
             Share::All => Some(SharingDomain(0)),
@@ -65,7 +66,7 @@ impl SharingDomains {
 }
 
 impl SharingDomains {
-    /// Which kept chunks a tenant's copies are compared with.
+    /// Returns the pool of kept chunks that a tenant's copies are compared with.
     pub(super) fn pool(&self, tenant: &Tenant) -> Pool {
         match self.share {
             Share::All => Pool::All,

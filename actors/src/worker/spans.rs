@@ -1,4 +1,4 @@
-//! The worker's `execute` spans and the times behind them: one for every slice that ran.
+//! The worker's `execute` spans and their times: one for every slice that ran.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use gpu_worker_core::sequencer::StartAction;
 
 use telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
 
-/// What is known of a session.
+/// Trace data of a session.
 struct Traced {
     tenant: Tenant,
     meters: Arc<TenantMeters>,
@@ -22,9 +22,9 @@ pub(super) struct Spans {
     telemetry: Telemetry,
     gpu: GpuId,
     sessions: HashMap<SessionId, Traced>,
-    /// Slices that run, by position.
+    /// Running slices, by position.
     running: VecDeque<(StartAction, Instant)>,
-    /// The span that the message at hand belongs to.
+    /// The span to which the current message belongs.
     context: Option<TraceContext>,
 }
 
@@ -39,7 +39,7 @@ impl Spans {
         }
     }
 
-    /// A message came: whose is it?
+    /// Notes the span of a received message.
     pub(super) fn received(&mut self, message: &async_nats::Message) {
         self.context = match self.telemetry.tracing() {
             true => TraceContext::extract(message.headers.as_ref()),
@@ -61,7 +61,7 @@ impl Spans {
         self.running.retain(|(start, _)| start.session != session);
     }
 
-    /// Ops of the message at hand were kept.
+    /// Notes ops that were kept of the current message.
     pub(super) fn kept(&mut self, session: SessionId, first: OpNumber, count: u32) {
         if self.context.is_some()
             && count > 0
@@ -77,7 +77,7 @@ impl Spans {
         self.running.push_back((start, Instant::now()));
     }
 
-    /// A slice has ended.
+    /// Ends the span of a completed slice.
     pub(super) fn completed(&mut self, completion: &Completion) {
         let Some((start, started)) = self.take(completion.position) else {
             return;
@@ -114,7 +114,7 @@ impl Spans {
         traced.trail.through(start.last).for_each(drop);
     }
 
-    /// A session's memory has moved.
+    /// Reports a move of a session's memory.
     pub(super) fn moved(&self, moved: &Moved) {
         let Some(traced) = self.sessions.get(&moved.session) else {
             return;

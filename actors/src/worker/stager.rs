@@ -1,5 +1,6 @@
 //! The stager: a thread that joins and hashes module images of many megabytes, hashes and keeps the
-//! chunks of large copies, and gives memory back to the host. None of it must keep the worker from the bus.
+//! chunks of large copies, and returns memory to the host. None of that may keep the worker from
+//! the bus.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -13,10 +14,10 @@ use gpu_worker_core::content::ChunkId;
 
 use super::copy_chunks::CopyChunks;
 
-/// Images of at most this many bytes are checked on the spot.
+/// Maximum bytes of an image that is checked at once.
 const SMALL: usize = 64 << 10;
 
-/// An image all of whose bytes are here.
+/// An image with all of its bytes received.
 pub(super) struct Job {
     pub(super) session: SessionId,
     pub(super) transfer: u64,
@@ -30,7 +31,7 @@ pub(super) struct Finished {
     pub(super) transfer: u64,
     pub(super) bytes: Arc<[u8]>,
     pub(super) module: ModuleHash,
-    /// Whether the bytes are those of its hash.
+    /// True if the bytes have the expected hash.
     pub(super) genuine: bool,
 }
 
@@ -38,13 +39,13 @@ impl actix::Message for Finished {
     type Result = ();
 }
 
-/// A transfer all of whose bytes are here, to be kept by its chunks.
+/// A transfer with all of its bytes received, to be kept in chunks.
 pub(super) struct KeepJob {
     pub(super) session: SessionId,
     pub(super) transfer: u64,
     pub(super) bytes: Parcel,
     pub(super) chunks: CopyChunks,
-    /// Of each chunk, one with its id that is kept already, maybe of others: to compare with.
+    /// For each chunk, a kept one with the same id, maybe of another tenant, for comparison.
     pub(super) candidates: Vec<Option<Arc<dyn Chunk>>>,
     pub(super) domain: Option<SharingDomain>,
     pub(super) keeper: Arc<dyn Keeper>,
@@ -54,11 +55,11 @@ pub(super) struct KeepJob {
 pub(super) struct Kept {
     pub(super) session: SessionId,
     pub(super) transfer: u64,
-    /// What came.
+    /// The received bytes.
     pub(super) bytes: Parcel,
-    /// None where the bytes are not those of the hashes.
+    /// `None` if the bytes do not match the hashes.
     pub(super) chunks: Option<Vec<Arc<dyn Chunk>>>,
-    /// Those of them that were sent: the others are no proof that the tenant has them.
+    /// The chunks that were sent. Only these prove that the tenant has the bytes.
     pub(super) sent: Vec<(ChunkId, Arc<dyn Chunk>)>,
 }
 
@@ -89,7 +90,7 @@ impl KeepJob {
         }
     }
 
-    /// The chunk that came at an offset, if it has the bytes of its hash.
+    /// Returns the chunk received at an offset, if its bytes match its hash.
     fn check(
         &self,
         id: &ChunkId,
@@ -129,7 +130,7 @@ impl Job {
     }
 }
 
-/// What the thread does.
+/// A task of the thread.
 enum Task {
     Finish(Job),
     Keep(KeepJob),
@@ -151,7 +152,8 @@ impl Stager {
             .spawn(move || {
                 for task in received {
                     match task {
-                        // Jobs are bounded by the bytes that may be staged, so their answers are.
+                        // The bytes that may be staged bound the number of jobs, and so that of
+                        // their answers.
                         Task::Finish(job) => to.do_send(job.finish()),
                         Task::Keep(job) => kept.do_send(job.finish()),
                         Task::Drop(chunks) => drop(chunks),
@@ -165,7 +167,7 @@ impl Stager {
         })
     }
 
-    /// Finishes an image at once if it is small, else soon.
+    /// Finishes a small image at once, others in the background.
     pub(super) fn finish(&self, job: Job) -> Option<Finished> {
         if job.bytes.len() <= SMALL {
             return Some(job.finish());
@@ -174,26 +176,26 @@ impl Stager {
         None
     }
 
-    /// Checks a transfer's chunks and keeps them, soon.
+    /// Checks and keeps a transfer's chunks in the background.
     pub(super) fn keep(&self, job: KeepJob) {
         self.send(Task::Keep(job));
     }
 
-    /// Lets go of chunks, soon: their memory goes back to the host, which takes a while.
+    /// Drops chunks in the background, because returning their memory to the host takes a while.
     pub(super) fn drop_chunks(&self, chunks: Vec<Arc<dyn Chunk>>) {
         if !chunks.is_empty() {
             self.send(Task::Drop(chunks));
         }
     }
 
-    /// Much that was staged is not needed any more: the host gets its memory back, soon.
+    /// Returns memory of staged data to the host in the background.
     pub(super) fn give_back(&self) {
         self.send(Task::GiveBack);
     }
 
     fn send(&self, task: Task) {
         if let Some(tasks) = &self.tasks {
-            // The thread ends only when this end is dropped.
+            // The thread ends only when this sender is dropped.
             let _ = tasks.send(task);
         }
     }
@@ -203,14 +205,14 @@ impl Drop for Stager {
     fn drop(&mut self) {
         self.tasks = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported where it happened.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
 }
 
-/// Has the C library's allocator return to the host what is free: chunks of transfers are too small for
-/// it to do so by itself while anything behind them is in use.
+/// Has the C library's allocator return free memory to the host. Chunks of transfers are too small
+/// for it to do so by itself while anything behind them is in use.
 #[cfg(target_env = "gnu")]
 #[expect(
     unsafe_code,
@@ -221,6 +223,6 @@ fn give_back() {
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
-/// Other allocators return what is free by themselves.
+/// Other allocators return free memory by themselves.
 #[cfg(not(target_env = "gnu"))]
 fn give_back() {}

@@ -1,5 +1,5 @@
-//! The shell of swapping: the pager's orders on their way to the dispatch and the device, and what came of
-//! them on its way back.
+//! The shell of swapping: passes the pager's orders to the dispatch and the device, and their
+//! results back.
 
 use actix::{Context, Handler};
 use bus_schemas::SessionId;
@@ -39,7 +39,7 @@ impl GpuWorker {
         self.handle_dispatch(dispatch::Event::Leave { session, running });
     }
 
-    /// Moves have ended.
+    /// Handles moves that have ended.
     pub(super) fn on_moved(&mut self, moves: Vec<Moved>, used: SwapUse) {
         for moved in &moves {
             let session = moved.session;
@@ -51,7 +51,7 @@ impl GpuWorker {
                 self.spans.moved(moved);
             }
             if moved.out && moved.failure.is_some() {
-                // Its memory is where it was.
+                // The session's memory stays in place.
                 self.handle_dispatch(dispatch::Event::Returned { session });
             }
         }

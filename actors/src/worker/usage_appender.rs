@@ -1,5 +1,5 @@
-//! Usage blocks on their way into their stream: one after the other, each appended again
-//! until it is acknowledged.
+//! Usage blocks on their way into their stream: one after the other, each appended again until it
+//! is acknowledged.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,9 +17,9 @@ use tokio::sync::Notify;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
-/// How long the stream may take to acknowledge.
+/// Timeout for the stream's acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Before a block is appended again.
+/// Pause before a block is appended again.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Appends blocks from handlers that may not wait.
@@ -33,13 +33,13 @@ struct Queue {
     storage: Storage,
     subject: Subject,
     incarnation: Incarnation,
-    /// Not acknowledged, the oldest first.
+    /// Blocks without an acknowledgement, oldest first.
     blocks: RefCell<VecDeque<(u64, Bytes)>>,
     more: Notify,
 }
 
 impl UsageAppender {
-    /// Begins; makes the stream if it is not there.
+    /// Starts the appender; creates the stream if it is missing.
     pub(super) fn start(client: Client, subjects: &Subjects, incarnation: Incarnation) -> Self {
         let mut jetstream = jetstream::new(client.clone());
         jetstream.set_timeout(ACK_TIMEOUT);
@@ -58,19 +58,20 @@ impl UsageAppender {
         }
     }
 
-    /// Blocks that are not acknowledged.
+    /// Number of blocks without an acknowledgement.
     pub(super) fn waiting(&self) -> usize {
         self.queue.blocks.borrow().len()
     }
 
-    /// Appends a block, behind those before it.
+    /// Appends a block after those before it.
     pub(super) fn append(&self, number: u64, bytes: Vec<u8>) {
         let mut blocks = self.queue.blocks.borrow_mut();
         blocks.push_back((number, bytes.into()));
         self.queue.more.notify_one();
     }
 
-    /// Publishes what is left without waiting for an acknowledgement: nobody will be there to receive it.
+    /// Publishes the remaining blocks without waiting for acknowledgements, which would have no
+    /// receiver.
     pub(super) fn leave(&self) {
         for (number, bytes) in self.queue.blocks.borrow().iter() {
             let headers = crate::stream::headers(&self.queue.id(*number));
@@ -119,7 +120,7 @@ impl Queue {
         }
     }
 
-    /// The name of a block.
+    /// Returns the message id of a block.
     fn id(&self, number: u64) -> String {
         format!("{}.{number}", self.incarnation)
     }

@@ -1,21 +1,21 @@
-//! Every metric that there is: the one table of names, units, meanings and labels. Instruments are made from
-//! it, and so are `docs/reference/metrics.md` and `ops/grafana/warploom.json`.
+//! All metrics: the only table of names, units, meanings and labels. Instruments,
+//! `docs/reference/metrics.md` and `ops/grafana/warploom.json` are made from it.
 
 use crate::settings::Role;
 
-/// How a metric's values behave.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A total that only grows while a process lives.
     Counter,
-    /// A value of now.
+    /// A current value.
     Gauge,
-    /// How many values were how large.
+    /// A distribution of values.
     Histogram,
 }
 
 impl Kind {
-    /// Its name, as Prometheus has it.
+    /// The kind's name in Prometheus.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -29,22 +29,23 @@ impl Kind {
 /// A metric.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name, as OTLP has it.
+    /// The metric's name in OTLP.
     pub name: &'static str,
-    /// How its values behave.
+    /// The metric's kind.
     pub kind: Kind,
-    /// Its unit, in UCUM.
+    /// The metric's unit in UCUM.
     pub unit: &'static str,
-    /// What it counts, in a sentence without its full stop.
+    /// The quantity counted, as a sentence without its full stop.
     pub help: &'static str,
-    /// What its series are told apart by: `tenant` is the attribute `warploom.tenant`.
+    /// Labels of its series: `tenant` is the attribute `warploom.tenant`.
     pub labels: &'static [&'static str],
-    /// Who has it.
+    /// Roles that export the metric.
     pub roles: &'static [Role],
 }
 
 impl Metric {
-    /// Its name on `/metrics`, by OpenTelemetry's rules: with the unit in words, and `_total` behind a counter.
+    /// Returns the name on `/metrics` by OpenTelemetry's rules: with the unit in words, and
+    /// `_total` at the end of a counter.
     #[must_use]
     pub fn prometheus(&self) -> String {
         let mut name = self.name.replace('.', "_");
@@ -63,7 +64,7 @@ impl Metric {
         name
     }
 
-    /// The name of one of its labels on `/metrics`.
+    /// Returns the name of a label on `/metrics`.
     #[must_use]
     pub fn prometheus_label(&self, label: &str) -> String {
         match self.is_nvidia() {
@@ -72,7 +73,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is one of NVIDIA's exporter, under the name that it has there.
+    /// True if the metric is one of NVIDIA's exporter, under its name there.
     #[must_use]
     pub fn is_nvidia(&self) -> bool {
         self.name.starts_with("DCGM_")
@@ -94,7 +95,7 @@ macro_rules! metrics {
             };
         )*
 
-        /// All of them.
+        /// All metrics.
         pub static METRICS: &[&Metric] = &[$(&$constant),*];
     };
 }

@@ -1,7 +1,7 @@
 //! The connection to an OTLP collector: the library's HTTP client, set up for Warploom.
 //!
-//! The client blocks, and has a thread of its own: exporters have theirs, and none of them may wait for
-//! a runtime that the process is about to end.
+//! The client blocks and has a thread of its own. Exporters have their own threads too, and none of
+//! them may wait for a runtime that the process is about to end.
 
 use std::error::Error;
 use std::path::Path;
@@ -19,18 +19,18 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Posts to one collector, and logs why it cannot.
+/// Posts to one collector, and logs why a post failed.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    /// Taken when this is dropped, and not before.
+    /// Taken only on drop.
     client: Option<Client>,
-    /// The last reason that was logged; none since a post arrived.
+    /// The last reason that was logged; `None` since a successful post.
     reason: Mutex<Option<String>>,
 }
 
 impl Collector {
-    /// A client for `endpoint`; `timeout` bounds one attempt, from connecting to the answer's end. The
-    /// certificates in the file `authority` are those trusted, by default the system's.
+    /// Creates a client for `endpoint`. `timeout` bounds one attempt, from connecting to the end of
+    /// the answer. Trusts the certificates in the file `authority`, by default those of the system.
     pub(crate) fn new(
         endpoint: &str,
         authority: Option<&Path>,
@@ -52,7 +52,8 @@ impl Collector {
             .timeout(timeout.max(Duration::from_millis(1)))
             .redirect(Policy::none())
             .no_proxy();
-        // Making it waits for its thread, which a thread that runs futures must not.
+        // The construction waits for the client's thread, which a thread that runs futures must not
+        // do.
         let client = thread::scope(|scope| scope.spawn(|| builder.build()).join());
         let client = client.map_err(|_| "the HTTP client's thread panicked")?;
         Ok(Self {
@@ -61,8 +62,8 @@ impl Collector {
         })
     }
 
-    /// Logs why a post did not arrive, once until another reason or a post that does. The SDK logs that
-    /// spans or metrics were lost, and no reason.
+    /// Logs why a post failed. Logs the same reason again only after another reason or a successful
+    /// post. The SDK logs that spans or metrics were lost, but not why.
     fn note(&self, failed: Option<&HttpError>) {
         let reason = failed.map(|error| chain(error.as_ref()));
         let mut last = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,13 +88,14 @@ impl HttpClient for Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // Its thread may look up a name, for longer than whoever drops this may wait.
+        // The client's thread may be resolving a name, which takes longer than the caller of drop
+        // may wait.
         let client = self.client.take();
         let _ = thread::Builder::new().spawn(move || drop(client));
     }
 }
 
-/// Whether the endpoint is one of https, not http; fails with the reason why it is neither.
+/// True if the endpoint uses https, false for http; else the error says what is wrong.
 fn check_endpoint(endpoint: &str) -> Result<bool, String> {
     let url = Url::parse(endpoint).map_err(|error| error.to_string())?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -129,7 +131,7 @@ fn system_certificates() -> RootCertStore {
     roots
 }
 
-/// An error and what caused it, in one line.
+/// Returns an error and its causes in one line.
 fn chain(error: &dyn Error) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {
@@ -151,8 +153,8 @@ mod tests {
 
     const EMPTY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-    /// A server that answers the posts of each connection with these texts, then closes it; gives
-    /// the bodies it was sent, of one byte each.
+    /// A server that answers the posts of each connection with these texts and then closes it.
+    /// Returns the bodies that it received, one byte each.
     fn server(connections: Vec<Vec<&'static str>>) -> (String, JoinHandle<Vec<u8>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let endpoint = format!("http://{}/v1/traces", listener.local_addr().expect("bound"));
@@ -196,7 +198,7 @@ mod tests {
         let (endpoint, thread) = server(vec![vec![EMPTY, chunked, EMPTY], vec![rest], vec![EMPTY]]);
         let collector = collector(&endpoint, 5_000);
         for (body, status) in [("a", 200), ("b", 503), ("c", 200), ("d", 400), ("e", 200)] {
-            // A connection may be found closed only when it is written to; the exporter tries again.
+            // A closed connection may show only on the next write; the exporter then tries again.
             let answer = post(&collector, &endpoint, body);
             let answer = answer.or_else(|_| post(&collector, &endpoint, body));
             assert_eq!(answer.expect("an answer"), status, "{body}");

@@ -1,4 +1,4 @@
-//! W3C trace context: the ids that tie the spans of one request together, as they travel.
+//! W3C trace context: the ids that tie the spans of one request together across processes.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -22,24 +22,24 @@ pub struct TraceId(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanId(pub [u8; 8]);
 
-/// Which span of which trace something belongs to.
+/// The trace and the span to which something belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
     /// The trace.
     pub trace: TraceId,
-    /// The span that is the parent of what is done next.
+    /// The parent of the next span.
     pub span: SpanId,
-    /// Whether the trace is recorded.
+    /// True if the trace is recorded.
     pub sampled: bool,
 }
 
-/// Why a text is not a traceparent.
+/// The error of a text that is not a traceparent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a W3C traceparent")]
 pub struct TraceContextError;
 
 impl TraceContext {
-    /// The value of a `traceparent` header, version 00: 55 characters.
+    /// Returns the value of a `traceparent` header, version 00: 55 characters.
     #[must_use]
     pub fn traceparent(&self) -> String {
         let mut text = [b'-'; LENGTH];
@@ -55,7 +55,7 @@ impl TraceContext {
         headers.insert(TRACEPARENT, self.traceparent());
     }
 
-    /// Headers with nothing but the context.
+    /// Returns headers that contain only the context.
     #[must_use]
     pub fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -63,8 +63,8 @@ impl TraceContext {
         headers
     }
 
-    /// The context in a message's headers: one that is sampled and well formed, else none. What
-    /// is not sampled is as good as absent: nobody downstream has anything to do for it.
+    /// Returns the context of a message's headers if it is well formed and sampled. A context that
+    /// is not sampled counts as absent, because no receiver has to act on it.
     #[must_use]
     pub fn extract(headers: Option<&HeaderMap>) -> Option<Self> {
         let text = headers?.get(TRACEPARENT)?;
@@ -87,7 +87,7 @@ impl TraceContext {
             return None;
         }
         let [version] = unhex::<1>(&text[..2])?;
-        // A later version may have more fields behind; the first four keep their meaning.
+        // A later version may append fields; the first four keep their meaning.
         let fits = match version {
             0 => text.len() == LENGTH,
             0xff => false,
@@ -112,7 +112,7 @@ fn hex_into(out: &mut [u8], bytes: &[u8]) {
     }
 }
 
-/// Lower-case digits only, as the standard asks.
+/// Parses hex; only lower-case digits are valid by the standard.
 fn unhex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -148,8 +148,8 @@ macro_rules! shown_as_hex {
 
 shown_as_hex!(TraceId, SpanId);
 
-/// Draws ids: a random start per process, then a counter through a mixing function. No system
-/// call, no lock and no thread-local state per id.
+/// Draws ids: a random start per process, then a counter through a mixing function. An id needs no
+/// system call, no lock and no thread-local state.
 #[derive(Debug)]
 pub(crate) struct Ids {
     seeds: [u64; 3],
@@ -158,8 +158,8 @@ pub(crate) struct Ids {
 
 impl Ids {
     pub(crate) fn new() -> Self {
-        // The standard library keys its hash maps from the system's random numbers; the process
-        // id and the time stand in for what keys made in a row have in common.
+        // The standard library keys its hash maps from the system's random numbers. Keys made in a
+        // row are related, so the process id and the time are added.
         let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed();
         let nanos = since_epoch.map_or(0, |elapsed| elapsed.as_nanos());
         let seed = |n: u8| RandomState::new().hash_one((n, std::process::id(), nanos));
@@ -169,12 +169,12 @@ impl Ids {
         }
     }
 
-    /// A number of this process, for telling instances of a service apart.
+    /// Returns a number of this process that tells instances of a service apart.
     pub(crate) fn instance(&self) -> u64 {
         mix(self.seeds[0] ^ mix(self.seeds[1] ^ self.seeds[2]))
     }
 
-    /// A new trace with its first span.
+    /// Returns a new trace with its first span.
     pub(crate) fn root(&self) -> TraceContext {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         let high = mix(self.seeds[0] ^ mix(n));
@@ -187,7 +187,7 @@ impl Ids {
         }
     }
 
-    /// A new span's id.
+    /// Returns the id of a new span.
     pub(crate) fn span(&self) -> SpanId {
         self.span_of(self.next.fetch_add(1, Ordering::Relaxed))
     }
@@ -197,7 +197,7 @@ impl Ids {
     }
 }
 
-/// The finalizer of splitmix64: a bijection whose every output bit depends on every input bit.
+/// The finalizer of splitmix64: a bijection in which each output bit depends on each input bit.
 fn mix(n: u64) -> u64 {
     let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! What leaves a process: spans that the shells have finished, by the SDK's batching threads over OTLP, and
-//! metrics of one registry, whoever reads them.
+//! The export of a process: finished spans through the SDK's batching threads over OTLP, and the
+//! metrics of one registry for all readers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ use crate::meters::{Meters, gpu_attribute};
 use crate::settings::TelemetrySettings;
 use crate::span::{Span, SpanName};
 
-/// How long dropping the exporters may wait for a collector.
+/// Maximum time that dropping the exporters may wait for a collector.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The exporters of a process, each with its thread.
@@ -93,12 +93,12 @@ impl Export {
         self.posts
     }
 
-    /// The metrics as a page, or what of it is of one tenant; none where they are not read so.
+    /// Returns the metrics as a page, or the part of one tenant; `None` if the page is not enabled.
     pub(crate) fn page(&self, of: Option<&Tenant>) -> Option<String> {
         self.page.as_ref().map(|page| page.render(of))
     }
 
-    /// Errors are logged by the SDK, through `tracing`; there is nothing more to do about one.
+    /// The SDK logs errors through `tracing`; nothing more can be done about one.
     pub(crate) fn flush(&self) {
         if let Some(spans) = &self.spans {
             let _ = spans.force_flush();
@@ -157,7 +157,7 @@ fn span_processor(
     Ok(processor)
 }
 
-/// The registry with those who read it: none where nobody does.
+/// Creates the registry with its readers; `None` if it has no reader.
 fn provider(
     settings: &TelemetrySettings,
     resource: Resource,
@@ -190,7 +190,7 @@ fn collector(settings: &TelemetrySettings, endpoint: &str) -> Result<Collector, 
     let certificate = settings.certificate.as_deref();
     Collector::new(endpoint, certificate, settings.timeout).map_err(|reason| {
         TelemetryError::Endpoint {
-            // A login in it is nobody's business but its owner's.
+            // A login in the URL must not reach the error.
             endpoint: match endpoint.rsplit_once('@') {
                 Some((_, host)) => format!("…@{host}"),
                 None => endpoint.to_owned(),

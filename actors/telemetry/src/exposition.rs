@@ -1,7 +1,7 @@
-//! Metrics as Prometheus reads them: the same instruments as OTLP's, by the library's exporter.
+//! Metrics in Prometheus's format: the same instruments as for OTLP, by the library's exporter.
 //!
-//! The library writes the text format 0.0.4 alone: neither OpenMetrics nor exemplars, which the SDK does not
-//! keep either.
+//! The library writes only the text format 0.0.4. It supports neither OpenMetrics nor exemplars,
+//! which the SDK does not keep either.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,11 @@ use opentelemetry::Key;
 use opentelemetry_prometheus::PrometheusExporter;
 use prometheus::{Encoder, Registry, TextEncoder};
 
-/// What a page of metrics says that it is.
+/// Content type of a page of metrics.
 pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The attribute of the process that is a label of each series too: one Prometheus may read several clusters.
+/// The process attribute that is also a label of each series, because one Prometheus may read
+/// several clusters.
 const CLUSTER: &str = "warploom.cluster";
 
 /// The label that names a tenant.
@@ -24,7 +25,7 @@ const TENANT: &str = "warploom_tenant";
 pub(crate) struct Exposition(Registry);
 
 impl Exposition {
-    /// The page, and the reader that fills it.
+    /// Creates the page and the reader that fills it.
     pub(crate) fn new() -> Result<(Self, PrometheusExporter), String> {
         let registry = Registry::new();
         let exporter = opentelemetry_prometheus::exporter()
@@ -36,11 +37,12 @@ impl Exposition {
         Ok((Self(registry), exporter))
     }
 
-    /// The page as of now, or what of it is of one tenant.
+    /// Renders the current page, or its part of one tenant.
     pub(crate) fn render(&self, of: Option<&Tenant>) -> String {
         let mut families = self.0.gather();
         for family in &mut families {
-            // The library adds a unit that the name has already, which OpenTelemetry's rules forbid.
+            // The library appends a unit that the name already has; OpenTelemetry's rules forbid
+            // that.
             if let Some(stem) = family.name().strip_suffix("_bytes_bytes_total") {
                 let name = format!("{stem}_bytes_total");
                 family.set_name(name);
@@ -60,7 +62,7 @@ impl Exposition {
     }
 }
 
-/// Whether a series is a tenant's own.
+/// True if a series belongs to the tenant.
 fn is_of(series: &prometheus::proto::Metric, tenant: &Tenant) -> bool {
     let labels = series.get_label().iter();
     let mut tenants = labels.filter(|label| label.name() == TENANT);

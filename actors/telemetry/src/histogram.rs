@@ -5,9 +5,9 @@
 const STEPS: usize = 32;
 const STEP_BITS: u32 = STEPS.trailing_zeros();
 
-/// Counts of values by log-linear buckets: exact below 32, above it 32 buckets per power of two,
-/// so that any quantile is at most 1.6 % off. Holds memory only between the smallest and the
-/// largest bucket in use; empty, none at all. Two can be merged without loss.
+/// Counts of values in log-linear buckets: exact below 32, above it 32 buckets per power of two. A
+/// quantile is at most 1.6 % off. Holds memory only between the smallest and the largest bucket in
+/// use, and none if empty. Two histograms merge without loss.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// Counts of the buckets from `base` on.
@@ -20,7 +20,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty one.
+    /// Creates an empty histogram.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -39,7 +39,7 @@ impl Histogram {
         self.sum += u128::from(value);
     }
 
-    /// Adds everything another one holds.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -60,39 +60,39 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// Values recorded.
+    /// Number of recorded values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their sum, exact.
+    /// Exact sum of the values.
     #[must_use]
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// The smallest, exact; 0 when empty.
+    /// Exact minimum; 0 if empty.
     #[must_use]
     pub fn min(&self) -> u64 {
         self.min
     }
 
-    /// The largest, exact; 0 when empty.
+    /// Exact maximum; 0 if empty.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Their mean, exact but for rounding; 0 when empty.
+    /// Mean, exact but for rounding; 0 if empty.
     #[must_use]
     pub fn mean(&self) -> u64 {
         let mean = self.sum.checked_div(u128::from(self.count));
         mean.and_then(|mean| u64::try_from(mean).ok()).unwrap_or(0)
     }
 
-    /// The value at or below which a share `q` (0 to 1) of the values lies: the smallest value of
-    /// rank `ceil(q * count)`, at most 1.6 % off; 0 when empty.
+    /// Returns the value at or below which a share `q` (0 to 1) of the values lies. It is the
+    /// smallest value of rank `ceil(q * count)`, at most 1.6 % off; 0 if empty.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
         let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
@@ -107,7 +107,7 @@ impl Histogram {
         self.max
     }
 
-    /// The count of one bucket, with room made for it.
+    /// Returns the count of one bucket; makes room for it.
     fn slot(&mut self, bucket: usize) -> &mut u64 {
         if self.counts.is_empty() {
             self.base = bucket;
@@ -125,7 +125,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a value: at most 1,920 for all of u64.
+/// Returns the bucket of a value: at most 1,920 for all of u64.
 fn bucket(value: u64) -> usize {
     let power = value.max(1).ilog2();
     let Some(shift) = power.checked_sub(STEP_BITS) else {
@@ -134,7 +134,7 @@ fn bucket(value: u64) -> usize {
     (shift as usize + 1) * STEPS + ((value >> shift) as usize - STEPS)
 }
 
-/// The value in the middle of a bucket.
+/// Returns the value in the middle of a bucket.
 fn middle(bucket: usize) -> u64 {
     let Some(shift) = (bucket / STEPS).checked_sub(1) else {
         return bucket as u64;

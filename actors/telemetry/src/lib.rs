@@ -1,11 +1,11 @@
 //! Warploom's own telemetry: spans, metrics, logs.
 //!
 //! A process has one [`Telemetry`], made by its role at start-up and cloned into its actors.
-//! Metrics are always kept in process ([`Meters`]) for `warploom status` and the demo. Spans and
-//! the export of both over OTLP are off unless an endpoint is set; what is then left of a span
-//! is one branch. Exporters run on threads of their own, so neither a collector that is slow nor
-//! one that is gone holds up an actor; whoever reads metrics as a page ([`MetricsServer`]) holds up none
-//! either. All metrics are in one table ([`catalogue::METRICS`]).
+//! Metrics are always kept in process ([`Meters`]) for `warploom status` and the demo. Spans, and
+//! the export of both over OTLP, are off unless an endpoint is set; a span then costs one branch.
+//! Exporters run on threads of their own, so a collector that is slow or gone does not block an
+//! actor. Neither does a reader of the metrics page ([`MetricsServer`]). All metrics are in one
+//! table ([`catalogue::METRICS`]).
 
 pub mod catalogue;
 mod collector;
@@ -44,23 +44,23 @@ use bus_schemas::Tenant;
 use context::Ids;
 use export::Export;
 
-/// A process's telemetry. Cloning is cheap; all clones are the same one. Dropping the last sends
-/// what is waiting, as [`Telemetry::shutdown`] does.
+/// A process's telemetry. Cloning is cheap, and all clones share it. Dropping the last clone sends
+/// pending data, as [`Telemetry::shutdown`] does.
 #[derive(Debug, Clone)]
 pub struct Telemetry(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     ids: Ids,
-    // Dropped before the meters, which it reads once more on its way out.
+    // Dropped before the meters, because its last export reads them.
     export: Option<Export>,
     meters: Arc<Meters>,
-    /// A trace is kept when the upper half of its id is below this.
+    /// A trace is sampled if the upper half of its id is below this.
     sampled_below: u128,
 }
 
 impl Telemetry {
-    /// Metrics in process only: no spans, no export, no threads.
+    /// Keeps metrics in process only: no spans, no export, no threads.
     #[must_use]
     pub fn off() -> Self {
         Self(Arc::new(Inner {
@@ -71,12 +71,12 @@ impl Telemetry {
         }))
     }
 
-    /// Telemetry as set; the same as [`Telemetry::off`] where no endpoint is.
+    /// Starts telemetry by the settings; the same as [`Telemetry::off`] if no endpoint is set.
     ///
     /// # Errors
-    /// An endpoint that is neither `http://…` nor `https://…`, certificates that cannot be read, or settings
-    /// the exporter refuses. A collector that is
-    /// not there is no error: what cannot be sent is dropped, and logged as a warning.
+    /// An endpoint that is neither `http://…` nor `https://…`, certificates that cannot be read, or
+    /// settings that the exporter refuses. An absent collector is no error: data that cannot be
+    /// sent is dropped, and logged as a warning.
     pub fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
         if settings.is_off() {
             return Ok(Self::off());
@@ -93,21 +93,21 @@ impl Telemetry {
         })))
     }
 
-    /// The process's metrics.
+    /// Returns the process's metrics.
     #[must_use]
     pub fn meters(&self) -> &Meters {
         &self.0.meters
     }
 
-    /// Whether spans go anywhere.
+    /// True if spans are exported.
     #[must_use]
     pub fn tracing(&self) -> bool {
         self.0.export.as_ref().is_some_and(Export::takes_spans)
     }
 
-    /// The context of a new request: a child of `parent` where the program is itself traced, else
-    /// the root of a trace of its own. `None` when spans are off or the trace is not sampled;
-    /// there is then nothing to send along.
+    /// Returns the context of a new request: a child of `parent` if the program is itself traced,
+    /// else the root of a new trace. `None` if spans are off or the trace is not sampled; then
+    /// there is no context to send.
     #[must_use]
     pub fn request(&self, parent: Option<TraceContext>) -> Option<TraceContext> {
         if !self.tracing() {
@@ -121,7 +121,7 @@ impl Telemetry {
         (draw < self.0.sampled_below).then_some(root)
     }
 
-    /// The context of a new span under `parent`.
+    /// Returns the context of a new span under `parent`.
     #[must_use]
     pub fn child(&self, parent: TraceContext) -> TraceContext {
         TraceContext {
@@ -130,14 +130,15 @@ impl Telemetry {
         }
     }
 
-    /// Hands over a finished span. Never blocks: with the exporter's queue full it is dropped.
+    /// Hands over a finished span. Never blocks: the span is dropped if the exporter's queue is
+    /// full.
     pub fn finish(&self, span: &Span<'_>) {
         if let Some(export) = &self.0.export {
             export.span(span);
         }
     }
 
-    /// Hands over a finished span that has no children: its own id is drawn here.
+    /// Hands over a finished span without children, and draws its id.
     pub fn finish_child(&self, parent: TraceContext, span: Span<'_>) {
         if self.tracing() {
             let context = self.child(parent);
@@ -149,26 +150,27 @@ impl Telemetry {
         }
     }
 
-    /// Whether metrics are posted to a collector now and then, without anybody asking.
+    /// True if metrics are posted to a collector periodically.
     #[must_use]
     pub fn posts_metrics(&self) -> bool {
         self.0.export.as_ref().is_some_and(Export::posts_metrics)
     }
 
-    /// The metrics as Prometheus reads them ([`METRICS_TYPE`]), as of now; none where that is not set.
+    /// Returns the current metrics in Prometheus's format ([`METRICS_TYPE`]); `None` if that is not
+    /// enabled.
     #[must_use]
     pub fn exposition(&self) -> Option<String> {
         self.0.export.as_ref()?.page(None)
     }
 
-    /// The same of one tenant: only the series that have its name.
+    /// Returns the metrics of one tenant: only the series with its name.
     #[must_use]
     pub fn exposition_of(&self, tenant: &Tenant) -> Option<String> {
         self.0.export.as_ref()?.page(Some(tenant))
     }
 
-    /// Sends what is waiting and stops the exporters; blocks for at most about `limit`. For the
-    /// end of a process. Metrics are still kept afterwards, spans are not.
+    /// Sends pending data and stops the exporters, at the end of a process. Blocks for at most
+    /// about `limit`. Metrics are still kept afterwards, spans are not.
     pub fn shutdown(&self, limit: Duration) {
         if let Some(export) = &self.0.export {
             let deadline = Instant::now() + limit;
@@ -176,7 +178,7 @@ impl Telemetry {
         }
     }
 
-    /// Sends what is waiting now; blocks until it is sent or was given up.
+    /// Sends pending data now; blocks until it is sent or given up.
     pub fn flush(&self) {
         if let Some(export) = &self.0.export {
             export.flush();

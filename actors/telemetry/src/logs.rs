@@ -11,10 +11,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::error::TelemetryError;
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// For people; coloured where stderr is a terminal.
+    /// For people; coloured if stderr is a terminal.
     #[default]
     Text,
     /// One JSON object a line, for machines.
@@ -35,12 +35,12 @@ impl std::str::FromStr for LogFormat {
     }
 }
 
-/// Sends what is logged from now on to stderr, for the whole process. `filter` is a level (error,
-/// warn, info, debug, trace) or a `tracing` filter such as `warn,actors=debug`; the variable
-/// `WARPLOOM_LOG` goes over it where it is set.
+/// Sends the logs of the whole process to stderr from now on. `filter` is a level (error, warn,
+/// info, debug, trace) or a `tracing` filter such as `warn,actors=debug`. The variable
+/// `WARPLOOM_LOG` overrides it if set.
 ///
 /// # Errors
-/// The filter is not one, or the process's logs are set up already.
+/// The filter is invalid, or the process's logs are set up already.
 pub fn start_logs(filter: &str, format: LogFormat) -> Result<(), TelemetryError> {
     let variable = std::env::var("WARPLOOM_LOG").ok();
     let chosen = variable.as_deref().filter(|text| !text.is_empty());

@@ -1,6 +1,7 @@
-//! The listener that a leader's or worker's metrics are read from: plain HTTP, one path, on a thread of its
-//! own, so that a client that reads slowly or often holds up no actor. Connections are few, by address as well, and
-//! short in all they send and take; a new one takes the place of the one that was idle for longest.
+//! The listener for metrics of a leader or worker: plain HTTP, one path. It has a thread of its
+//! own, so that a slow or frequent client blocks no actor. Connections are few, also per address,
+//! and bounded in bytes and time. A new connection takes the place of the one that was idle
+//! longest.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,21 +22,22 @@ use tokio::sync::oneshot;
 use crate::Telemetry;
 use crate::exposition::METRICS_TYPE;
 
-/// The path.
+/// The only path.
 const PATH: &str = "/metrics";
-/// Connections at a time, in all and of one address, and how long a write may make no progress.
+/// Maximum number of connections, in total and per address, and maximum time of a write without
+/// progress.
 const BOUNDS: Bounds = Bounds {
     connections: 64,
     share: 16,
     write: Duration::from_secs(10),
 };
-/// How long the head of a request may take to come.
+/// Timeout for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
-/// How long a connection may last: Prometheus opens another one.
+/// Maximum lifetime of a connection; Prometheus then opens another one.
 const LIFE: Duration = Duration::from_secs(300);
-/// Bytes of a request's head at most.
+/// Maximum size of a request's head.
 const HEAD_BYTES: usize = 16 << 10;
-/// Before a connection is taken again, where that failed: there are too many files, say.
+/// Pause after a failed accept, for example with too many open files.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves a process's metrics until it is dropped.
@@ -47,10 +49,10 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Serves the metrics of `telemetry` at this address.
+    /// Serves the metrics of `telemetry` at the address.
     ///
     /// # Errors
-    /// When nothing can listen there.
+    /// The address cannot be bound.
     pub fn start(telemetry: Telemetry, address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -77,7 +79,7 @@ impl MetricsServer {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -88,7 +90,7 @@ impl Drop for MetricsServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say, and a panic in it has been printed.
+            // The thread has no result, and a panic in it was printed.
             let _ = thread.join();
         }
     }
@@ -100,7 +102,8 @@ async fn accept(listener: TcpListener, telemetry: Telemetry, at: SocketAddr) -> 
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // None is refused: an answer is made at once, so each connection waits for its other end.
+                // No connection is refused: each waits for its peer, because answers are made at
+                // once.
                 let Some(place) = places.admit(peer.ip()) else {
                     continue;
                 };
@@ -133,7 +136,7 @@ async fn connection(stream: TcpStream, place: &Place, telemetry: Telemetry, at: 
         .serve_connection(TokioIo::new(place.timed(stream)), service)
         .await;
     if let Err(error) = served {
-        // Whoever was at the other end has gone.
+        // The peer is gone.
         tracing::debug!(%error, "a connection for metrics");
     }
 }
@@ -142,7 +145,7 @@ fn answer<B>(request: &Request<B>, telemetry: &Telemetry, at: SocketAddr) -> Res
     let host = request.headers().get(HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     if at.ip().is_loopback() && !names_this_host(host) {
-        // A page elsewhere whose name leads here.
+        // A page of another site with a name that resolves to this host.
         return plain(
             StatusCode::FORBIDDEN,
             "the header Host names no address of this host\n",
@@ -171,8 +174,8 @@ fn plain(status: StatusCode, text: &str) -> Response<String> {
     response
 }
 
-/// Whether a request's `Host` names this host by an address, or as every host names itself: a page elsewhere
-/// whose name leads here is told by it.
+/// True if a request's `Host` is an address of this host or a name that every host has for itself.
+/// This detects a page of another site with a name that resolves to this host.
 #[must_use]
 pub fn names_this_host(host: &str) -> bool {
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

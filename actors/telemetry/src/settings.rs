@@ -1,10 +1,11 @@
-//! The settings of telemetry: the endpoint, by setting or by OpenTelemetry's own environment variables.
+//! The settings of telemetry. The endpoint comes from a setting or from OpenTelemetry's environment
+//! variables.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a process is in the cluster; names its service.
+/// The role of a process in the cluster, which also names its service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A leader or a candidate.
@@ -18,7 +19,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// `service.name` of the process, unless `OTEL_SERVICE_NAME` says another.
+    /// Returns the process's `service.name`, unless `OTEL_SERVICE_NAME` is set.
     #[must_use]
     pub fn service_name(self) -> &'static str {
         match self {
@@ -36,31 +37,32 @@ impl fmt::Display for Role {
     }
 }
 
-/// How a process tells of itself. Without an endpoint nothing leaves it.
+/// Settings of a process's telemetry. Without an endpoint no data leaves the process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetrySettings {
-    /// What the process is.
+    /// The role of the process.
     pub role: Role,
     /// The cluster's name, a resource attribute.
     pub cluster: String,
-    /// Where spans are posted, a whole URL; none: no spans.
+    /// The full URL to which spans are posted; `None` disables spans.
     pub traces: Option<String>,
-    /// Where metrics are posted, a whole URL; none: no export of metrics.
+    /// The full URL to which metrics are posted; `None` disables this export of metrics.
     pub metrics: Option<String>,
-    /// Whether metrics are read as a page, by Prometheus.
+    /// True if Prometheus can read metrics as a page.
     pub page: bool,
-    /// Whether a worker tells of its device under the names of NVIDIA's exporter too.
+    /// True if a worker also exports its device under the names of NVIDIA's exporter.
     pub nvidia_names: bool,
-    /// A PEM file with the certificates by which a collector's is checked; none: the system's.
+    /// A PEM file with the certificates that the collector's is checked against; by default those
+    /// of the system.
     pub certificate: Option<PathBuf>,
-    /// Share of requests that are traced, 0 to 1, where the program is not itself traced.
+    /// Share of requests that are traced, 0 to 1, if the program is not itself traced.
     pub sample: f64,
-    /// Longest time for one post with all its retries.
+    /// Maximum time for one post with all its retries.
     pub timeout: Duration,
 }
 
 impl TelemetrySettings {
-    /// Nothing leaves the process.
+    /// Settings with which no data leaves the process.
     #[must_use]
     pub fn off(role: Role, cluster: &str) -> Self {
         Self {
@@ -76,9 +78,10 @@ impl TelemetrySettings {
         }
     }
 
-    /// From the setting `endpoint` (the base URL of a collector; empty is unset) over the
-    /// environment: `OTEL_EXPORTER_OTLP_[TRACES_|METRICS_]ENDPOINT`, `OTEL_EXPORTER_OTLP_CERTIFICATE`,
-    /// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_TRACES_SAMPLER[_ARG]`, `OTEL_SDK_DISABLED`.
+    /// Resolves the setting `endpoint` (the base URL of a collector; empty is unset) over the
+    /// environment: `OTEL_EXPORTER_OTLP_[TRACES_|METRICS_]ENDPOINT`,
+    /// `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_TRACES_SAMPLER[_ARG]`,
+    /// `OTEL_SDK_DISABLED`.
     #[must_use]
     pub fn from_environment(role: Role, cluster: &str, endpoint: &str) -> Self {
         Self::resolve(role, cluster, endpoint, |name| std::env::var(name).ok())
@@ -120,7 +123,7 @@ impl TelemetrySettings {
         }
     }
 
-    /// Whether nothing leaves the process.
+    /// True if no data leaves the process.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.traces.is_none() && self.metrics.is_none() && !self.page

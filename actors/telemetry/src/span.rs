@@ -1,4 +1,4 @@
-//! A span as the shells know it, finished.
+//! A finished span, as the shells know it.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use bus_schemas::{Epoch, GpuId, GpuPosition, SessionId};
 
 use crate::context::{SpanId, TraceContext};
 
-/// What a span is about.
+/// The subject of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanName {
     /// Client: from the first op after the previous sync to the sync's answer.
@@ -15,12 +15,12 @@ pub enum SpanName {
     Queue,
     /// Worker: from the start of a slice's first op to the end of its last.
     Execute,
-    /// Worker: while a session's memory came back to the device, of the first op that waited for it.
+    /// Worker: the return of a session's memory to the device, for the first op that waited for it.
     Swap,
 }
 
 impl SpanName {
-    /// The name in traces.
+    /// Returns the name in traces.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,20 +32,20 @@ impl SpanName {
     }
 }
 
-/// A finished span. What is `None` or 0 does not apply and is left out.
+/// A finished span. Fields that are `None` or 0 do not apply and are left out.
 #[derive(Debug, Clone, Copy)]
 pub struct Span<'a> {
-    /// What it is about.
+    /// The subject.
     pub name: SpanName,
     /// The span itself.
     pub context: TraceContext,
     /// Its parent.
     pub parent: Option<SpanId>,
-    /// When it began.
+    /// Start of the span.
     pub start: Instant,
-    /// When it ended.
+    /// End of the span.
     pub end: Instant,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: &'a str,
     /// The session.
     pub session: SessionId,
@@ -55,12 +55,12 @@ pub struct Span<'a> {
     pub epoch: Epoch,
     /// The gpu position of its last grant.
     pub position: GpuPosition,
-    /// Ops.
+    /// Number of ops.
     pub ops: u64,
-    /// Launches among them.
+    /// Number of launches among them.
     pub launches: u64,
     /// Measured device nanoseconds.
     pub device_ns: u64,
-    /// The code of the error it ended with.
+    /// The code of the error that ended it.
     pub error: Option<&'a str>,
 }

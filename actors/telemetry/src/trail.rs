@@ -1,5 +1,5 @@
-//! The arrivals of a session's ops: which came together, when, and for which request. The leader needs
-//! them for its `queue` spans and the worker for its `execute` spans.
+//! The arrivals of a session's ops: the ops of each message, their time and their request. The
+//! leader needs them for its `queue` spans and the worker for its `execute` spans.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,32 +8,32 @@ use bus_schemas::OpNumber;
 
 use crate::context::TraceContext;
 
-/// Marks a session may have; beyond it the oldest is forgotten. A client that never gets
-/// anything granted must not make the leader grow.
+/// Maximum number of marks of a session; beyond it the oldest is dropped. A client that never gets
+/// a grant must not make the leader grow.
 const MARKS: usize = 4096;
 
-/// Ops that came in one message.
+/// Ops that arrived in one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrailMark {
-    /// The first op that had not come before.
+    /// The first op that had not arrived before.
     pub first: OpNumber,
     /// The last op.
     pub last: OpNumber,
-    /// The request they belong to, where it is traced.
+    /// The request they belong to, if it is traced.
     pub context: Option<TraceContext>,
-    /// When they came.
+    /// Time of arrival.
     pub received: Instant,
 }
 
 impl TrailMark {
-    /// Ops.
+    /// Number of ops.
     #[must_use]
     pub fn ops(&self) -> u64 {
         self.last - self.first + 1
     }
 }
 
-/// One session's marks, in op order. Until the first one it holds no memory.
+/// One session's marks, in op order. Holds no memory before the first mark.
 #[derive(Debug, Default)]
 pub struct Trail {
     marks: VecDeque<TrailMark>,
@@ -41,7 +41,7 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// A message brought the ops `first..=last`. Those that came before are not marked again.
+    /// Marks the ops `first..=last` of a message. Ops that arrived before are not marked again.
     pub fn received(
         &mut self,
         first: OpNumber,
@@ -68,21 +68,21 @@ impl Trail {
         });
     }
 
-    /// The mark that holds `op`.
+    /// Returns the mark that holds `op`.
     #[must_use]
     pub fn of(&self, op: OpNumber) -> Option<&TrailMark> {
         let after = self.marks.partition_point(|mark| mark.last < op);
         self.marks.get(after).filter(|mark| mark.first <= op)
     }
 
-    /// The oldest ops that are not through.
+    /// Returns the mark of the oldest ops that are not done.
     #[must_use]
     pub fn first(&self) -> Option<&TrailMark> {
         self.marks.front()
     }
 
-    /// The ops up to `last` are through: gives the marks that are so now, oldest first, and
-    /// forgets them. What is not taken from the iterator is kept.
+    /// Ends the ops up to `last`: yields the marks that end with them, oldest first, and drops
+    /// them. Marks that are not taken from the iterator are kept.
     pub fn through(&mut self, last: OpNumber) -> impl Iterator<Item = TrailMark> + '_ {
         std::iter::from_fn(move || self.marks.pop_front_if(|mark| mark.last <= last))
     }

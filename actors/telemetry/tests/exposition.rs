@@ -1,4 +1,4 @@
-//! Metrics as Prometheus reads them: over HTTP, of every role.
+//! Metrics in Prometheus's format over HTTP, for every role.
 
 mod measured;
 
@@ -30,7 +30,7 @@ fn served(settings: &TelemetrySettings) -> (Telemetry, MetricsServer) {
     (telemetry, server)
 }
 
-/// Sends a request as it is, and reads all that comes.
+/// Sends a request verbatim, and reads the whole answer.
 fn ask(at: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(at).expect("it listens");
     let patience = Some(Duration::from_secs(60));
@@ -46,7 +46,7 @@ fn get(at: SocketAddr, method: &str, path: &str, host: &str) -> String {
     ask(at, &head)
 }
 
-/// The kinds of metrics that a page tells, by name.
+/// Kinds of the metrics on a page, by name.
 fn kinds(page: &str) -> BTreeMap<&str, &str> {
     let lines = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let kinds = lines.filter_map(|line| line.split_once(' '));
@@ -159,13 +159,13 @@ fn what_is_no_question_for_metrics_is_refused_and_leaves_them_readable() {
         "x".repeat(1 << 16)
     );
     let mut stream = TcpStream::connect(at).expect("it listens");
-    // It may be cut off before all of it is sent.
+    // The connection may be closed before all of it is sent.
     let _ = stream.write_all(long.as_bytes());
     let _ = stream.read_to_string(&mut String::new());
     assert!(get(at, "GET", "/metrics", "localhost").contains("warploom_launches_total"));
 }
 
-/// Asks again and again and reads no answer, until the server takes no more.
+/// Sends requests without reading answers, until the server takes no more.
 fn stuffed(at: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(at).expect("it listens");
     let moment = Some(Duration::from_millis(500));
@@ -179,7 +179,7 @@ fn stuffed(at: SocketAddr) -> TcpStream {
 fn connections_that_say_nothing_or_read_nothing_keep_nobody_out() {
     let (_telemetry, server) = served(&scraped(Role::Worker));
     let at = server.address();
-    // As many as one address may have, and more.
+    // More connections than one address may have.
     let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(at)).collect();
     assert!(silent.iter().all(Result::is_ok));
     let answer = get(at, "GET", "/metrics", "localhost");

@@ -101,7 +101,7 @@ fn metrics_arrive_with_units_and_as_the_table_defines_them() {
     for role in [Role::Client, Role::Leader, Role::Worker, Role::Controller] {
         let telemetry = start(role, &receiver.endpoint());
         measures(role, &telemetry);
-        // Dropping the last handle is enough, for what is only read when asked for too.
+        // Dropping the last handle suffices, also for values that are read only on export.
         drop(telemetry);
     }
 
@@ -161,7 +161,7 @@ fn metrics_arrive_with_units_and_as_the_table_defines_them() {
     check_table(&received);
 }
 
-/// Every metric that is sent is in the table with its unit, and the reverse.
+/// Checks that each metric that is sent is in the table with its unit, and the reverse.
 fn check_table(received: &[Value]) {
     let table = METRICS.iter().filter(|metric| !metric.is_nvidia());
     let told = table.map(|metric| (metric.name.to_owned(), metric.unit.to_owned()));
@@ -183,7 +183,7 @@ fn a_busy_collector_is_asked_again_and_a_dead_one_holds_nothing_up() {
     assert_eq!(of_kind(&received, "span").len(), 1);
     client.shutdown(Duration::from_secs(5));
 
-    // Nothing waits for it; the guard is there for what would wait for ever.
+    // No test waits this long; the guard stops one that would hang.
     let hangs = Duration::from_secs(60);
     let dead = start(Role::Client, "http://127.0.0.1:9");
     let began = Instant::now();
@@ -230,7 +230,7 @@ fn a_collector_of_https_is_asked_for_its_certificate() {
     assert!(missing.to_string().contains("missing.pem"), "{missing}");
 }
 
-/// What is logged by this process.
+/// Log output of this process.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -250,7 +250,7 @@ impl std::io::Write for Log {
     }
 }
 
-/// A new certificate for this host that nobody else signed: its file, and its text with its key.
+/// Creates a self-signed certificate for this host: its file, and its text with its key.
 fn certificate(dir: &TempDir, name: &str) -> (PathBuf, String) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("made");
     let (file, text) = (dir.path().join(name), made.cert.pem());

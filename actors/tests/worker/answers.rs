@@ -1,4 +1,4 @@
-//! The parts of a result beside the bytes that were asked for, such as event times.
+//! The parts of a result beside the requested bytes, such as event times.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_result_brings_the_times_of_the_events_before_it() {
     let mut driven = DrivenWorker::start(true).await;
     driven.begin().await;
     driven.open(1).await;
-    // The test device's clock says the op's number.
+    // The test device's clock returns the op's number.
     let first = Program::default()
         .plain(event(7, true))
         .plain(event(8, false))
@@ -46,7 +46,7 @@ async fn a_result_brings_the_times_of_the_events_before_it() {
     for wanted in &told {
         assert_eq!(next(&mut driven).await, *wanted);
     }
-    // They come again with the results, which the worker sends again after a while at the earliest.
+    // They come again with the results, which the worker resends after a while at the earliest.
     tokio::time::sleep(Duration::from_millis(200)).await;
     driven.state(1, 0).await;
     for wanted in &told {

@@ -1,6 +1,6 @@
-//! A device small enough to be right by looking at it: memory is a map, every launch takes a
-//! microsecond. A module's image is `functions:` and their names; one that has a function `slow`
-//! is not compiled before [`SLOW`] says so.
+//! A minimal device: memory is a map, and every launch takes a microsecond. A module's image is
+//! `functions:` and their names. An image with a function `slow` is compiled only once [`SLOW`]
+//! allows it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use device::{
     SharingDomain, Slice,
 };
 
-/// Whether images with a function `slow` may be compiled.
+/// True if images with a function `slow` may be compiled.
 pub(crate) static SLOW: AtomicBool = AtomicBool::new(false);
 
-/// What the compiler was told to forget.
+/// Modules that the compiler was told to forget.
 pub(crate) static FORGOTTEN: Mutex<Vec<ModuleHash>> = Mutex::new(Vec::new());
 
 pub(crate) const LAUNCH_NS: u64 = 1_000;
@@ -43,7 +43,7 @@ pub(crate) struct TestDevice {
     info: DeviceInfo,
     sessions: BTreeMap<SessionId, Memory>,
     queue: VecDeque<Slice>,
-    /// A kernel called `end` has run.
+    /// Set once a kernel called `end` has run.
     lost: Option<Failure>,
 }
 
@@ -192,7 +192,7 @@ impl Compiler for TestCompiler {
         });
         Ok(PreparedModule {
             functions: functions.collect(),
-            // The image says how large it pretends to be.
+            // The image declares its pretended size.
             bytes: if names.contains("huge") { 200 << 20 } else { 0 },
             variables: 0,
             heap: 0,

@@ -1,4 +1,4 @@
-//! A worker on a real broker, and hands to drive it: a leader's and a client's, message by message.
+//! A worker on a real broker, driven message by message as its leader and its client.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub(crate) const WORKER: Incarnation = Incarnation(0xabc);
 pub(crate) const CAPACITY: u64 = 1 << 30;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A received message: what it says and where it was said.
+/// A received message: its contents and its subject.
 pub(crate) struct Heard {
     pub(crate) subject: String,
     pub(crate) payload: Vec<u8>,
 }
 
-/// A worker in a thread of its own, its broker, and two connections to drive it by.
+/// A worker in a thread of its own, its broker, and two connections that drive it.
 pub(crate) struct DrivenWorker {
     pub(crate) cluster: TestCluster,
     pub(crate) subjects: Subjects,
@@ -35,7 +35,7 @@ pub(crate) struct DrivenWorker {
     pub(crate) client: Client,
     leader_hears: Subscriber,
     client_hears: Subscriber,
-    /// What the client hears, once more: [`Self::run`] takes nothing from tests.
+    /// A second subscription to the client's messages, so that [`Self::run`] takes none from tests.
     acks: Subscriber,
     worker: RoleThread<Result<ExitReason, WorkerError>>,
     pub(crate) epoch: u64,
@@ -100,17 +100,17 @@ impl DrivenWorker {
         self.cluster.dir().join("started.jsonl")
     }
 
-    /// The next message to leaders whose subject has this word.
+    /// Waits for the next message to leaders with this word in its subject.
     pub(crate) async fn leader_heard(&mut self, word: &str) -> Heard {
         heard(&mut self.leader_hears, word).await
     }
 
-    /// The next message to the client whose subject ends so.
+    /// Waits for the next message to the client with a subject that ends so.
     pub(crate) async fn client_heard(&mut self, word: &str) -> Heard {
         heard(&mut self.client_hears, word).await
     }
 
-    /// Reads acknowledgements until one satisfies.
+    /// Reads acknowledgements until one satisfies the condition.
     pub(crate) async fn ack(&mut self, enough: impl Fn(&WorkerAck<'_>) -> bool) -> Heard {
         loop {
             let heard = self.client_heard(".worker").await;
@@ -121,7 +121,7 @@ impl DrivenWorker {
         }
     }
 
-    /// Reads done messages until one satisfies.
+    /// Reads done messages until one satisfies the condition.
     pub(crate) async fn done(&mut self, enough: impl Fn(&bus_schemas::Done<'_>) -> bool) -> Heard {
         loop {
             let heard = self.leader_heard(".done.").await;
@@ -150,7 +150,7 @@ impl DrivenWorker {
         decode(&reply.payload).unwrap()
     }
 
-    /// Hears the worker's first beat and seals it.
+    /// Waits for the worker's first heartbeat and seals it.
     pub(crate) async fn begin(&mut self) {
         self.leader_heard(".worker.").await;
         let answer = self
@@ -207,8 +207,8 @@ impl DrivenWorker {
         self.say(session, ToWorker::Batch, payload).await;
     }
 
-    /// Sends the batch and, once the worker has it, grants it as one slice: a grant of ops that the worker lacks
-    /// is void.
+    /// Sends the batch and, once the worker has it, grants it as one slice. A grant of ops that the
+    /// worker lacks would be void.
     pub(crate) async fn run(&mut self, session: u64, first: u64, program: &Program) {
         self.batch(session, first, program).await;
         let last = first + program.count() - 1;
@@ -267,19 +267,19 @@ impl DrivenWorker {
         self.say(session, ToWorker::State, encode(&state)).await;
     }
 
-    /// The failure the session is told of when a message of it means nothing.
+    /// Waits for the failure that the session is told after a malformed message.
     pub(crate) async fn rejected(&mut self) -> Failure {
         let heard = self.client_heard(".error").await;
         decode::<Rejected>(&heard.payload).unwrap().failure
     }
 
-    /// Asks the worker to leave and waits until it has.
+    /// Asks the worker to leave and waits until it has left.
     pub(crate) async fn leave(&mut self) -> Result<ExitReason, WorkerError> {
         self.worker.ask();
         self.left().await
     }
 
-    /// Waits until the worker has left by itself.
+    /// Waits until the worker leaves by itself.
     pub(crate) async fn left(&mut self) -> Result<ExitReason, WorkerError> {
         self.worker.left(TIMEOUT).await
     }

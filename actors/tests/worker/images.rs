@@ -1,4 +1,4 @@
-//! Images of modules: what the device makes of them, and how long they are kept.
+//! Images of modules: the device's verdict on them, and their lifetime.
 
 use crate::device;
 use crate::driven::{DrivenWorker, Program, grant, window};
@@ -6,7 +6,7 @@ use crate::tour::{IMAGE, result, stage_image};
 use bus_schemas::{Code, Done, Failure, GrantKind, ModuleHash, Op, ResultKind, WorkerAck, decode};
 use std::time::{Duration, Instant};
 
-/// Its hash is checked on a thread of its own, and the client goes on as soon as all is received.
+/// Its hash is checked on another thread, and the client goes on once all bytes are received.
 #[tokio::test]
 async fn a_large_image_may_be_used_as_soon_as_it_is_acknowledged() {
     let mut driven = DrivenWorker::start(false).await;
@@ -25,7 +25,8 @@ async fn a_large_image_may_be_used_as_soon_as_it_is_acknowledged() {
     assert!(done.faults.is_empty());
 }
 
-/// What the worker says of the image of a transfer: that the device can run it, or why it cannot.
+/// Waits for the worker's verdict on the image of a transfer: `None` if the device can run it, else
+/// the reason.
 async fn refusal(driven: &mut DrivenWorker, transfer: u64) -> Option<Failure> {
     let refused = |ack: &WorkerAck<'_>| {
         let of_it = ack.refused.iter().find(|it| it.transfer == transfer);
@@ -53,7 +54,7 @@ async fn a_client_is_told_what_the_device_makes_of_an_image() {
             assert_eq!(code, (image == BROKEN).then_some(Code::BadModule));
         }
     }
-    // Asked again, as if the answer had been lost.
+    // Asked again, as after a lost answer.
     driven.offer(2, 4, BROKEN).await;
     let why = refusal(&mut driven, 4).await.expect("it is refused");
     assert_eq!(why.detail, "line 1, column 1: no module");
@@ -102,7 +103,7 @@ async fn a_module_that_compiles_holds_back_its_own_session_only() {
             bytes,
         });
     driven.run(2, 1, &program).await;
-    // It started behind the other, and needs memory as that one does.
+    // It started after the other one, and needs as much memory.
     let (op, kind, _, got) = result(&mut driven).await;
     assert_eq!((op, kind, got), (2, ResultKind::CopyOut, vec![0; 64]));
     device::SLOW.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -110,8 +111,7 @@ async fn a_module_that_compiles_holds_back_its_own_session_only() {
     assert_eq!((op, kind), (4, ResultKind::Sync));
 }
 
-/// Two images of which the test's device says that they are too large to be kept together once
-/// nobody uses them.
+/// Two images that the test device declares too large to be kept together without a user.
 #[tokio::test]
 async fn an_image_that_was_forgotten_can_be_sent_again() {
     const IMAGES: [&[u8]; 2] = [b"functions: huge one", b"functions: huge two"];

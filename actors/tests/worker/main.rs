@@ -44,7 +44,7 @@ async fn a_session_runs_from_open_to_close() {
     assert_eq!(report.measured, 2 * device::LAUNCH_NS);
     let usage = driven.leader_heard(".usage.").await;
     let usage: Usage = decode(&usage.payload).unwrap();
-    // Preparing the module is a row of no session.
+    // The preparation of the module is a row without a session.
     let row = usage.sessions.iter().find(|row| row.launches > 0);
     let row = row.expect("a row of the session");
     assert_eq!(
@@ -196,7 +196,7 @@ async fn mistakes_are_their_sessions_own() {
     lie.declared ^= 1;
     driven.run(1, 1, &lie).await;
     assert_eq!(failure(&mut driven, 1).await, (1, Code::Protocol));
-    // Above the quota; what lies before it runs.
+    // Above the quota; the ops before it run.
     let address = window(2).base;
     let greedy = Program::default()
         .plain(Op::Alloc {
@@ -209,7 +209,7 @@ async fn mistakes_are_their_sessions_own() {
         });
     driven.run(2, 1, &greedy).await;
     assert_eq!(failure(&mut driven, 2).await, (2, Code::Quota));
-    // A function that is not there, and a module that never was sent.
+    // A function that does not exist, and a module that was never sent.
     let load = Op::LoadModule {
         slot: 0,
         hash: ModuleHash::of(IMAGE),
@@ -223,7 +223,7 @@ async fn mistakes_are_their_sessions_own() {
     });
     driven.run(4, 1, &unsent).await;
     assert_eq!(failure(&mut driven, 4).await, (1, Code::BadModule));
-    // An image that is not what its hash says, and a kernel that traps.
+    // An image that does not match its hash, and a kernel that traps.
     driven
         .stage(5, 1, b"something else", Some(ModuleHash::of(b"another")))
         .await;
@@ -233,7 +233,7 @@ async fn mistakes_are_their_sessions_own() {
     assert_eq!(failure(&mut driven, 6).await, (2, Code::Trap));
     let heard = driven.done(|done| done.faults.len() == 6).await;
     assert!(heard.subject.ends_with(&WORKER.to_string()));
-    // Everyone else goes on.
+    // The other sessions go on.
     driven.open(7).await;
     driven.run(7, 1, &tour(7)).await;
     assert_eq!(result(&mut driven).await.3, b"hello");
@@ -274,7 +274,7 @@ async fn garbage_on_every_subject_disturbs_nobody() {
     }
     let code = driven.rejected().await.code;
     assert!(matches!(code, Code::Malformed | Code::Version), "{code}");
-    // A batch whose ops do not add up, and a chunk outside its transfer.
+    // A batch with ops that do not add up, and a chunk outside its transfer.
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     let mut short = tour(1).batch(1);
     short[3] = 0x7f;

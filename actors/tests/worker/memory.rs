@@ -1,4 +1,4 @@
-//! What a worker says of its device's memory, to administrators and to tenants.
+//! A worker's reports on its device's memory to administrators and tenants.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::driven::{CAPACITY, DrivenWorker, Program, WORKER, tenant, window};
 
 const QUOTA: u64 = 256 << 20;
 
-/// Who asks, on a connection of its own.
+/// A client that asks, on a connection of its own.
 struct Asker {
     bus: Client,
     subject: Subject,
@@ -49,7 +49,7 @@ impl Asker {
         }
     }
 
-    /// Publishes a request, which asks for its answer there.
+    /// Publishes a request with the given reply subject.
     async fn publish(&self, reply: &str, bytes: Vec<u8>) {
         let (subject, reply) = (self.subject.clone(), reply.to_owned());
         let published = self
@@ -60,11 +60,11 @@ impl Asker {
         self.bus.flush().await.unwrap();
     }
 
-    /// The next answer, if one comes.
+    /// Waits a short time for the next answer.
     async fn heard(&mut self) -> Option<MemoryStatus> {
         let next = tokio::time::timeout(Duration::from_millis(300), self.hears.next());
         let message = next.await.ok()??;
-        // The broker's answer where nothing subscribes to the subject.
+        // The broker's answer if the subject has no subscriber.
         if message.status == Some(StatusCode::NO_RESPONDERS) {
             return None;
         }
@@ -85,7 +85,7 @@ fn request() -> Vec<u8> {
     })
 }
 
-/// What the session's client is answered that holds so much.
+/// Returns the worker's answer to the client of a session that holds `held` bytes.
 async fn answered(driven: &mut DrivenWorker, held: u64) -> (u64, u64, u64) {
     let ask = MemoryRequest {
         v: WIRE_VERSION,
@@ -143,7 +143,7 @@ async fn a_tenant_and_an_administrator_are_told_what_a_client_is() {
     );
     assert_eq!(status.tenants, std::slice::from_ref(row));
     assert_eq!(status.tenants[0].tenant, tenant());
-    // Another tenant is told nothing of it, and has no answer sent to somebody else.
+    // Another tenant learns nothing of it, and cannot have an answer sent to others.
     let mut other = Asker::tenant(&driven, "b").await;
     let status = other.ask().await;
     assert_eq!((status.capacity, status.held, status.free), (0, 0, 0));
@@ -186,7 +186,7 @@ async fn floods_and_nonsense_are_not_answered_and_harm_nobody() {
         answers += 1;
     }
     assert!((1..1_000).contains(&answers), "{answers} of 2000");
-    // Others are answered as ever.
+    // Others are still answered.
     assert_eq!(
         Asker::administrator(&driven)
             .await
@@ -196,7 +196,7 @@ async fn floods_and_nonsense_are_not_answered_and_harm_nobody() {
             .len(),
         1
     );
-    // It is listened to again when it has been quiet for a while.
+    // The tenant is heard again after it has been quiet for a while.
     let status = loop {
         own.publish(&inbox, request()).await;
         if let Some(status) = own.heard().await {

@@ -1,12 +1,12 @@
-//! A program that uses everything, its module, and what it is answered.
+//! A program that uses all kinds of ops, its module, and its expected answers.
 
 use crate::driven::{DrivenWorker, Program, window};
 use bus_schemas::{DeviceResult, ModuleHash, Op, ResultKind, WorkerAck, decode};
 
-/// Module and functions that most programs use.
+/// Module and functions of most programs.
 pub(crate) const IMAGE: &[u8] = b"functions: run trap end";
 
-/// The next answer, whole: its op, kind, device time and bytes.
+/// Returns the next complete answer: its op, kind, device time and bytes.
 pub(crate) async fn result(driven: &mut DrivenWorker) -> (u64, ResultKind, u64, Vec<u8>) {
     let mut bytes = Vec::new();
     loop {
@@ -20,7 +20,7 @@ pub(crate) async fn result(driven: &mut DrivenWorker) -> (u64, ResultKind, u64, 
     }
 }
 
-/// A program that uses everything: loads the module, computes, copies there and back.
+/// A program that uses all kinds of ops: loads the module, computes, copies to the device and back.
 pub(crate) fn tour(session: u64) -> Program {
     let address = window(session).base;
     let copy = Op::CopyIn {
@@ -48,7 +48,7 @@ pub(crate) async fn stage_module(driven: &mut DrivenWorker, session: u64, transf
     stage_image(driven, session, transfer, IMAGE).await;
 }
 
-/// The same with any image.
+/// The same with a given image.
 pub(crate) async fn stage_image(
     driven: &mut DrivenWorker,
     session: u64,

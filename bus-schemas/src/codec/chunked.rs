@@ -1,5 +1,5 @@
-//! A buffer in chunks, each with room for the head of the message that will carry it, so that its bytes
-//! are copied once.
+//! A buffer in chunks. Each has room for the head of its message, so that the bytes are copied
+//! once.
 
 use bytes::{Bytes, BytesMut};
 
@@ -7,10 +7,11 @@ use crate::codec::framing::{Carrier, HEAD_BYTES, write_head};
 use crate::codec::sample_hash::SampleHash;
 use crate::limits::CHUNK_BYTES;
 
-/// Bytes of a buffer that is worth keeping.
+/// Size of a buffer that is kept.
 const BUFFER: usize = HEAD_BYTES + CHUNK_BYTES;
 
-/// Bytes in pieces of [`CHUNK_BYTES`] but the last, each with room for a message's head in front.
+/// Bytes in pieces of [`CHUNK_BYTES`], except for the last. Each piece has room for a message's
+/// head in front.
 #[derive(Debug, Clone, Default)]
 pub struct Parcel {
     chunks: Vec<BytesMut>,
@@ -18,22 +19,22 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Bytes that it has room for.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.total
     }
 
-    /// Whether it has room for none.
+    /// True if the size is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// Writes bytes at an offset; what lies in front of it and was not written is 0 until it is.
+    /// Writes bytes at an offset. Unwritten bytes before them are 0 until they are written.
     ///
     /// # Panics
-    /// When there is no room for them.
+    /// Panics if the bytes do not fit.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.total, "a parcel has its size");
         let (mut offset, mut rest) = (offset, bytes);
@@ -57,10 +58,10 @@ impl Parcel {
         }
     }
 
-    /// The bytes of a range that was written, in pieces.
+    /// Returns the bytes of a written range, in pieces.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// Panics if the range is not within the parcel.
     #[expect(
         clippy::indexing_slicing,
         reason = "callers ask for what they have written; to leave out what was not would shift the bytes behind it"
@@ -78,7 +79,7 @@ impl Parcel {
         })
     }
 
-    /// All of its bytes in one piece.
+    /// Copies all bytes into one piece.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.total);
@@ -87,17 +88,17 @@ impl Parcel {
         bytes
     }
 
-    /// The short fingerprint of its bytes: equal parcels have equal ones.
+    /// Returns the short fingerprint of the bytes: equal parcels have equal ones.
     ///
     /// # Panics
-    /// When not all of it was written.
+    /// Panics if the parcel is not completely written.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         SampleHash::of(self.slices(0, self.total)).short()
     }
 
-    /// The messages that carry it, one at least; `head` makes the one for the bytes at an offset, and
-    /// leaves those out.
+    /// Returns the messages that carry the parcel, at least one. `head` makes the message for the
+    /// bytes at an offset, without those bytes.
     pub fn seal<M: Carrier>(mut self, head: impl Fn(u64) -> M) -> Vec<Bytes> {
         if self.chunks.is_empty() {
             self.chunks.push(BytesMut::with_capacity(HEAD_BYTES));
@@ -130,7 +131,7 @@ impl PartialEq for Parcel {
 
 impl Eq for Parcel {}
 
-/// Buffers of parcels that are no longer needed: memory that was used before costs no page faults.
+/// Buffers of parcels that are no longer needed. Reused memory causes no page faults.
 #[derive(Debug, Default)]
 pub struct Spares {
     buffers: Vec<BytesMut>,
@@ -138,7 +139,7 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// Keeps at most so many buffers, each of [`CHUNK_BYTES`].
+    /// Keeps at most `kept` buffers, each of [`CHUNK_BYTES`].
     #[must_use]
     pub fn new(kept: usize) -> Self {
         Self {
@@ -147,7 +148,7 @@ impl Spares {
         }
     }
 
-    /// Room for so many bytes.
+    /// Returns an empty parcel of `total` bytes.
     pub fn parcel(&mut self, total: usize) -> Parcel {
         let room = |at: usize| {
             let len = (total - at).min(CHUNK_BYTES);
@@ -160,7 +161,7 @@ impl Spares {
         }
     }
 
-    /// Takes the memory of a message back if nobody else holds it.
+    /// Takes back the memory of a message if it has no other holder.
     pub fn take_back(&mut self, message: Bytes) {
         if message.len() > CHUNK_BYTES
             && self.buffers.len() < self.kept
@@ -170,14 +171,14 @@ impl Spares {
         }
     }
 
-    /// Takes the memory of a parcel back.
+    /// Takes back the memory of a parcel.
     pub fn take_apart(&mut self, parcel: Parcel) {
         parcel.chunks.into_iter().for_each(|chunk| self.keep(chunk));
     }
 
     fn keep(&mut self, mut buffer: BytesMut) {
         buffer.clear();
-        // What was cut off in front of a message counts again.
+        // Includes the part that was split off in front of a message.
         if self.buffers.len() < self.kept && buffer.try_reclaim(BUFFER) {
             self.buffers.push(buffer);
         }
@@ -251,7 +252,7 @@ mod tests {
     fn parts_in_any_order_lie_where_they_belong() {
         let bytes = bytes(2 * CHUNK_BYTES + 9);
         let mut spares = Spares::new(1);
-        // What was there before must not show.
+        // The earlier contents must not show.
         spares.take_apart(Parcel::from(&vec![0xee; CHUNK_BYTES][..]));
         let mut parcel = spares.parcel(bytes.len());
         let cuts = [

@@ -10,18 +10,17 @@ use crate::id::{GpuId, Incarnation, SessionId, Tenant};
 
 /// A row of a column: plain data of `SIZE` bytes.
 pub trait Row: Sized {
-    /// Bytes of one row.
+    /// Size of one row in bytes.
     const SIZE: usize;
 
     /// Appends exactly `SIZE` bytes.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Reads a row from exactly `SIZE` bytes; `None` where a field has no meaning.
+    /// Reads a row from exactly `SIZE` bytes; `None` if a field is invalid.
     fn read(bytes: &[u8]) -> Option<Self>;
 }
 
-/// Rows as they lie in a message. A column whose length is not a whole number of rows, or one of
-/// whose rows means nothing, does not decode.
+/// Rows as packed in a message. A column with a partial row or an invalid row does not decode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Column<'a, R> {
     bytes: &'a [u8],
@@ -29,7 +28,7 @@ pub struct Column<'a, R> {
 }
 
 impl<'a, R: Row> Column<'a, R> {
-    /// A column over packed bytes, each row checked.
+    /// Creates a column over packed bytes, and checks each row.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let whole = bytes.len().is_multiple_of(R::SIZE);
@@ -43,7 +42,7 @@ impl<'a, R: Row> Column<'a, R> {
         })
     }
 
-    /// As [`Column::new`], with the error of a message that has no such column.
+    /// As [`Column::new`], with the error of a message with an invalid column.
     pub(crate) fn checked<E: serde::de::Error>(bytes: &'a [u8]) -> Result<Self, E> {
         Self::new(bytes).ok_or_else(|| {
             E::custom(format_args!(
@@ -54,8 +53,9 @@ impl<'a, R: Row> Column<'a, R> {
         })
     }
 
-    /// Packs rows into `out` (cleared first). They are taken as they are: one with a value that
-    /// [`Row::read`] refuses makes a column that nobody decodes, and that panics when it is iterated.
+    /// Packs rows into `out`, which is cleared first. The rows are not checked. A row that
+    /// [`Row::read`] refuses makes a column that no receiver decodes, and that panics when
+    /// iterated.
     pub fn pack<'r>(rows: impl IntoIterator<Item = &'r R>, out: &'a mut Vec<u8>) -> Self
     where
         R: 'r,
@@ -74,13 +74,13 @@ impl<'a, R: Row> Column<'a, R> {
         self.bytes.len() / R::SIZE
     }
 
-    /// Whether there are no rows.
+    /// True if the column has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The rows in order.
+    /// Iterates over the rows in order.
     #[expect(
         clippy::expect_used,
         reason = "every row was read once, or was written by `pack`, by us; to skip one would shift those behind it"
@@ -125,7 +125,7 @@ pub(crate) fn put<const N: usize>(out: &mut Vec<u8>, fields: &[u64; N]) {
     out.extend_from_slice(fields.map(u64::to_le_bytes).as_flattened());
 }
 
-/// Little-endian fields of a row, taken one after the other.
+/// Little-endian fields of a row, read one after the other.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl Fields<'_> {
@@ -222,7 +222,7 @@ impl Row for Tenant {
     }
 }
 
-/// A tenant and the highest ordinal it was given.
+/// A tenant and its highest ordinal so far.
 impl Row for (Tenant, u64) {
     const SIZE: usize = 40;
 

@@ -1,11 +1,11 @@
-//! The budget of a decoded message: the text, lists and rows that it owns together take no more memory
+//! The budget of a decoded message: its owned texts, lists and rows together take no more memory
 //! than the message has bytes, whatever its headers claim.
 
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that the message being decoded may still own; none outside a message, where a list
-    /// (of a seal's answer in the record, of a settings file) grows by what is there.
+    /// Bytes that the message being decoded may still own. `None` outside a message: lists of a
+    /// recorded seal's answer or of a settings file grow with the data that is there.
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn within<T>(bytes: usize, decode: impl FnOnce() -> T) -> T {
     decoded
 }
 
-/// Before `count` items of `size` bytes are taken; whether that is bounded, by a message.
+/// Charges `count` items of `size` bytes before they are read. True if a message bounds them.
 fn charge<E: serde::de::Error>(count: usize, size: usize) -> Result<bool, E> {
     let Some(left) = LEFT.get() else {
         return Ok(false);
@@ -30,7 +30,7 @@ fn charge<E: serde::de::Error>(count: usize, size: usize) -> Result<bool, E> {
     Ok(true)
 }
 
-/// Text for people, and names.
+/// Texts for people, and names.
 pub(crate) mod text {
     use std::fmt;
 
@@ -65,8 +65,8 @@ pub(crate) mod text {
     }
 }
 
-/// Lists whose items take more bytes by field name than in memory; shorter forms of them, which
-/// nobody writes, are refused.
+/// Lists with items that take more bytes by field name than in memory. Shorter forms of the items,
+/// which no sender writes, are refused.
 pub(crate) mod list {
     use std::fmt;
     use std::marker::PhantomData;

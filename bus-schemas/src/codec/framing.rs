@@ -1,5 +1,5 @@
-//! Messages that end with many bytes: the head is written in front of bytes that lie in place already,
-//! so that those are copied once.
+//! Messages that end with many bytes. The head is written in front of the bytes, which are already
+//! in place and so are copied only once.
 
 use std::io::Cursor;
 
@@ -8,20 +8,20 @@ use serde::Serialize;
 use crate::codec::message::{Message, encode_into};
 use crate::launch_path::session_data::{DataChunk, DeviceResult};
 
-/// Room in front of the bytes that suffices for the rest of any such message.
+/// Room in front of the bytes; suffices for the head of any such message.
 pub(crate) const HEAD_BYTES: usize = 80;
 
-/// A message whose last element is bytes. A result with times of events is none.
+/// A message with bytes as its last element. A result with times of events is not one.
 pub trait Carrier: Message + Serialize {}
 
 impl Carrier for DataChunk<'_> {}
 impl Carrier for DeviceResult<'_> {}
 
-/// Writes a message that carries no bytes yet at the end of `room`, for the `len` bytes behind it.
-/// Where in `room` it begins.
+/// Writes a message without bytes at the end of `room`, as the head of `len` bytes after it.
+/// Returns its start in `room`.
 ///
 /// # Panics
-/// When the message carries something, or does not fit [`HEAD_BYTES`], which all do.
+/// Panics if the message has bytes, or if it does not fit [`HEAD_BYTES`], which every one does.
 pub(crate) fn write_head(message: &impl Carrier, len: u32, room: &mut [u8]) -> usize {
     let mut head = Cursor::new([0; HEAD_BYTES]);
     encode_into(message, &mut head);

@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use crate::codec::decode_budget;
 use crate::error::{Code, Failure};
 
-/// Bytes of an error's text at most.
+/// Maximum bytes of an error's text.
 const ERROR_TEXT: usize = 200;
 
 /// The wire version this build speaks. It is the first element of every array message and the
 /// field `v` of every map message.
 pub const WIRE_VERSION: u16 = 1;
 
-/// The reason why bytes are not the message that they should be.
+/// The reason that bytes are not the expected message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Of a newer version: the sender is told ours.
+    /// The message has a newer version; the sender is told ours.
     #[error("wire version {got} is newer than {WIRE_VERSION}, the newest this build speaks")]
     Newer {
         /// The sender's version.
         got: u16,
     },
-    /// Not the message that belongs on the subject.
+    /// The message does not belong on the subject.
     #[error("malformed message: {0}")]
     Malformed(String),
 }
@@ -40,7 +40,7 @@ impl From<MessageError> for Failure {
 
 /// A message of the bus.
 pub trait Message {
-    /// Whether it travels as an array (hot) or as a map by field name.
+    /// True if the message travels as an array (hot), false for a map by field name.
     const ARRAY: bool;
 }
 
@@ -55,7 +55,7 @@ pub fn encode<M: Message + Serialize>(message: &M) -> Vec<u8> {
     out
 }
 
-/// Encodes a message behind what `out`, memory of any kind, already holds.
+/// Appends an encoded message to `out`, memory of any kind.
 ///
 /// # Panics
 /// Never for memory: see [`encode`].
@@ -72,8 +72,8 @@ pub fn encode_into<M: Message + Serialize>(message: &M, out: &mut impl std::io::
     written.expect("messages are plain data and memory takes every write");
 }
 
-/// Decodes a message, borrowing its columns from `bytes`. What the message owns takes no more memory
-/// than it has bytes, whatever its headers claim.
+/// Decodes a message, and borrows its columns from `bytes`. Owned parts take no more memory than
+/// the message has bytes, whatever its headers claim.
 ///
 /// # Errors
 /// [`MessageError::Newer`] for a newer wire version, else [`MessageError::Malformed`].
@@ -86,7 +86,7 @@ pub fn decode<'a, M: Message + Deserialize<'a>>(bytes: &'a [u8]) -> Result<M, Me
     }
 }
 
-/// An error may quote the message: its beginning is enough.
+/// Returns the start of an error's text, because the error may quote the message.
 fn clipped(error: &rmp_serde::decode::Error) -> String {
     struct Clip(String);
 
@@ -99,7 +99,7 @@ fn clipped(error: &rmp_serde::decode::Error) -> String {
     }
 
     let mut clip = Clip(String::with_capacity(ERROR_TEXT));
-    // A Clip takes every write.
+    // A `Clip` accepts every write.
     let _ = write!(clip, "{error}");
     clip.0
 }

@@ -1,4 +1,4 @@
-//! The encoding of messages: whole ones, packed columns in them, and bytes too many for one.
+//! The encoding of messages: complete ones, packed columns in them, and data too large for one.
 
 pub(crate) mod chunked;
 pub(crate) mod column;

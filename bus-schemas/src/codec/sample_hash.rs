@@ -1,14 +1,14 @@
-//! A hash of samples: cheap, and no proof that bytes are equal.
+//! A hash of samples: cheap, but no proof that bytes are equal.
 //!
-//! Bytes of equal sample hashes are compared one by one before they are shared, so the hash need only
-//! tell most apart. It is BLAKE3 over the length and 64 bytes of every page: one cache line in 64, a
-//! sixty-fourth of the hashing. Whoever makes bytes that look alike this way and are not gains nothing
-//! but that they are compared. The line moves from page to page, so that rows of a matrix that begin
-//! alike do not look alike.
+//! Bytes with equal sample hashes are compared one by one before they are shared, so the hash need
+//! only separate most of them. It is BLAKE3 over the length and 64 bytes of every page: one cache
+//! line in 64, a sixty-fourth of the hashing. Crafted bytes with equal hashes and different
+//! contents only cause that comparison. The line moves from page to page, so that matrix rows with
+//! equal beginnings differ.
 
-/// Bytes looked at in a page.
+/// Sampled bytes of a page.
 const SAMPLE: usize = 64;
-/// Bytes of a page.
+/// Size of a page in bytes.
 const PAGE: usize = 4096;
 
 /// A fingerprint of bytes.
@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 pub struct SampleHash([u8; 16]);
 
 impl SampleHash {
-    /// Of bytes in pieces, however they are cut.
+    /// Returns the hash of bytes in pieces; the cuts do not matter.
     #[must_use]
     pub fn of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Self {
         const LINES: usize = PAGE / SAMPLE;
@@ -37,7 +37,7 @@ impl SampleHash {
         Self(halves.first().copied().unwrap_or_default())
     }
 
-    /// The first 64 bits of it.
+    /// Returns the first 64 bits.
     #[must_use]
     pub fn short(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
@@ -57,7 +57,7 @@ mod tests {
             assert_eq!(SampleHash::of(bytes.chunks(piece)), whole, "{piece}");
         }
         let mut other = bytes.clone();
-        // A byte of the second page's line.
+        // A byte in the sampled line of the second page.
         other[4_096 + 37 * 64] ^= 1;
         assert_ne!(SampleHash::of([&other[..]].into_iter()), whole);
         assert_ne!(

@@ -1,12 +1,12 @@
-//! A tenant's allowance of a worker's memory beside the device's, as open grants carry it.
+//! A tenant's limit for a worker's memory, other than device memory, as in open grants.
 
 use serde::{Deserialize, Serialize};
 
 /// Bytes of one step.
 const STEP: u64 = 16 << 20;
 
-/// Bytes in steps of 16 MiB, from one of them to 65,535 (just below 1 TiB); or no limit, which is
-/// what grants say that were made before there were limits.
+/// Bytes in steps of 16 MiB, from one step to 65,535 steps (just below 1 TiB), or no limit. Grants
+/// from before limits existed have no limit.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -16,19 +16,19 @@ impl Allowance {
     /// No limit.
     pub const NONE: Self = Self(0);
 
-    /// So many bytes, rounded up to a step; what is more than can be said is no limit.
+    /// Creates an allowance of `bytes`, rounded up to a step; a value beyond the range is no limit.
     #[must_use]
     pub fn of(bytes: u64) -> Self {
         u16::try_from(bytes.div_ceil(STEP).max(1)).map_or(Self::NONE, Self)
     }
 
-    /// Whether it is no limit.
+    /// True if there is no limit.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }
 
-    /// Bytes; `u64::MAX` is no limit.
+    /// Returns the bytes; `u64::MAX` is no limit.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self.0 {

@@ -1,5 +1,5 @@
-//! The devices that a tenant may use: its question to the leader, without opening a session. Maps by
-//! field name.
+//! The devices that a tenant may use: a request to the leader that opens no session. Maps by field
+//! name.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,8 @@ use crate::control::properties::DeviceProperties;
 use crate::error::Failure;
 use crate::id::{GpuId, Incarnation};
 
-/// Tenant to leader, a request: which devices may my sessions be placed on? Who asks is read from the
-/// subject. Answered by [`Devices`].
+/// Tenant to leader, a request for the devices that its sessions may be placed on. The subject
+/// names the tenant. Answered by [`Devices`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DevicesRequest {
     /// Wire version.
@@ -30,7 +30,7 @@ pub struct TenantDevice {
     pub gpu: GpuId,
     /// Bytes that the tenant may hold there.
     pub quota: u64,
-    /// What the device is; of a worker that does not say so all are 0 or empty.
+    /// Properties of the device; all are 0 or empty if the worker does not report them.
     pub properties: DeviceProperties,
 }
 
@@ -39,11 +39,11 @@ pub struct TenantDevice {
 pub struct Devices {
     /// Wire version.
     pub v: u16,
-    /// The devices by number, [`crate::limits::DEVICES_NAMED`] at most: those of the tenant's groups
-    /// whose workers are there and are not drained.
+    /// The devices by number, at most [`crate::limits::DEVICES_NAMED`]: those of the tenant's
+    /// groups with workers that are alive and not drained.
     #[serde(with = "list")]
     pub devices: Vec<TenantDevice>,
-    /// Why none is named.
+    /// The reason that none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }

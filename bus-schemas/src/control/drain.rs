@@ -1,19 +1,19 @@
-//! Drains: workers that take no new sessions and leave when they have none.
+//! Drains: a drained worker takes no new sessions, and leaves when it has none.
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::message::Message;
 use crate::id::{Epoch, Incarnation, LeaderId};
 
-/// Administrator to leader, a request: place no new sessions on a worker, and have it leave when it
-/// has none any more; or place sessions there again. Recorded.
+/// Administrator to leader, a request to drain a worker, or to end its drain. A drained worker gets
+/// no new sessions, and leaves when it has none left. Recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
     /// Wire version.
     pub v: u16,
     /// The worker.
     pub incarnation: Incarnation,
-    /// Whether it is drained from now on.
+    /// True if the worker is drained from now on.
     pub draining: bool,
 }
 
@@ -21,8 +21,8 @@ impl Message for Drain {
     const ARRAY: bool = false;
 }
 
-/// Leader to a worker that is drained and has no sessions, with every heartbeat of it: leave. Or, to
-/// one that has announced by itself that it leaves: that was heard.
+/// Leader to a drained worker without sessions, after each of its heartbeats: leave. To a worker
+/// that has announced its leaving by itself, it confirms that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leave {
     /// Wire version.
@@ -31,8 +31,8 @@ pub struct Leave {
     pub epoch: Epoch,
     /// The leader.
     pub leader: LeaderId,
-    /// The worker has announced that it leaves, and the leader has noted it: gone, the worker is not
-    /// taken for lost.
+    /// True if the leader has noted the worker's announcement: once gone, the worker does not count
+    /// as lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub noted: bool,
 }

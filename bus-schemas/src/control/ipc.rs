@@ -1,27 +1,27 @@
-//! Memory of one session that another session of its tenant, on the same worker, may use as well: what CUDA
-//! calls IPC memory. Maps by field name.
+//! Memory of one session that another session of its tenant on the same worker may use too, which
+//! CUDA calls IPC memory. Maps by field name.
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::message::Message;
 use crate::error::Failure;
 
-/// What exported memory is known by: random, drawn by the client that exports it.
+/// The key of exported memory: random, drawn by the exporting client.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct ExportKey(pub [u64; 2]);
 
-/// Client to worker: something about exported memory. Said again until an [`IpcAnswer`] has its number; one
-/// at a time.
+/// Client to worker: an action on exported memory. Repeated until an [`IpcAnswer`] has its number;
+/// one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IpcRequest {
     /// Wire version.
     pub v: u16,
-    /// Its number among those of the session, from 1.
+    /// The request's number within the session, from 1.
     pub number: u64,
-    /// What is asked for.
+    /// The requested action.
     pub action: IpcAction,
 }
 
@@ -29,43 +29,43 @@ impl Message for IpcRequest {
     const ARRAY: bool = false;
 }
 
-/// What a client asks for. What its ops did is there: it has waited for them.
+/// A requested action. The client has waited for the ops that affect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IpcAction {
-    /// Other sessions of the tenant may use the allocation that begins at `address`, until it is freed.
+    /// Lets other sessions of the tenant use the allocation at `address`, until it is freed.
     Export {
-        /// What others know it by.
+        /// The key for other sessions.
         key: ExportKey,
-        /// Where it begins.
+        /// First address of the allocation.
         address: u64,
     },
-    /// What was exported by that key?
+    /// Asks for the memory that was exported under a key.
     Find {
-        /// What it is known by.
+        /// The key.
         key: ExportKey,
     },
-    /// The session uses it too: its first byte is to lie at `address`.
+    /// Maps the memory into the session, with its first byte at `address`.
     Import {
-        /// What it is known by.
+        /// The key.
         key: ExportKey,
-        /// Where the client has kept room for it, as [`IpcAnswer`] said.
+        /// An address where the client has reserved room, as sized in the [`IpcAnswer`].
         address: u64,
     },
-    /// The session does not use what lies at `address` any more.
+    /// Ends the session's use of the memory at `address`.
     Drop {
-        /// Where it was imported.
+        /// The address of the import.
         address: u64,
     },
 }
 
-/// What whoever imports an allocation needs to know of it.
+/// The layout that a session needs to import an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExportPlace {
-    /// Its bytes.
+    /// Size of the allocation in bytes.
     pub bytes: u64,
-    /// Bytes that room is kept for before its first byte.
+    /// Bytes of room to reserve before its first byte.
     pub before: u64,
-    /// Bytes that room is kept for in all, from a multiple of [`crate::limits::IPC_ALIGN`] on.
+    /// Bytes of room to reserve in total, from a multiple of [`crate::limits::IPC_ALIGN`] on.
     pub span: u64,
 }
 
@@ -74,12 +74,12 @@ pub struct ExportPlace {
 pub struct IpcAnswer {
     /// Wire version.
     pub v: u16,
-    /// The request that it answers.
+    /// Number of the request.
     pub number: u64,
-    /// What was exported or found.
+    /// The memory that was exported or found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<ExportPlace>,
-    /// Why not.
+    /// The failure, if the action failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }

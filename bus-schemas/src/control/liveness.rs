@@ -11,16 +11,16 @@ use crate::control::residency::Residency;
 use crate::error::Failure;
 use crate::id::{Epoch, GpuId, Incarnation, LeaderId, OpNumber, SessionId, Tenant};
 
-/// Why a session ends.
+/// The reason that a session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CloseReason {
-    /// Its client asked.
+    /// The client asked for it.
     Asked,
-    /// Its client is dead or was not heard from.
+    /// The client is dead or has been silent too long.
     Expired,
-    /// It failed.
+    /// The session failed.
     Fault,
-    /// An administrator or its owner's `run` ended it.
+    /// An administrator, or the `run` command that owns the session, ended it.
     Killed,
 }
 
@@ -32,9 +32,9 @@ pub struct CloseRequest {
     pub v: u16,
     /// The session.
     pub session: SessionId,
-    /// Ops submitted: the close grant comes after them, unless `reason` is not `Asked`.
+    /// Number of submitted ops. The close grant comes after them, unless `reason` is not `Asked`.
     pub after: OpNumber,
-    /// Why.
+    /// The reason.
     pub reason: CloseReason,
 }
 
@@ -42,7 +42,7 @@ impl Message for CloseRequest {
     const ARRAY: bool = false;
 }
 
-/// Client to leader, every 10 s: these sessions live.
+/// Client to leader, every 10 s: the sessions that are alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alive {
     /// Wire version.
@@ -53,18 +53,18 @@ pub struct Alive {
     /// The sessions.
     #[serde(with = "rows")]
     pub sessions: Vec<SessionId>,
-    /// The worker of each, in the same order: a leader that never met it can say that it is lost.
-    /// Empty where it is not said.
+    /// The worker of each session, in the same order. A leader that never met a worker can declare
+    /// it lost. Empty if not reported.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Incarnation>,
-    /// The device of each, in the same order: a leader that hears a later start of it knows that a worker that
-    /// it never met is gone. Empty where it is not said.
+    /// The device of each session, in the same order. From a later start on the same device, a
+    /// leader knows that a worker it never met is gone. Empty if not reported.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuId>,
 }
 
 impl Alive {
-    /// The sessions of a client on a connection of this name.
+    /// Creates the message for a client's sessions on the named connection.
     pub fn of<'a>(connection: &str, opened: impl IntoIterator<Item = &'a Opened>) -> Self {
         let mut alive = Self {
             v: WIRE_VERSION,
@@ -86,8 +86,8 @@ impl Message for Alive {
     const ARRAY: bool = false;
 }
 
-/// Leader to everyone: I lead. Every few milliseconds among leaders and workers; to each tenant
-/// when a term begins.
+/// Leader to everyone: it leads. Sent every few milliseconds to leaders and workers, and to each
+/// tenant when a term begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderBeat {
     /// Wire version.
@@ -96,7 +96,7 @@ pub struct LeaderBeat {
     pub epoch: Epoch,
     /// The leader.
     pub leader: LeaderId,
-    /// The leader is handing over: campaign now.
+    /// True if the leader is handing over: candidates should campaign now.
     pub leaving: bool,
 }
 
@@ -104,7 +104,7 @@ impl Message for LeaderBeat {
     const ARRAY: bool = false;
 }
 
-/// Leader to client: where one session stands with the leader.
+/// Leader to client: the state of one session at the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderNotice {
     /// Wire version.
@@ -113,16 +113,16 @@ pub struct LeaderNotice {
     pub epoch: Epoch,
     /// The leader.
     pub leader: LeaderId,
-    /// Ops whose intents are queued or granted, without a gap: the client resends above it.
+    /// Highest op with all intents up to it queued or granted; the client resends those above it.
     pub queued: OpNumber,
-    /// Ops granted.
+    /// Last op granted.
     pub granted: OpNumber,
-    /// The client may send intents through this op.
+    /// Last op up to which the client may send intents.
     pub queue_through: OpNumber,
-    /// The session has ended, and why.
+    /// The reason that the session has ended, if it has.
     pub ended: Option<Failure>,
-    /// The session is alone on its device and its ops run as they arrive: the client may gather its
-    /// intents for a moment, and does so no longer once it is told otherwise.
+    /// True if the session is alone on its device and its ops run as they arrive. The client may
+    /// then gather its intents for a moment, until told otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
 }
@@ -131,13 +131,13 @@ impl Message for LeaderNotice {
     const ARRAY: bool = false;
 }
 
-/// Worker or leader to client, on the session's error subject: a message of yours could not be
-/// read, or belongs to no session.
+/// Worker or leader to client, on the session's error subject: a message could not be read, or
+/// belongs to no session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
-    /// Wire version of the sender: what a client of a newer one can go down to.
+    /// Wire version of the sender, to which a newer client can go down.
     pub v: u16,
-    /// What is wrong.
+    /// The error.
     pub failure: Failure,
 }
 
@@ -145,7 +145,7 @@ impl Message for Rejected {
     const ARRAY: bool = false;
 }
 
-/// Leader to everyone: this incarnation is lost, finally; itself included.
+/// Leader to everyone, including the worker itself: this incarnation is lost for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// Wire version.
@@ -171,41 +171,41 @@ pub struct WorkerBeat {
     pub incarnation: Incarnation,
     /// Its device.
     pub gpu: GpuId,
-    /// The epoch it is sealed to, 0 before the first.
+    /// The epoch to which the worker is sealed; 0 before the first seal.
     pub epoch: Epoch,
-    /// That epoch's leader.
+    /// The leader of that epoch.
     pub leader: LeaderId,
-    /// What the device is, for people.
+    /// Description of the device, for people.
     #[serde(with = "text")]
     pub device: String,
-    /// Memory a tenant can be given, bytes.
+    /// Memory that a tenant can be given, bytes.
     pub capacity: u64,
-    /// The worker is draining: give it no new session.
+    /// True if the worker is draining and must get no new session.
     pub draining: bool,
-    /// What the device is, for the clients of its sessions.
+    /// Properties of the device, for the clients of its sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<DeviceProperties>,
-    /// The group of workers that it is in; none is `default`.
+    /// The worker's group; `None` is `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Tenant>,
-    /// It takes only tenants bound to its group, and one at a time.
+    /// True if the worker takes only tenants bound to its group, one at a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
-    /// Memory that sessions hold, bytes.
+    /// Memory held by sessions, bytes.
     #[serde(default, skip_serializing_if = "is_none")]
     pub held: u64,
-    /// Images that it has, those used last; now and then, and when they change.
+    /// Images that the worker has, most recently used; sent periodically and after changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<HeldImages>,
-    /// A sample of the weights that its sessions hold; now and then, and when they change.
+    /// A sample of the weights that its sessions hold; sent periodically and after changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Weights>,
-    /// The number of the list of quotas that it has of its leader, 0 before the first. None of a worker
-    /// that takes none.
+    /// Number of its leader's quota list that the worker has; 0 before the first. `None` if the
+    /// worker takes no quotas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotas: Option<u64>,
-    /// What its sessions hold and where, if its memory is overcommitted; now and then, and when it
-    /// changes.
+    /// Memory held by its sessions, and its place, if memory is overcommitted; sent periodically
+    /// and after changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residency: Option<Residency>,
 }
@@ -222,12 +222,12 @@ impl Message for WorkerBeat {
     const ARRAY: bool = false;
 }
 
-/// Administrator to leader, a request: hold back grants, or let them go again. Recorded.
+/// Administrator to leader, a request to hold back grants or to release them. Recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// Wire version.
     pub v: u16,
-    /// Whether grants are held from now on.
+    /// True if grants are held from now on.
     pub held: bool,
 }
 

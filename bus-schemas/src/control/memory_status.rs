@@ -1,5 +1,5 @@
-//! What a device's memory is held for: a worker's answer to administrators and to tenants, exact at
-//! the moment when it is asked. Maps by field name.
+//! The use of a device's memory: a worker's answer to administrators and tenants, exact at the time
+//! of the request. Maps by field name.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ use crate::control::residency::SwapStatus;
 use crate::id::{GpuId, Incarnation, SessionId, Tenant};
 use crate::record::usage::TenantMoves;
 
-/// Administrator or tenant to worker, a request: who holds what of the device's memory? A tenant is
-/// told of itself only.
+/// Administrator or tenant to worker, a request for the holders of the device's memory. A tenant
+/// gets only its own rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStatusRequest {
     /// Wire version.
     pub v: u16,
-    /// Only of the tenants whose names sort behind this one: the next page.
+    /// Only tenants with names after this one: the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Tenant>,
 }
@@ -35,32 +35,32 @@ pub struct MemoryStatus {
     pub incarnation: Incarnation,
     /// Its device.
     pub gpu: GpuId,
-    /// Bytes that all sessions may hold together; to a tenant, that it may hold there.
+    /// Bytes that all sessions may hold together; for a tenant, that it may hold.
     pub capacity: u64,
     /// Bytes that they have allocated.
     pub held: u64,
     /// Bytes that may still be allocated there.
     pub free: u64,
-    /// The tenants of this page by name, [`crate::limits::STATUS_TENANTS`] at most; to a tenant only
-    /// itself, and none where it has no session there.
+    /// The tenants of this page by name, at most [`crate::limits::STATUS_TENANTS`]. A tenant gets
+    /// only itself, or no row if it has no session there.
     #[serde(with = "rows")]
     pub tenants: Vec<TenantMemoryStatus>,
-    /// Their sessions in the same order, [`crate::limits::STATUS_SESSIONS`] at most.
+    /// Their sessions in the same order, at most [`crate::limits::STATUS_SESSIONS`].
     #[serde(with = "rows")]
     pub sessions: Vec<SessionMemoryStatus>,
-    /// There are more tenants: ask again with the last one's name in `after`.
+    /// True if there are more tenants: ask again with the last name in `after`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
-    /// How the device's memory is swapped, if it is overcommitted.
+    /// State of swapping, if the device's memory is overcommitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap: Option<SwapStatus>,
-    /// What memory of the tenants did since the worker's start, of those where that is something.
+    /// Moves of the tenants' memory since the worker's start; only of tenants with any.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "rows")]
     pub moves: Vec<TenantMoves>,
 }
 
 impl MemoryStatus {
-    /// The sessions of one tenant, as far as they are named.
+    /// Returns the listed sessions of one tenant.
     pub fn sessions_of(&self, tenant: &Tenant) -> impl Iterator<Item = &SessionMemoryStatus> {
         self.sessions
             .iter()
@@ -72,24 +72,25 @@ impl Message for MemoryStatus {
     const ARRAY: bool = false;
 }
 
-/// What one tenant has of a device: a row of 88 bytes, fields in this order, each number of 8 bytes.
+/// Memory of one tenant on a device: a row of 88 bytes, fields in this order, each number of 8
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantMemoryStatus {
     /// The tenant.
     pub tenant: Tenant,
-    /// Bytes that it may hold there: its quota, or what the device has.
+    /// Bytes that it may hold there: its quota, or the device's memory.
     pub total: u64,
     /// Bytes that its sessions have allocated.
     pub held: u64,
-    /// Bytes that it may still allocate: what is left of `total`, or on the device where that is less.
+    /// Bytes that it may still allocate: the rest of `total`, or of the device if that is less.
     pub free: u64,
-    /// Bytes that its sessions may hold without asking.
+    /// Bytes that its sessions may hold without another request.
     pub committed: u64,
-    /// Bytes that it is charged: what the device says that its sessions hold.
+    /// Bytes charged to it: those that the device reports its sessions to hold.
     pub resident: u64,
-    /// The part of the last second in which at least one launch of it ran, parts per million.
+    /// Part of the last second with at least one of its launches running, parts per million.
     pub busy_ppm: u32,
-    /// Its open sessions; the answer names as many as there is room for.
+    /// Number of its open sessions; the answer lists as many as fit.
     pub sessions: u32,
 }
 
@@ -118,8 +119,8 @@ impl Row for TenantMemoryStatus {
     }
 }
 
-/// What one session holds of a device: a row of 192 bytes, fields in this order: each number of 8
-/// bytes, the process as its id, and host and name of 64 bytes each, zeros behind them.
+/// Memory of one session on a device: a row of 192 bytes, fields in this order. Each number has 8
+/// bytes, the process is its id, and host and name have 64 bytes each, zero-padded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMemoryStatus {
     /// Its tenant.
@@ -128,9 +129,9 @@ pub struct SessionMemoryStatus {
     pub session: SessionId,
     /// Bytes that it has allocated.
     pub held: u64,
-    /// The part of the last second in which at least one launch of it ran, parts per million.
+    /// Part of the last second with at least one of its launches running, parts per million.
     pub busy_ppm: u32,
-    /// The process that has it, where its client says so.
+    /// The client process, if reported.
     pub process: Option<ClientProcess>,
 }
 

@@ -1,5 +1,5 @@
-//! The control plane: sessions opened and closed, members and their heartbeats, placement, settings
-//! and the cluster's status.
+//! The control plane: opening and closing of sessions, members and their heartbeats, placement,
+//! settings and the cluster's status.
 
 pub(crate) mod allowance;
 pub(crate) mod devices;

@@ -10,18 +10,18 @@ use crate::control::properties::DeviceProperties;
 use crate::error::Failure;
 use crate::id::{Epoch, GpuId, Incarnation, LeaderId, SessionId};
 
-/// Client to leader, a request: open a session. Who asks is read from the subject.
+/// Client to leader, a request to open a session. The subject names the tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRequest {
     /// Wire version.
     pub v: u16,
-    /// Random; a request sent again with the same nonce opens one session only.
+    /// Random; repeated requests with the same nonce open only one session.
     pub nonce: u64,
-    /// Name of the client's connection, for telling its death from its disconnect event.
+    /// Name of the client's connection, by which a disconnect event reveals its death.
     #[serde(with = "text")]
     pub connection: String,
-    /// Devices asked for, each on another worker: all or none. Those behind the first are known
-    /// by the nonces behind this one.
+    /// Number of devices, each on another worker: all or none. The nonces after this one identify
+    /// those after the first.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub devices: u32,
 }
@@ -51,41 +51,41 @@ pub struct Opened {
     pub ordinal: u64,
     /// The worker that holds it.
     pub incarnation: Incarnation,
-    /// That worker's device.
+    /// The device of that worker.
     pub gpu: GpuId,
-    /// The session's addresses. The client allocates in the lower 15/16; the rest is the
-    /// worker's, for module globals.
+    /// The session's addresses. The client allocates in the lower 15/16; the rest is the worker's,
+    /// for module globals.
     pub window: Window,
-    /// Memory the tenant may hold on this device, bytes.
+    /// Memory that the tenant may hold on this device, bytes.
     pub quota: u64,
     /// The leader's epoch.
     pub epoch: Epoch,
     /// The leader.
     pub leader: LeaderId,
-    /// What the device is, where its worker says so.
+    /// Properties of the device, if the worker reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<DeviceProperties>,
 }
 
-/// The answer to an open request: a session or a failure is there.
+/// The answer to an open request: either a session or a failure is set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenAnswer {
     /// Wire version.
     pub v: u16,
-    /// The session; of several devices the first.
+    /// The session; with several devices, the first one.
     pub opened: Option<Opened>,
-    /// Or why there is none.
+    /// The refusal, if there is no session.
     pub failure: Option<Failure>,
     /// The other devices.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherDevice>,
-    /// What those are, in the same order.
+    /// Properties of those, in the same order.
     #[serde(default, with = "list", skip_serializing_if = "Vec::is_empty")]
     pub properties: Vec<DeviceProperties>,
 }
 
 impl OpenAnswer {
-    /// An answer with these devices, the first first.
+    /// Creates an answer with these devices.
     #[must_use]
     pub fn of(devices: &[Opened]) -> Self {
         let others = devices.iter().skip(1);
@@ -110,7 +110,7 @@ impl OpenAnswer {
         }
     }
 
-    /// An answer that says why there is no session.
+    /// Creates an answer with a failure.
     #[must_use]
     pub fn refusal(failure: Failure) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl OpenAnswer {
         }
     }
 
-    /// Every device; none where it is a refusal.
+    /// Returns all devices; empty for a refusal.
     #[must_use]
     pub fn devices(self) -> Vec<Opened> {
         let Some(first) = self.opened else {
@@ -139,7 +139,7 @@ impl OpenAnswer {
             quota: it.quota,
             epoch: first.epoch,
             leader: first.leader,
-            // One that says nothing of itself has no multiprocessors either.
+            // A device without reported properties has no multiprocessors either.
             properties: properties.next().filter(|it| it.sms > 0),
         });
         let others: Vec<_> = others.collect();

@@ -1,4 +1,4 @@
-//! Groups of workers, and what a worker holds that sessions are placed by.
+//! Groups of workers, and the contents of a worker by which sessions are placed.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::codec::decode_budget::{rows, text};
 use crate::id::{GpuId, Incarnation, SessionId, Tenant};
 use crate::limits;
 
-/// Names of groups of workers, of the same form as tenants' names: sorted, each once. Small where
-/// there are none: a status has as many of these as there are tenants.
+/// Names of groups of workers, with the rules of tenants' names: sorted, without duplicates. Small
+/// if empty, because a status has one per tenant.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[expect(
     clippy::box_collection,
@@ -20,7 +20,7 @@ use crate::limits;
 pub struct Groups(Option<Box<String>>);
 
 impl Groups {
-    /// These names; `None` where there are more than [`limits::GROUPS`].
+    /// Creates groups from names; `None` if there are more than [`limits::GROUPS`].
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = Tenant>) -> Option<Self> {
         let mut names: Vec<_> = names.into_iter().collect();
@@ -38,18 +38,18 @@ impl Groups {
         self.0.as_deref().map_or("", String::as_str)
     }
 
-    /// Whether there is none.
+    /// True if there are no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The names in order.
+    /// Returns the names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.text().split(',').filter(|name| !name.is_empty())
     }
 
-    /// Whether this is one of them.
+    /// True if the group is among the names.
     #[must_use]
     pub fn contains(&self, group: &Tenant) -> bool {
         self.names().any(|name| name == group.as_str())
@@ -93,20 +93,20 @@ impl<'de> Deserialize<'de> for Groups {
     }
 }
 
-/// Images that a worker has: who gave them, and the first 64 bits of their hash.
+/// Images that a worker has: the tenant that sent each, and the first 64 bits of its hash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HeldImages(#[serde(with = "rows")] pub Vec<(Tenant, u64)>);
 
-/// One of a sample of the large copies from the host that a tenant's sessions hold on a worker, or
-/// held there last: a row of 48 bytes, fields in this order.
+/// A sample of the large copies from the host that a tenant's sessions hold on a worker, or held
+/// there last: a row of 48 bytes, fields in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WeightSample {
     /// The tenant.
     pub tenant: Tenant,
-    /// The copy's fingerprint: equal bytes have equal ones.
+    /// The copy's fingerprint; equal bytes have equal ones.
     pub fingerprint: u64,
-    /// Resident bytes of the tenant's that it stands for; 0 where nothing of it is resident now.
+    /// Resident bytes of the tenant that the sample represents; 0 if none are resident now.
     pub bytes: u64,
 }
 
@@ -128,12 +128,12 @@ impl Row for WeightSample {
     }
 }
 
-/// What a worker says of its sessions' weights.
+/// A worker's report on the weights of its sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Weights(#[serde(with = "rows")] pub Vec<WeightSample>);
 
-/// A further device of an answer to an open request: a row of 56 bytes, fields in this order, `gpu`
+/// A further device in an answer to an open request: a row of 56 bytes, fields in this order, `gpu`
 /// as a number of 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherDevice {
@@ -143,11 +143,11 @@ pub struct OtherDevice {
     pub ordinal: u64,
     /// The worker that holds it.
     pub incarnation: Incarnation,
-    /// That worker's device.
+    /// The device of that worker.
     pub gpu: GpuId,
     /// The session's addresses.
     pub window: Window,
-    /// Memory the tenant may hold there, bytes.
+    /// Memory that the tenant may hold there, bytes.
     pub quota: u64,
 }
 
@@ -173,19 +173,19 @@ impl Row for OtherDevice {
     }
 }
 
-/// What sessions are placed by, of one worker: a row of a status, 64 bytes, fields in this order,
-/// `exclusive` and `busy` as numbers of 8 bytes.
+/// The state of one worker that placement is decided by: a row of a status, 64 bytes, fields in
+/// this order, `exclusive` and `busy` as numbers of 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaceStatus {
-    /// Its group.
+    /// The worker's group.
     pub group: Tenant,
-    /// It takes only tenants bound to its group, and one at a time.
+    /// True if the worker takes only tenants bound to its group, one at a time.
     pub exclusive: bool,
-    /// Memory sessions may have together, bytes.
+    /// Memory that sessions may have together, bytes.
     pub capacity: u64,
-    /// What of it nobody holds, bytes.
+    /// Unallocated part of the capacity, bytes.
     pub free: u64,
-    /// Percent of its time that was granted of late.
+    /// Percent of the device's time that was granted recently.
     pub busy: u8,
 }
 

@@ -1,4 +1,4 @@
-//! The process of a client: what it says of itself, for people and for tools that list processes.
+//! The process of a client: its own report, for people and for tools that list processes.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::SHORT_TEXT;
 
-/// A text of at most [`SHORT_TEXT`] bytes without control characters, which would reach the terminal
-/// of whoever looks. What is longer is cut, at a character. Cloning is cheap.
+/// A text of at most [`SHORT_TEXT`] bytes. It has no control characters, which would reach the
+/// terminal of a reader. A longer text is cut at a character. Cloning is cheap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShortText([u8; SHORT_TEXT]);
 
 impl ShortText {
-    /// As much of this text as there is room for; each control character becomes `?`.
+    /// Creates a text from as much of `text` as fits; each control character becomes `?`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut padded = [0; SHORT_TEXT];
@@ -34,20 +34,20 @@ impl ShortText {
         Self(padded)
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let text = self.0.split(|byte| *byte == 0).next();
-        // It is UTF-8: it was checked when it was made.
+        // The text is UTF-8: it was checked on creation.
         std::str::from_utf8(text.unwrap_or_default()).unwrap_or_default()
     }
 
-    /// The text as it lies in a row.
+    /// Returns the text as packed in a row.
     pub(crate) fn padded(&self) -> &[u8; SHORT_TEXT] {
         &self.0
     }
 
-    /// A text from a row; `None` where it is not one that [`ShortText::new`] makes.
+    /// Reads a text from a row; `None` if [`ShortText::new`] would not make it.
     pub(crate) fn from_padded(padded: [u8; SHORT_TEXT]) -> Option<Self> {
         let end = padded.iter().position(|byte| *byte == 0);
         let (text, rest) = padded.split_at_checked(end.unwrap_or(SHORT_TEXT))?;
@@ -102,14 +102,14 @@ impl<'de> Deserialize<'de> for ShortText {
     }
 }
 
-/// The process that holds a session, as its client says.
+/// The process that holds a session, as reported by its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientProcess {
-    /// The machine's name.
+    /// Name of the machine.
     pub host: ShortText,
-    /// The process's id there; 0 is none.
+    /// Id of the process there; 0 if none.
     pub pid: u32,
-    /// The file name of its program.
+    /// File name of its program.
     pub name: ShortText,
 }
 

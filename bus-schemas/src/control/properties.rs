@@ -5,76 +5,78 @@ use serde::{Deserialize, Serialize};
 use crate::codec::decode_budget::text;
 use crate::id::{GpuId, Tenant};
 
-/// A device's properties, named as CUDA names its attributes. What is not known is 0, and what a
-/// sender does not name keeps its default.
+/// A device's properties, named as CUDA names its attributes. An unknown one is 0, and one that a
+/// sender does not name has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceProperties {
     /// `cpu` or `cuda`.
     #[serde(with = "text")]
     pub kind: String,
-    /// For people: `AMD EPYC (cpu, 2 threads)`, `NVIDIA H200`.
+    /// Name for people: `AMD EPYC (cpu, 2 threads)`, `NVIDIA H200`.
     #[serde(with = "text")]
     pub name: String,
-    /// The same after every start of its worker.
+    /// UUID of the device, the same after every start of its worker.
     #[serde(with = "serde_bytes")]
     pub uuid: [u8; 16],
-    /// Compute capability that PTX is compiled for: major, minor.
+    /// Compute capability for which PTX is compiled: major, minor.
     pub compute: (u32, u32),
     /// Version of the driver API, as `cuDriverGetVersion` gives it: 13000 is 13.0.
     pub driver: u32,
-    /// Newest PTX ISA version it takes: major, minor.
+    /// Newest PTX ISA version that it accepts: major, minor.
     pub ptx: (u32, u32),
-    /// Newest target whose PTX it takes: 90 is `sm_90`.
+    /// Newest target of PTX that it accepts: 90 is `sm_90`.
     pub target: u32,
-    /// Streaming multiprocessors; a CPU device counts its threads.
+    /// Number of streaming multiprocessors; a CPU device counts its threads.
     pub sms: u32,
     /// The device's memory, bytes. A tenant may hold its quota of it.
     pub memory: u64,
-    /// Clock of the multiprocessors, kHz.
+    /// Clock rate of the multiprocessors, kHz.
     pub clock_khz: u32,
-    /// Clock of the memory, kHz.
+    /// Clock rate of the memory, kHz.
     pub memory_clock_khz: u32,
-    /// Width of the memory's bus, bits.
+    /// Width of the memory bus, bits.
     pub memory_bus_bits: u32,
-    /// The last cache before the memory, bytes.
+    /// Size of the last-level cache, bytes.
     pub l2_bytes: u64,
     /// Threads of a warp.
     pub warp_size: u32,
-    /// Threads of a block at most.
+    /// Maximum threads of a block.
     pub block_threads: u32,
-    /// Threads of a multiprocessor at most.
+    /// Maximum threads of a multiprocessor.
     pub sm_threads: u32,
-    /// Blocks of a multiprocessor at most.
+    /// Maximum blocks of a multiprocessor.
     pub sm_blocks: u32,
-    /// Dimensions of a block at most.
+    /// Maximum dimensions of a block.
     pub block_dim: [u32; 3],
-    /// Dimensions of a grid at most.
+    /// Maximum dimensions of a grid.
     pub grid_dim: [u32; 3],
     /// Shared memory of a block, bytes.
     pub block_shared: u32,
     /// Shared memory of a block that opts in to more, bytes.
     pub block_shared_optin: u32,
-    /// Shared memory of a block that the device keeps for itself, bytes.
+    /// Shared memory of a block that the device reserves, bytes.
     pub block_shared_reserved: u32,
-    /// The worker answers [`crate::MemoryRequest`]s. One of a build before does not, and refuses an
-    /// allocation only when it comes to it.
+    /// True if the worker answers [`crate::MemoryRequest`]s. A worker of an earlier build does not,
+    /// and refuses an allocation only when it reaches it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answers_memory: bool,
-    /// The worker answers [`crate::CopyOffer`]s. Who offers to another sends everything in the end.
+    /// True if the worker answers [`crate::CopyOffer`]s. A client that offers to another worker
+    /// sends everything in the end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answers_offers: bool,
-    /// The worker answers [`crate::IpcRequest`]s.
+    /// True if the worker answers [`crate::IpcRequest`]s.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answers_ipc: bool,
-    /// It runs machine code of its architecture. A GPU's worker of a build before takes PTX alone.
+    /// True if it runs machine code of its architecture. A GPU worker of an earlier build takes
+    /// only PTX.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub machine_code: bool,
-    /// It takes launches with [`crate::LaunchAttributes`] and [`crate::TensorMap`]s. A worker of a build before
-    /// takes plain launches alone.
+    /// True if it takes launches with [`crate::LaunchAttributes`] and [`crate::TensorMap`]s. A
+    /// worker of an earlier build takes only plain launches.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub launch_attributes: bool,
-    /// Takes [`crate::Op::Move`] and [`crate::Op::Map`]. Older workers know neither.
+    /// True if it takes [`crate::Op::Move`] and [`crate::Op::Map`]. Older workers know neither.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub maps_memory: bool,
     /// Shared memory of a multiprocessor, bytes.
@@ -83,24 +85,26 @@ pub struct DeviceProperties {
     pub block_registers: u32,
     /// Registers of a multiprocessor.
     pub sm_registers: u32,
-    /// Blocks of one launch that really run beside one another at most; 0: as many as the figures above
-    /// say.
+    /// Maximum number of blocks of one launch that really run concurrently; 0 means as many as the
+    /// values above imply.
     pub resident_blocks: u32,
-    /// Clusters that run at a time: for 1 to [`CLUSTER_OCCUPANCY`] blocks on a multiprocessor, and for each of
-    /// these for clusters of 1 to [`CLUSTER_BLOCKS`] blocks. Empty where the worker does not know.
+    /// Number of clusters that run at a time: for 1 to [`CLUSTER_OCCUPANCY`] blocks on a
+    /// multiprocessor, and for each of these for clusters of 1 to [`CLUSTER_BLOCKS`] blocks. Empty
+    /// if unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub active_clusters: Vec<u32>,
 }
 
-/// Most blocks on a multiprocessor by which [`DeviceProperties::active_clusters`] tells clusters apart.
+/// Maximum number of blocks on a multiprocessor in [`DeviceProperties::active_clusters`].
 pub const CLUSTER_OCCUPANCY: usize = 8;
 
-/// Most blocks of a cluster.
+/// Maximum number of blocks of a cluster.
 pub const CLUSTER_BLOCKS: usize = 16;
 
 impl DeviceProperties {
-    /// Clusters of so many blocks that run at a time, where so many blocks run on a multiprocessor. What a worker
-    /// does not tell is estimated: as if all multiprocessors were neighbours. 0 for more than [`CLUSTER_BLOCKS`].
+    /// Returns the number of clusters of `cluster` blocks that run at a time, with `occupancy`
+    /// blocks on a multiprocessor. Values that the worker does not report are estimated, as if all
+    /// multiprocessors were neighbours. 0 for more than [`CLUSTER_BLOCKS`].
     #[must_use]
     pub fn clusters_at_a_time(&self, occupancy: u32, cluster: u32) -> u32 {
         if occupancy == 0 || !(1..=CLUSTER_BLOCKS as u32).contains(&cluster) {
@@ -116,7 +120,7 @@ impl DeviceProperties {
         u32::try_from(clusters).unwrap_or(u32::MAX)
     }
 
-    /// The UUID of a cluster's device that has none of its own. It is of RFC 9562's version 8.
+    /// Returns the UUID of a cluster's device without its own one, of version 8 of RFC 9562.
     #[must_use]
     pub fn uuid_of(cluster: &Tenant, gpu: GpuId) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new();

@@ -1,4 +1,4 @@
-//! Quotas: what tenants may hold of a device's memory, as a leader says it to its workers.
+//! Quotas: the device memory that tenants may hold, as sent by a leader to its workers.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +33,7 @@ impl Row for TenantQuota {
     }
 }
 
-/// Leader to worker, while its heartbeats do not say that it has it: the quotas in force. Map by field
-/// name.
+/// Leader to worker, until its heartbeats confirm it: the quotas in force. Map by field name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {
     /// Wire version.
@@ -45,13 +44,13 @@ pub struct Quotas {
     pub leader: LeaderId,
     /// The list's number in the epoch, from 1.
     pub number: u64,
-    /// The tenants that have a quota, by name; others may hold what the device has.
+    /// The tenants with a quota, by name. Others may hold all of the device's memory.
     #[serde(with = "rows")]
     pub quotas: Vec<TenantQuota>,
-    /// The tenants whose memory is never to be swapped out, by name.
+    /// The tenants with memory that is never swapped out, by name.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<Tenant>,
-    /// All tenants, by name: the worker may subscribe to each. Empty where there are more than 4,096.
+    /// All tenants, by name: the worker may subscribe to each. Empty if there are more than 4,096.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<Tenant>,
 }

@@ -1,4 +1,4 @@
-//! Where sessions' memory is: on the device, or swapped out to the host. Maps by field name.
+//! The place of sessions' memory: on the device, or swapped out to the host. Maps by field name.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::codec::column::{Fields, Row, put};
 use crate::codec::decode_budget::rows;
 use crate::id::SessionId;
 
-/// Where a session's memory is.
+/// The place of a session's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// On the device.
@@ -21,21 +21,22 @@ pub enum Place {
 }
 
 impl Place {
-    /// Every place, each at its number.
+    /// All places, each at the index of its number.
     const ALL: [Self; 4] = [Self::Resident, Self::Leaving, Self::Out, Self::Coming];
 }
 
-/// A session's memory and where it is: a row of 32 bytes, fields in this order, each a number of 8
-/// bytes: the place as 0 (resident), 1 (leaving), 2 (out) or 3 (coming), the last one 0 or 1.
+/// A session's memory and its place: a row of 32 bytes, fields in this order, each a number of 8
+/// bytes. The place is 0 (resident), 1 (leaving), 2 (out) or 3 (coming), and the last field is 0 or
+/// 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionResidency {
     /// The session.
     pub session: SessionId,
-    /// Bytes that it holds, wherever they are.
+    /// Bytes that it holds, in any place.
     pub bytes: u64,
-    /// Where they are.
+    /// The place of the bytes.
     pub place: Place,
-    /// They may not be swapped out: its client or its tenant's settings forbid it.
+    /// True if they may not be swapped out, because the client or the tenant's settings forbid it.
     pub pinned: bool,
 }
 
@@ -65,38 +66,38 @@ impl Row for SessionResidency {
     }
 }
 
-/// Worker to leaders, with its heartbeats where its memory is overcommitted: what its sessions hold, and
-/// where.
+/// Worker to leaders, with its heartbeats, if its memory is overcommitted: the memory of its
+/// sessions and its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {
-    /// Bytes that all sessions may hold together, those that are swapped out included.
+    /// Bytes that all sessions may hold together, including those swapped out.
     pub limit: u64,
-    /// Nanoseconds that a mebibyte takes to move, either way, as measured last.
+    /// Time to move a mebibyte in either direction, as last measured, in nanoseconds.
     pub ns_per_mib: u64,
-    /// While what sessions hold does not fit on the device: those that hold most,
-    /// [`crate::limits::RESIDENCY_ROWS`] of them at most; else none.
+    /// The sessions that hold most, at most [`crate::limits::RESIDENCY_ROWS`], while the memory of
+    /// all does not fit on the device. Else empty.
     #[serde(with = "rows")]
     pub sessions: Vec<SessionResidency>,
 }
 
-/// How a device's memory is swapped, to people; totals count from the worker's start.
+/// State of swapping on a device, for people; totals count from the worker's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwapStatus {
-    /// Bytes that all sessions may hold together, those that are swapped out included.
+    /// Bytes that all sessions may hold together, including those swapped out.
     pub limit: u64,
-    /// Bytes that the host's memory holds of them, and may hold.
+    /// Swapped-out bytes in the host's memory, and their maximum.
     pub memory: (u64, u64),
-    /// Bytes that the swap file holds of them, and may hold.
+    /// Swapped-out bytes in the swap file, and their maximum.
     pub file: (u64, u64),
-    /// Times that a session was swapped out, and the bytes moved.
+    /// Number of swap-outs, and the bytes moved.
     pub outs: (u64, u64),
-    /// Times that a session was brought back, and the bytes moved.
+    /// Number of swap-ins, and the bytes moved.
     pub ins: (u64, u64),
-    /// Nanoseconds that sessions with work waited for their memory to come back, added up.
+    /// Total time that sessions with work waited for their memory to return, nanoseconds.
     pub waited_ns: u64,
-    /// Bytes of the sessions that are moving now that have been moved, and of all that they hold.
+    /// For the sessions that are moving: the bytes moved so far, and all their bytes.
     pub moving: (u64, u64),
-    /// The sessions of the answer that are not resident, or pinned.
+    /// The sessions of the answer that are pinned or not resident.
     #[serde(with = "rows")]
     pub sessions: Vec<SessionResidency>,
 }

@@ -1,4 +1,4 @@
-//! What a leader knows of sessions: its answer to administrators, exact at the moment when it is asked.
+//! Sessions as known to a leader: its answer to administrators, exact at the time of the request.
 //! Maps by field name.
 
 use serde::{Deserialize, Serialize};
@@ -8,21 +8,21 @@ use crate::codec::decode_budget::rows;
 use crate::codec::message::Message;
 use crate::id::{GpuId, Incarnation, SessionId, Tenant};
 
-/// Administrator to leader, a request: which sessions are there, and what does each wait for?
+/// Administrator to leader, a request for the sessions and the reason that each waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionsRequest {
     /// Wire version.
     pub v: u16,
-    /// Only sessions whose ids are higher: the next page.
+    /// Only sessions with higher ids: the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<SessionId>,
-    /// Only this one.
+    /// Only this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// Only those of this tenant.
+    /// Only sessions of this tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Tenant>,
-    /// Only those on this device.
+    /// Only sessions on this device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuId>,
 }
@@ -36,13 +36,13 @@ impl Message for SessionsRequest {
 pub struct Sessions {
     /// Wire version.
     pub v: u16,
-    /// Sessions by id, [`crate::limits::SESSION_ROWS`] at most.
+    /// Sessions by id, at most [`crate::limits::SESSION_ROWS`].
     #[serde(with = "rows")]
     pub sessions: Vec<SessionStatus>,
-    /// There are more: ask again with the last one's id in `after`.
+    /// True if there are more: ask again with the last id in `after`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
-    /// The leader has taken over just now and may not know all sessions yet.
+    /// True if the leader has just taken over and may not know all sessions yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
 }
@@ -51,40 +51,40 @@ impl Message for Sessions {
     const ARRAY: bool = false;
 }
 
-/// What keeps a session's next work from being granted, as far as the leader knows.
+/// The reason that a session's next work is not granted, as far as the leader knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionWait {
-    /// Nothing: all that was announced is granted and not done yet, or runs as it comes.
+    /// None: all announced work is granted and not done yet, or runs as it arrives.
     #[default]
     Nothing,
-    /// Its own program: nothing is queued, granted or running.
+    /// The session's own program: nothing is queued, granted or running.
     Program,
-    /// Others are before it.
+    /// Other sessions are before it.
     Order,
-    /// It is next, and the device's window is full.
+    /// The session is next, and the device's window is full.
     Window,
-    /// Its tenant's cap.
+    /// The tenant's cap.
     Cap,
-    /// Its tenant's bound on work that is granted and not done.
+    /// The tenant's bound on work that is granted and not done.
     Bound,
-    /// The target of a tenant of higher priority, for which its next slice is too long.
+    /// The target of a tenant of higher priority: the session's next slice is too long for it.
     Target,
-    /// Its memory: it is swapped out.
+    /// The session's memory is swapped out.
     Memory,
-    /// Its tenant is suspended.
+    /// The tenant is suspended.
     Suspended,
     /// All grants are held back.
     Hold,
-    /// Its worker: that has not received yet what is queued.
+    /// The worker has not received the queued ops yet.
     Worker,
-    /// It is being closed.
+    /// The session is being closed.
     Closing,
-    /// Something that a newer leader knows of.
+    /// A reason that only a newer leader knows.
     Unknown,
 }
 
 impl SessionWait {
-    /// Every one, each at its number.
+    /// All reasons, each at the index of its number.
     pub const ALL: [Self; 13] = [
         Self::Nothing,
         Self::Program,
@@ -101,7 +101,7 @@ impl SessionWait {
         Self::Unknown,
     ];
 
-    /// Its name in tables and JSON.
+    /// Returns the name in tables and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -122,25 +122,25 @@ impl SessionWait {
     }
 }
 
-/// What the leader knows of one session: a row of 88 bytes, fields in this order, each number of 8
-/// bytes; the last one is what it waits for, as its place in [`SessionWait::ALL`].
+/// The leader's state of one session: a row of 88 bytes, fields in this order, each number of 8
+/// bytes. The last one is the index of the reason in [`SessionWait::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionStatus {
     /// Its tenant.
     pub tenant: Tenant,
     /// The session.
     pub session: SessionId,
-    /// Its number among all that the tenant ever had, from 1.
+    /// Its number among all sessions that the tenant ever had, from 1.
     pub ordinal: u64,
     /// Its worker.
     pub incarnation: Incarnation,
-    /// That worker's device.
+    /// The device of that worker.
     pub gpu: GpuId,
     /// Ops that are queued at the leader and not granted.
     pub queued: u64,
     /// Charged nanoseconds granted and not done.
     pub outstanding_ns: u64,
-    /// What keeps its next work from being granted.
+    /// The reason that its next work is not granted.
     pub waits: SessionWait,
 }
 
@@ -173,7 +173,7 @@ impl Row for SessionStatus {
     }
 }
 
-/// What a number says; of a newer leader's nothing more is known.
+/// Returns the reason with a number; numbers of a newer leader are unknown.
 fn wait_of(number: u64) -> SessionWait {
     let index = usize::try_from(number).ok();
     let known = index.and_then(|index| SessionWait::ALL.get(index));

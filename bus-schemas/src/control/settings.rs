@@ -1,4 +1,4 @@
-//! Settings of the cluster and of tenants, and measurements of kernels, as they travel.
+//! Settings of the cluster and of tenants, and measurements of kernels, as sent in messages.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,36 +17,37 @@ pub struct TenantSettings {
     pub priority: u8,
     /// Share within the priority, 1 to 1000.
     pub weight: u32,
-    /// Device memory the tenant may hold on one device, bytes; 0 is the device's capacity.
+    /// Device memory that the tenant may hold on one device, bytes; 0 is the device's capacity.
     pub quota: u64,
-    /// Sessions at a time; 0 is what the cluster's settings say.
+    /// Maximum number of open sessions; 0 is the cluster's setting.
     pub sessions: u32,
-    /// Charged work that may be granted and not done at a time, nanoseconds; 0 is no bound.
+    /// Maximum charged work that is granted and not done, nanoseconds; 0 is no bound.
     pub outstanding_ns: u64,
-    /// Percent of each device's time that the tenant may use at most; 0 is no cap.
+    /// Maximum percent of each device's time that the tenant may use; 0 is no cap.
     #[serde(default)]
     pub cap: u8,
-    /// What the 99th percentile of its requests is to stay within, nanoseconds; 0 is no target. A
-    /// request is what lies between two syncs.
+    /// Target for the 99th percentile of its requests, nanoseconds; 0 is no target. A request is
+    /// the work between two syncs.
     #[serde(default)]
     pub slo_ns: u64,
-    /// Groups of workers that its sessions go to; none is every group that is not exclusive.
+    /// Groups of workers for its sessions; if empty, every group that is not exclusive.
     #[serde(default)]
     pub groups: Groups,
-    /// Device addresses that its sessions may have on one device, bytes; 0 is what the cluster's
-    /// settings say.
+    /// Device addresses that its sessions may have on one device, bytes; 0 is the cluster's
+    /// setting.
     #[serde(default, skip_serializing_if = "is_none")]
     pub addresses: u64,
-    /// What the images of modules that its sessions have may take on one worker; 0 likewise.
+    /// Maximum memory of its sessions' module images on one worker; 0 likewise.
     #[serde(default, skip_serializing_if = "Allowance::is_none")]
     pub modules: Allowance,
-    /// What its sessions may have staged on one worker; 0 likewise.
+    /// Maximum staged memory of its sessions on one worker; 0 likewise.
     #[serde(default, skip_serializing_if = "Allowance::is_none")]
     pub staged: Allowance,
-    /// Whether the memory of its sessions may be swapped out.
+    /// True if the memory of its sessions may be swapped out.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub swap: bool,
-    /// Nothing more of its sessions is granted, and it gets no others, until it is resumed.
+    /// True if the tenant is suspended: its sessions get no grants, and it gets no sessions, until
+    /// it is resumed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspended: bool,
 }
@@ -64,7 +65,7 @@ fn is_yes(value: &bool) -> bool {
 }
 
 impl TenantSettings {
-    /// What the tenant may have at most: what was set for it, else the cluster's default.
+    /// Returns the tenant's limits: its own settings, else the cluster's defaults.
     #[must_use]
     pub fn limits(&self, cluster: &ClusterSettings) -> TenantLimits {
         let own = |own: u64, usual: u64| match (own, usual) {
@@ -82,16 +83,16 @@ impl TenantSettings {
     }
 }
 
-/// What a tenant may have at most; `u64::MAX` is no limit.
+/// Limits of a tenant; `u64::MAX` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TenantLimits {
-    /// Sessions at a time, on all workers together.
+    /// Maximum number of open sessions on all workers together.
     pub sessions: u64,
     /// Device addresses of its sessions on one worker, bytes.
     pub addresses: u64,
-    /// What the images that its sessions have take on one worker, bytes.
+    /// Memory of its sessions' images on one worker, bytes.
     pub modules: u64,
-    /// What its sessions have staged on one worker, bytes.
+    /// Staged memory of its sessions on one worker, bytes.
     pub staged: u64,
 }
 
@@ -115,65 +116,69 @@ impl Default for TenantSettings {
     }
 }
 
-/// How the leader orders, as administrators set it. What is not named has its default: an entry of
-/// the state bucket holds what was set, and nothing else.
+/// The leader's settings, made by administrators. A setting that is not named has its default: an
+/// entry of the state bucket holds only those that were set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterSettings {
-    /// Charged work granted to a GPU and not done, per priority and above, nanoseconds.
+    /// Maximum charged work of a priority and above that is granted to a GPU and not done, in
+    /// nanoseconds.
     pub window_ns: u64,
-    /// A slice is cut when its cost reaches this, nanoseconds.
+    /// Cost at which a slice is cut, nanoseconds.
     pub quantum_ns: u64,
-    /// Cost of a kernel the profile does not know, nanoseconds.
+    /// Cost of a kernel that the profile does not know, nanoseconds.
     pub unknown_ns: u64,
-    /// Whether measured times make new profile versions. Off, the profile is pinned and the order
-    /// depends on nothing measured.
+    /// True if measured times make new profile versions. If false, the profile is pinned and the
+    /// order depends on no measurement.
     pub learn: bool,
-    /// Percent of a GPU's granted work that lower priorities are left, by priority; 0 is none.
+    /// Percent of a GPU's granted work that lower priorities keep, by priority; 0 is none.
     pub floors: [u8; 5],
-    /// Whether work that took more than a quantum longer than it was charged is charged the rest.
+    /// True if work that exceeds its charge by more than a quantum is charged for the rest.
     pub settle: bool,
     /// The window of priorities below that of a tenant with a target, while that tenant is active;
-    /// 0 is the window that all have.
+    /// 0 is the general window.
     pub slo_window_ns: u64,
-    /// Ticks (10 ms) that a slice too long for an active tenant's target is set aside at most.
+    /// Maximum number of ticks (10 ms) for which a slice too long for an active tenant's target is
+    /// set aside.
     pub slo_wait_ticks: u32,
-    /// Whether the foremost session of a GPU runs its ops as they arrive, without waiting for the
-    /// leader. Off where the order must not depend on when ops arrived.
+    /// True if the foremost session of a GPU runs its ops as they arrive, without waiting for the
+    /// leader. Set to false if the order must not depend on arrival times.
     pub standing: bool,
-    /// Bytes that the record may hold: what is older than the newest of them is cut off behind an
-    /// anchor.
+    /// Maximum bytes of the record; an older part is cut off behind an anchor.
     pub record_max_bytes: u64,
-    /// Seconds that the record is kept at most.
+    /// Maximum age of the record, seconds.
     pub record_max_age_s: u64,
-    /// Bytes of inputs that a leader keeps while they cannot be recorded; above it they go
-    /// unrecorded, and the gap is named.
+    /// Maximum bytes of inputs that a leader keeps while they cannot be recorded. Above it they are
+    /// not recorded, and the gap is named.
     pub record_buffer: u64,
-    /// Seconds that what was used is kept in detail; what is older is kept by days.
+    /// Time for which usage is kept in detail, seconds; older usage is kept by days.
     pub usage_max_age_s: u64,
-    /// Copies of all that is kept in a broker of several servers; 0 is what the broker allows.
+    /// Number of copies of all stored data in a broker of several servers; 0 is what the broker
+    /// allows.
     pub broker_replicas: u32,
-    /// Sessions at a time of a tenant for which nothing else is set. 0, in what was written before
-    /// there was a limit, is none.
+    /// Maximum number of open sessions of a tenant without a setting of its own. 0, in data from
+    /// before limits existed, is no limit.
     #[serde(default)]
     pub tenant_sessions: u32,
-    /// Device addresses that such a tenant's sessions may have on one device, bytes; 0 likewise.
+    /// Device addresses that the sessions of such a tenant may have on one device, bytes; 0
+    /// likewise.
     #[serde(default)]
     pub tenant_addresses: u64,
-    /// What the images that such a tenant's sessions have may take on one worker, bytes; 0 likewise.
+    /// Maximum memory of the images of such a tenant's sessions on one worker, bytes; 0 likewise.
     #[serde(default)]
     pub tenant_modules: u64,
-    /// What such a tenant's sessions may have staged on one worker, bytes; 0 likewise.
+    /// Maximum staged memory of such a tenant's sessions on one worker, bytes; 0 likewise.
     #[serde(default)]
     pub tenant_staged: u64,
-    /// Says that `tenant create` alone makes tenants: `run` and `submit` do not.
+    /// True if only `tenant create` creates tenants: `run` and `submit` do not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tenant_create_only: bool,
 }
 
 impl ClusterSettings {
-    /// The same with the defaults of limits that nobody has set. An entry of the state bucket is read
-    /// so. A record is not: what was decided without limits is decided so again.
+    /// Returns the settings with default values for unset limits. An entry of the state bucket is
+    /// read like this, but a record is not: decisions made without limits must be repeated without
+    /// them.
     #[must_use]
     pub fn with_limits(mut self) -> Self {
         let usual = Self::default();
@@ -226,7 +231,7 @@ pub struct MeasuredKernel {
     pub key: KernelKey,
     /// Launches.
     pub count: u64,
-    /// Their device nanoseconds, added up.
+    /// Sum of their device nanoseconds.
     pub total_ns: u64,
 }
 
@@ -271,9 +276,9 @@ pub struct UsageRow {
     pub session: SessionId,
     /// Launches run.
     pub launches: u64,
-    /// SM-nanoseconds: SMs occupied times measured nanoseconds, added up.
+    /// SM-nanoseconds: sum of occupied SMs times measured nanoseconds.
     pub sm_ns: u64,
-    /// Device nanoseconds, overlap split in proportion.
+    /// Device nanoseconds, with overlaps split in proportion.
     pub device_ns: u64,
     /// Byte-milliseconds resident.
     pub byte_ms: u64,
@@ -321,10 +326,10 @@ pub struct Usage {
     pub starved_ns: u64,
     /// SM-nanoseconds of all sessions, closed ones too.
     pub sm_ns: u64,
-    /// Bytes that sessions hold and that are not stored for each of them, because they share.
+    /// Bytes that sessions hold but that are not stored for each of them, because they share.
     #[serde(default, skip_serializing_if = "is_none")]
     pub saved: u64,
-    /// One row a session, closed ones too.
+    /// One row per session, including closed ones.
     #[serde(with = "rows")]
     pub sessions: Vec<UsageRow>,
 }

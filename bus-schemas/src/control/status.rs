@@ -1,4 +1,4 @@
-//! The cluster's status, as its leader answers an administrator. Maps by field name.
+//! The cluster's status: its leader's answer to an administrator. Maps by field name.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::id::{
 use crate::record::chain::Chain;
 use crate::record::profile::ProfileHash;
 
-/// Administrator to leader, a request: how is the cluster?
+/// Administrator to leader, a request for the cluster's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusRequest {
     /// Wire version.
@@ -31,10 +31,10 @@ pub struct WorkerStatus {
     pub incarnation: Incarnation,
     /// Its device.
     pub gpu: GpuId,
-    /// What the device is, for people.
+    /// Description of the device, for people.
     #[serde(with = "text")]
     pub device: String,
-    /// Sessions it holds.
+    /// Number of sessions that it holds.
     pub sessions: u64,
     /// Last position granted.
     pub granted: GpuPosition,
@@ -44,9 +44,9 @@ pub struct WorkerStatus {
     pub chain: Chain,
     /// Charged work granted and not done, nanoseconds.
     pub outstanding_ns: u64,
-    /// Whether it is still there.
+    /// True if the worker is lost.
     pub lost: bool,
-    /// It gets no new sessions: it was told to stop, or an administrator drains it.
+    /// True if it gets no new sessions: it was told to stop, or an administrator drains it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draining: bool,
 }
@@ -64,7 +64,7 @@ pub struct TenantStatus {
     pub queued: u64,
     /// Ops granted in this epoch.
     pub granted: u64,
-    /// How its requests did, once any was done under this leader.
+    /// Attainment of its requests, once any has completed under this leader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attainment: Option<Box<Attainment>>,
 }
@@ -84,24 +84,24 @@ pub struct Status {
     pub recorded: InputNumber,
     /// The last global position.
     pub global: GlobalPosition,
-    /// Whether grants are held.
+    /// True if grants are held.
     pub held: bool,
     /// The workers.
     #[serde(with = "list")]
     pub workers: Vec<WorkerStatus>,
-    /// What sessions are placed by, of the workers in the same order.
+    /// State of the workers that placement is decided by, in the same order.
     #[serde(default, with = "rows")]
     pub places: Vec<PlaceStatus>,
     /// The tenants.
     #[serde(with = "list")]
     pub tenants: Vec<TenantStatus>,
-    /// The settings that it orders by; earlier leaders do not say.
+    /// The settings that the order is decided by; earlier leaders do not send them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<ClusterSettings>,
-    /// The profile that it orders by; earlier leaders do not say.
+    /// The profile that the order is decided by; earlier leaders do not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileStatus>,
-    /// What is kept in the broker, and how full it is; earlier leaders do not say.
+    /// The broker's streams and buckets with their fill; earlier leaders do not send them.
     #[serde(default, with = "list", skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<StoreStatus>,
 }
@@ -113,14 +113,14 @@ impl Message for Status {
 /// A stream or bucket in a status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreStatus {
-    /// Its name, or that of what all of them share.
+    /// Its name, or that of a resource that all of them share.
     #[serde(with = "text")]
     pub name: String,
-    /// Bytes in it.
+    /// Bytes stored.
     pub bytes: u64,
-    /// Bytes that it may hold; 0 where that is not known.
+    /// Maximum bytes; 0 if unknown.
     pub limit: u64,
-    /// What is wrong with it, for people; empty where nothing is.
+    /// The problem, for people; empty if none.
     #[serde(with = "text")]
     pub alarm: String,
 }
@@ -132,8 +132,8 @@ pub struct ProfileStatus {
     pub version: u64,
     /// The hash of all its estimates.
     pub hash: ProfileHash,
-    /// Kernel keys in it.
+    /// Number of kernel keys in it.
     pub kernels: u64,
-    /// Nothing that is measured changes it.
+    /// True if measurements do not change it.
     pub pinned: bool,
 }

@@ -1,4 +1,4 @@
-//! Targets of tenants (SLOs): whether they can be met, and whether they are.
+//! Targets of tenants (SLOs): their feasibility and their attainment.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,35 +7,35 @@ use crate::codec::message::Message;
 use crate::control::settings::TenantSettings;
 use crate::id::{GpuId, Tenant};
 
-/// How a tenant's requests did, by the clock of the leader that has counted them. A request is what
-/// lies between two syncs of a session: from the arrival of the intent of its first op to the report
-/// that its sync is done.
+/// Attainment of a tenant's requests, by the clock of the leader that counted them. A request lies
+/// between two syncs of a session: from the arrival of its first op's intent to the report that its
+/// sync is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attainment {
-    /// Nanoseconds for which they are counted: since this leader's term began, or since the target
-    /// was last changed.
+    /// Time of the count in nanoseconds: since this leader's term began, or since the target was
+    /// last changed.
     pub counted_ns: u64,
     /// Requests in all that time.
     pub total_requests: u64,
-    /// Of those, such as took no longer than the target; 0 without one.
+    /// Of those, the requests that took no longer than the target; 0 without one.
     pub total_within: u64,
     /// Requests of the last minute.
     pub requests: u64,
-    /// Of those, such as took no longer than the target.
+    /// Of those, the requests that took no longer than the target.
     pub within: u64,
     /// The 99th percentile of those, nanoseconds, at most 1.6 % off; 0 if there were none.
     pub p99_ns: u64,
 }
 
-/// Administrator to leader, a request: could all targets be met if a tenant were set like this?
-/// Nothing is changed by it. Answered by [`AdmissionAnswer`].
+/// Administrator to leader, a request that asks if all targets could be met with these settings of
+/// a tenant. It changes nothing. Answered by [`AdmissionAnswer`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AdmissionRequest {
     /// Wire version.
     pub v: u16,
     /// The tenant; it need not exist.
     pub tenant: Tenant,
-    /// What it would be.
+    /// The hypothetical settings.
     pub settings: TenantSettings,
 }
 
@@ -43,23 +43,23 @@ impl Message for AdmissionRequest {
     const ARRAY: bool = false;
 }
 
-/// Whether a target can be met.
+/// The verdict on a tenant's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Feasibility {
-    /// As far as the profile tells, it can.
+    /// The target can be met, as far as the profile tells.
     Met,
-    /// No request of the tenant was seen by this leader.
+    /// This leader has seen no request of the tenant.
     Unknown,
-    /// It can not: tenants with targets, and what goes before them, want more of the device than
-    /// there is.
+    /// The target cannot be met: tenants with targets, and work before them, need more of the
+    /// device than there is.
     Overloaded,
-    /// It can not: what may be ahead of a request takes the rest of its target.
+    /// The target cannot be met: work that may be ahead of a request takes the rest of its target.
     Crowded,
-    /// It can not: a request alone takes longer.
+    /// The target cannot be met: a request alone takes longer.
     TooLong,
 }
 
-/// One tenant's target, judged on the GPU where it fares worst.
+/// One tenant's target, judged on the GPU with the worst result for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Admission {
     /// The tenant.
@@ -68,19 +68,19 @@ pub struct Admission {
     pub target_ns: u64,
     /// The verdict.
     pub verdict: Feasibility,
-    /// The GPU that the figures are of; none where nothing is known.
+    /// The GPU of the figures; `None` if nothing is known.
     pub gpu: Option<GpuId>,
-    /// What a request is estimated to take, nanoseconds.
+    /// Estimated time of a request, nanoseconds.
     pub request_ns: u64,
-    /// One request of each tenant that goes before it there, nanoseconds.
+    /// Estimated time of one request of each tenant before it there, nanoseconds.
     pub before_ns: u64,
-    /// What may be let ahead of it of lower priorities, nanoseconds.
+    /// Work of lower priorities that may be ahead of it, nanoseconds.
     pub ahead_ns: u64,
-    /// The device's time that it and those before it used lately, thousandths.
+    /// Device time that it and those before it used recently, thousandths.
     pub load_permille: u32,
 }
 
-/// The leader's answer: every target there would be.
+/// The leader's answer: all targets that would exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmissionAnswer {
     /// Wire version.

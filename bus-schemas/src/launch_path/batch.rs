@@ -1,5 +1,5 @@
-//! The batch: a client's ops on their way to the worker. An array of a version, a few numbers and
-//! packed columns.
+//! The batch: a client's ops on their way to the worker. It is an array of a version, a few numbers
+//! and packed columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,19 +7,19 @@ use crate::codec::message::Message;
 use crate::id::OpNumber;
 use crate::launch_path::ops::{OpError, Ops};
 
-/// Client to worker: the ops `first .. first + count` of a session. Sent again until the worker's
-/// `received` covers it; an overlap with what was received is trimmed.
+/// Client to worker: the ops `first .. first + count` of a session. Repeated until the worker's
+/// `received` covers it; the worker trims an overlap with what it has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch<'a> {
     /// Wire version.
     pub v: u16,
     /// Number of the first op.
     pub first: OpNumber,
-    /// Ops.
+    /// Number of ops.
     pub count: u32,
     /// Results received so far, without a gap: the worker may forget them.
     pub results: u64,
-    /// [`crate::DESCRIPTOR_BYTES`] bytes an op.
+    /// [`crate::DESCRIPTOR_BYTES`] bytes per op.
     #[serde(with = "serde_bytes")]
     pub descriptors: &'a [u8],
     /// The ops' payloads, one after the other.
@@ -32,10 +32,10 @@ impl Message for Batch<'_> {
 }
 
 impl<'a> Batch<'a> {
-    /// The batch's ops, checked.
+    /// Returns the batch's ops, checked.
     ///
     /// # Errors
-    /// [`OpError`] with the first thing that is wrong.
+    /// [`OpError`] about the first problem.
     pub fn ops(&self) -> Result<Ops<'a>, OpError> {
         Ops::new(self.count, self.descriptors, self.blob)
     }

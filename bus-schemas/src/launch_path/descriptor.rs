@@ -1,8 +1,8 @@
 //! Packed descriptors of ops.
 //!
 //! A descriptor is 48 little-endian bytes: kind, flags, stream (16 bit), payload length (32 bit),
-//! then 40 bytes by kind. The flags of a launch are 1 where the last four of its bytes hold attributes: the
-//! cluster's sides and a byte of bits. Workers of a build before know neither.
+//! then 40 bytes by kind. The flags of a launch are 1 if the last four of its bytes hold
+//! attributes: the cluster's sides and a byte of bits. Workers of an earlier build know neither.
 
 use crate::codec::column::{Fields, put};
 use crate::id::ModuleHash;
@@ -13,7 +13,7 @@ use crate::limits;
 /// Bytes of one packed op descriptor.
 pub const DESCRIPTOR_BYTES: usize = 48;
 
-/// Appends the 48 bytes of an op's descriptor. Allocates only where `out` must grow.
+/// Appends the 48 bytes of an op's descriptor. Allocates only if `out` must grow.
 pub fn write_descriptor(op: &Op, stream: u16, payload: u32, out: &mut Vec<u8>) {
     let end = out.len() + DESCRIPTOR_BYTES;
     out.reserve(DESCRIPTOR_BYTES);
@@ -24,7 +24,7 @@ pub fn write_descriptor(op: &Op, stream: u16, payload: u32, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
-/// The first byte of an op's descriptor.
+/// Returns the first byte of an op's descriptor.
 fn kind(op: &Op) -> u8 {
     match op {
         Op::Alloc { .. } => 1,
@@ -48,7 +48,7 @@ fn kind(op: &Op) -> u8 {
 /// The flag of a launch that has attributes.
 const ATTRIBUTES: u8 = 1;
 
-/// The second byte of an op's descriptor.
+/// Returns the second byte of an op's descriptor.
 fn flags(op: &Op) -> u8 {
     match op {
         Op::Launch(launch) if launch.attributes != LaunchAttributes::default() => ATTRIBUTES,
@@ -61,7 +61,7 @@ const COOPERATIVE: u8 = 1;
 const NON_PORTABLE: u8 = 2;
 const TENSOR_MAPS: u8 = 4;
 
-/// The last four bytes of a launch that has attributes.
+/// Returns the last four bytes of a launch with attributes.
 fn attribute_bytes(of: LaunchAttributes) -> [u8; 4] {
     let [x, y, z] = of.cluster;
     let bit = |set: bool, bit: u8| if set { bit } else { 0 };
@@ -71,7 +71,7 @@ fn attribute_bytes(of: LaunchAttributes) -> [u8; 4] {
     [x, y, z, bits]
 }
 
-/// The attributes in a launch's last four bytes; `None` for a bit that means nothing.
+/// Reads the attributes from a launch's last four bytes; `None` if an unknown bit is set.
 fn read_attributes([x, y, z, bits]: [u8; 4]) -> Option<LaunchAttributes> {
     (bits & !(COOPERATIVE | NON_PORTABLE | TENSOR_MAPS) == 0).then_some(LaunchAttributes {
         cluster: [x, y, z],
@@ -146,7 +146,7 @@ fn put_words<const N: usize>(out: &mut Vec<u8>, words: &[u32; N]) {
 const LAUNCH: u8 = 9;
 const MISFIT: &str = "payload length does not fit the op";
 
-/// Reads an op, its stream and the length of its payload; what is wrong where it means nothing.
+/// Reads an op, its stream and the length of its payload; the error says what is invalid.
 #[inline(always)]
 pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static str> {
     const SHORT: &str = "descriptor too short";
@@ -162,7 +162,8 @@ pub(crate) fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static s
     Ok((op, stream, payload))
 }
 
-/// Reads a launch, in place: programs send most of them, and copies of an op cost as much as to read it.
+/// Reads a launch in place: programs send mostly launches, and a copy of an op costs as much as
+/// reading it.
 #[inline(always)]
 fn read_launch(flags: u8, payload: u32, fields: &mut Fields<'_>) -> Result<Op, &'static str> {
     const UNKNOWN: &str = "unknown op kind";

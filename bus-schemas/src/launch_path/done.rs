@@ -1,4 +1,4 @@
-//! The done report: what a worker has run, on its way to the leader.
+//! The done report: work that a worker has finished, on its way to the leader.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,20 +8,20 @@ use crate::error::{Code, Failure};
 use crate::id::{Epoch, GpuPosition, OpNumber, SessionId};
 use crate::record::chain::Chain;
 
-/// How a position ended, or how a standing grant goes on.
+/// The end of a position, or the progress of a standing grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It ran (what runs no ops was carried out).
+    /// The work ran. A grant without ops was carried out.
     Ran,
-    /// Nothing ran; the ops are to be queued again from `first` on.
+    /// Nothing ran; the ops must be queued again from `first` on.
     Void,
-    /// Nothing ran and never will: the session has failed or ended.
+    /// Nothing ran and nothing will: the session has failed or ended.
     Gone,
-    /// Not its end: ops of a standing grant ran, through `received`. The first such report says
-    /// that the grant stands; no op need have run by then.
+    /// Not an end: ops of a standing grant ran, through `received`. The first such report tells
+    /// that the grant stands, possibly before any op has run.
     Part,
-    /// Not its end: a standing grant was closed, its last op is `received`. What was started runs
-    /// to its end, and the position ends then.
+    /// Not an end: a standing grant was closed, with `received` as its last op. Started ops run to
+    /// their end, and then the position ends.
     Closed,
 }
 
@@ -29,27 +29,27 @@ impl Outcome {
     const ALL: [Self; 5] = [Self::Ran, Self::Void, Self::Gone, Self::Part, Self::Closed];
 }
 
-/// The end of one position: a row of a done message, 40 bytes, `outcome` in its own 4 bytes before
-/// `declared`.
+/// The end of one position: a row of a done message, 40 bytes, with `outcome` in its own 4 bytes
+/// before `declared`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoneReport {
     /// The position.
     pub position: GpuPosition,
     /// The session.
     pub session: SessionId,
-    /// Measured device nanoseconds; of [`Outcome::Closed`], the grant's first op.
+    /// Measured device nanoseconds; for [`Outcome::Closed`], the grant's first op.
     pub measured: u64,
-    /// The session's ops received without a gap when the position ended; of a standing grant that
-    /// has not ended, the op that [`Outcome`] says.
+    /// Ops of the session received without a gap when the position ended. For a standing grant
+    /// that has not ended, the op described at [`Outcome`].
     pub received: OpNumber,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Of a standing grant: [`fold`] of the sum of [`crate::CostRun::declared`] over the ops that
-    /// ran of it and of those it goes on from. Else 0.
+    /// For a standing grant, the [`fold`] of the sum of [`crate::CostRun::declared`] over its ops
+    /// that ran and over those that it continues from. Else 0.
     pub declared: u32,
 }
 
-/// Half as many bits of a sum of declarations.
+/// Folds a sum of declarations to half as many bits.
 #[must_use]
 pub fn fold(declared: u64) -> u32 {
     (declared ^ (declared >> 32)) as u32
@@ -81,7 +81,7 @@ impl Row for DoneReport {
     }
 }
 
-/// What a worker has of a session: a row of a done message, 16 bytes.
+/// Ops of a session that a worker has: a row of a done message, 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
     /// The session.
@@ -106,34 +106,34 @@ impl Row for Received {
     }
 }
 
-/// A session that can run no more: the leader answers with its close grant.
+/// A session that can run no more; the leader answers with its close grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionFault {
     /// The session.
     pub session: SessionId,
-    /// The op that failed, 0 where it was none.
+    /// The op that failed; 0 if none did.
     pub op: OpNumber,
-    /// What went wrong.
+    /// The error.
     pub failure: Failure,
 }
 
-/// A [`SessionFault`] of a done message, its detail aside: 24 bytes.
+/// A [`SessionFault`] in a done message, without its detail: 24 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultRow {
     /// The session.
     pub session: SessionId,
-    /// The op that failed, 0 where it was none.
+    /// The op that failed; 0 if none did.
     pub op: OpNumber,
     /// The stable code.
     pub code: Code,
-    /// Whether the same request may succeed later.
+    /// True if the same request may succeed later.
     pub retryable: bool,
-    /// Bytes of the detail.
+    /// Length of the detail in bytes.
     pub detail: u32,
 }
 
 impl FaultRow {
-    /// The row of a fault, whose detail is appended to `details`.
+    /// Creates the row of a fault, and appends its detail to `details`.
     #[must_use]
     pub fn of(fault: &SessionFault, details: &mut String) -> Self {
         let failure = &fault.failure;
@@ -182,8 +182,8 @@ impl Row for FaultRow {
     }
 }
 
-/// Worker to leader: what was accepted and what is done. Reports are numbered 1, 2, 3 … for the
-/// life of the incarnation and sent again until an order's `reports` covers them.
+/// Worker to leader: accepted positions and finished work. Reports are numbered 1, 2, 3 … for the
+/// life of the incarnation, and repeated until the `reports` of a grant batch covers them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done<'a> {
     /// Wire version.
@@ -194,21 +194,21 @@ pub struct Done<'a> {
     pub accepted: GpuPosition,
     /// The chain there.
     pub chain: Chain,
-    /// Number of the first report; with no reports, the next number there will be.
+    /// Number of the first report; without reports, the number of the next one.
     pub first: u64,
     /// The reports.
     #[serde(borrow)]
     pub reports: Column<'a, DoneReport>,
-    /// Sessions whose `received` the leader asked for by granting only what is received.
+    /// Sessions for which the leader requested `received`, by granting only received ops.
     #[serde(borrow)]
     pub received: Column<'a, Received>,
-    /// Sessions that failed and are not closed yet; repeated until they are.
+    /// Sessions that failed and are not closed yet; repeated until then.
     #[serde(borrow)]
     pub faults: Column<'a, FaultRow>,
-    /// Their details, one after the other.
+    /// The details of the faults, one after the other.
     pub details: &'a str,
-    /// [`crate::DoneTimes`] of the reports; empty where the leader has not asked for them, or is of a build
-    /// before, which knows of no such field.
+    /// [`crate::DoneTimes`] of the reports. Empty if the leader has not requested them, or is of an
+    /// earlier build, which has no such field.
     #[serde(
         default,
         skip_serializing_if = "<[u8]>::is_empty",
@@ -218,7 +218,7 @@ pub struct Done<'a> {
 }
 
 impl Done<'_> {
-    /// The faults with their details. A detail that is not there is empty.
+    /// Returns the faults with their details. A missing detail is empty.
     pub fn session_faults(&self) -> impl Iterator<Item = SessionFault> {
         let mut rest = self.details;
         self.faults.iter().map(move |row| {

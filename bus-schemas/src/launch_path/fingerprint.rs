@@ -1,15 +1,15 @@
-//! The fingerprint of a function, and from it the kernel key of a launch.
+//! The fingerprint of a function, and the kernel key of a launch made from it.
 
 use crate::id::{KernelKey, ModuleHash};
 use crate::launch_path::op::{Dim, Launch};
 
-/// Fingerprint of (module hash, function name): computed once per function, extended by each
-/// launch's dimensions to its kernel key without touching memory.
+/// Fingerprint of (module hash, function name). It is computed once per function. Each launch
+/// extends it by its dimensions to a kernel key, without access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FunctionFingerprint(pub u64);
 
 impl FunctionFingerprint {
-    /// The first 8 bytes (little-endian) of BLAKE3(module hash ‖ function name).
+    /// Returns the first 8 bytes (little-endian) of BLAKE3(module hash ‖ function name).
     #[must_use]
     pub fn new(module: &ModuleHash, function: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -20,8 +20,8 @@ impl FunctionFingerprint {
         Self(u64::from_le_bytes(first))
     }
 
-    /// The key of a launch with its attributes. A cluster makes another kernel of it for the device, and so
-    /// does waiting for the whole grid; without either it is [`Self::key`].
+    /// Returns the key of a launch with its attributes. Clusters and cooperative grids make a
+    /// different kernel for the device; without either the key is [`Self::key`].
     #[inline]
     #[must_use]
     pub fn launch_key(self, launch: &Launch) -> KernelKey {
@@ -35,7 +35,7 @@ impl FunctionFingerprint {
         }
     }
 
-    /// The key of a launch: SplitMix64 over the fingerprint and, one after the other, grid x, y,
+    /// Returns the key of a launch: SplitMix64 over the fingerprint and then, in order, grid x, y,
     /// z, block x, y, z and shared bytes.
     #[inline]
     #[must_use]

@@ -1,4 +1,4 @@
-//! The grant batch: what a leader lets a worker run, at which positions.
+//! The grant batch: the work that a leader lets a worker run, with its positions.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,29 +15,29 @@ use crate::record::chain::GrantKind;
 /// One grant: a row of a grant batch, 72 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// What it does.
+    /// The kind.
     pub kind: GrantKind,
-    /// The priority it runs at, 0 (highest) to 4: its session's when it was granted, or what its
-    /// floor took the place of.
+    /// The priority of the grant, 0 (highest) to 4. It is that of its session at the time of the
+    /// grant, or the one that its floor displaced.
     pub priority: u8,
     /// Position in the cluster's order.
     pub global: GlobalPosition,
     /// The session.
     pub session: SessionId,
-    /// First op; 0 for what runs none, and of a standing grant that goes on where its session's
-    /// last one was closed.
+    /// First op. 0 for a grant without ops, and for a standing grant that continues the last one of
+    /// its session.
     pub first: OpNumber,
-    /// Last op; 0 for what runs none, and of a standing grant until it is closed.
+    /// Last op. 0 for a grant without ops, and for a standing grant until it is closed.
     pub last: OpNumber,
-    /// Charged device nanoseconds. Of a standing grant, those that its worker may have on the
-    /// device at a time; in a seal's answer, those that it has.
+    /// Charged device nanoseconds. For a standing grant, the maximum that its worker may have on
+    /// the device at a time; in a seal's answer, the current amount.
     pub cost: u64,
-    /// Sum (wrapping) of [`crate::CostRun::declared`] over the slice as its client declared it. A worker
-    /// that finds another sum in the ops ends the session: the client lied.
+    /// Sum (wrapping) of [`crate::CostRun::declared`] over the slice, as its client declared it. A
+    /// worker that computes another sum from the ops ends the session: the client lied.
     pub declared: u64,
-    /// The leader's last input before the decision.
+    /// The leader's last input before it decided.
     pub input: InputNumber,
-    /// The epoch that decided it.
+    /// The epoch in which it was decided.
     pub epoch: Epoch,
 }
 
@@ -70,9 +70,9 @@ impl Row for Grant {
     }
 }
 
-/// What an open grant says of its session beside the grant's row: a row of a grant batch, 88 bytes,
-/// fields in this order: the last 8 bytes are `priority`, a zero byte, `modules` and `staged` in 2
-/// bytes each, and two zero bytes. Where both are 0, as they were before there were limits, there are none.
+/// Data of a session's open grant beside the grant's row: a row of a grant batch, 88 bytes, fields
+/// in this order. The last 8 bytes are `priority`, a zero byte, `modules` and `staged` in 2 bytes
+/// each, and two zero bytes. If both are 0, as before limits existed, there are no limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenGrant {
     /// Its tenant.
@@ -81,17 +81,17 @@ pub struct OpenGrant {
     pub session: SessionId,
     /// Its number among the tenant's sessions, from 1.
     pub ordinal: u64,
-    /// Its addresses.
+    /// The session's addresses.
     pub window: Window,
-    /// Memory the tenant may hold on this device, bytes.
+    /// Memory that the tenant may hold on this device, bytes.
     pub quota: u64,
     /// The open request's nonce.
     pub nonce: u64,
     /// The tenant's priority, 0 (highest) to 4.
     pub priority: u8,
-    /// What the images that its tenant's sessions have may take on this worker.
+    /// Maximum memory of the tenant's module images on this worker.
     pub modules: Allowance,
-    /// What its tenant's sessions may have staged there.
+    /// Maximum staged memory of the tenant's sessions on this worker.
     pub staged: Allowance,
 }
 
@@ -130,8 +130,8 @@ impl Row for OpenGrant {
     }
 }
 
-/// Leader to worker: grants at consecutive gpu positions from `first`, and what the leader has.
-/// Sent again until the worker's `accepted` covers it.
+/// Leader to worker: grants at consecutive gpu positions from `first`, and the progress of the
+/// leader. Repeated until the worker's `accepted` covers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantBatch<'a> {
     /// Wire version.
@@ -140,10 +140,10 @@ pub struct GrantBatch<'a> {
     pub epoch: Epoch,
     /// The leader.
     pub leader: LeaderId,
-    /// Gpu position of the first grant; with no grants, the next position there will be.
+    /// Gpu position of the first grant; without grants, the next position.
     pub first: GpuPosition,
-    /// Inputs of this epoch recorded through this number: grants of this epoch decided at or
-    /// before it need not be kept for replay.
+    /// Inputs of this epoch recorded through this number. Grants of this epoch that were decided at
+    /// or before it need not be kept for replay.
     pub recorded: InputNumber,
     /// Done reports received without a gap: the worker may forget them.
     pub reports: u64,

@@ -1,4 +1,4 @@
-//! The intent: what a client's ops cost, on its way to the leader.
+//! The intent: the cost of a client's ops, on its way to the leader.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::id::{KernelKey, OpNumber};
 use crate::launch_path::fingerprint::mix;
 use crate::launch_path::op::Op;
 
-/// What ops of a run cost, as the leader sees it.
+/// The cost class of a run's ops for the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CostClass {
     /// Launches of one kernel key.
@@ -17,7 +17,7 @@ pub enum CostClass {
     Copy,
     /// Alloc, free, map, module load and unload, events.
     Light,
-    /// Ops behind which a slice ends: syncs, copies to the host (`bytes` each), symbols.
+    /// Ops that end a slice: syncs, copies to the host (`bytes` each), symbols.
     Sync,
 }
 
@@ -30,17 +30,18 @@ impl CostClass {
 pub struct CostRun {
     /// The kernel key of launches, else 0.
     pub key: KernelKey,
-    /// Bytes each op moves, 0 for launches.
+    /// Bytes that each op moves, 0 for launches.
     pub bytes: u64,
-    /// Ops, at least 1.
+    /// Number of ops, at least 1.
     pub count: u32,
-    /// What kind of ops.
+    /// The class of the ops.
     pub class: CostClass,
 }
 
 impl CostRun {
-    /// What the run adds (wrapping) to its slice's [`crate::Grant::declared`]: independent of how runs
-    /// are split and joined, so the worker can recompute it from the ops themselves.
+    /// Returns the run's contribution (wrapping) to its slice's [`crate::Grant::declared`]. It does
+    /// not depend on how runs are split and joined, so the worker can compute it from the ops
+    /// themselves.
     #[must_use]
     pub fn declared(&self) -> u64 {
         let one = mix(self.key.0 ^ mix(self.bytes ^ mix(self.class as u64)));
@@ -49,7 +50,7 @@ impl CostRun {
 }
 
 impl CostRun {
-    /// The run of one op; `key` is its kernel key if it is a launch.
+    /// Creates the run of one op; `key` is its kernel key if it is a launch.
     #[must_use]
     pub fn of(op: &Op, key: KernelKey) -> Self {
         let none = KernelKey(0);
@@ -97,16 +98,16 @@ impl Row for CostRun {
     }
 }
 
-/// Client to leader: what it needs to know to order the ops `first .. first + count`.
+/// Client to leader: the data by which the ops `first .. first + count` are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent<'a> {
     /// Wire version.
     pub v: u16,
     /// Number of the first op.
     pub first: OpNumber,
-    /// Ops; the runs' counts add up to it.
+    /// Number of ops; equals the sum of the runs' counts.
     pub count: u32,
-    /// The ops' costs, run-length coded.
+    /// Costs of the ops, run-length coded.
     #[serde(borrow)]
     pub runs: Column<'a, CostRun>,
 }

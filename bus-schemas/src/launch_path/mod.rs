@@ -1,5 +1,5 @@
-//! The launch path: a client's batches and intents, the leader's grants, a worker's results, and the
-//! ops that they are about.
+//! The launch path: a client's batches and intents, the leader's grants, a worker's results, and
+//! their ops.
 
 pub(crate) mod batch;
 pub(crate) mod descriptor;

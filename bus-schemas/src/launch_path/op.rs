@@ -6,7 +6,7 @@ use crate::limits;
 /// Grid or block dimensions: x, y, z.
 pub type Dim = [u32; 3];
 
-/// A kernel launch. Its parameters are the op's payload, laid out as the kernel's image says.
+/// A kernel launch. Its parameters are the op's payload, in the layout of the kernel's image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
     /// The session's module slot, set by [`Op::LoadModule`].
@@ -26,21 +26,23 @@ pub struct Launch {
 /// Attributes of a launch beyond its shape; the default is a plain launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LaunchAttributes {
-    /// Blocks of a cluster: x, y, z. All 0 where the launch names none; then the kernel's image says.
+    /// Blocks of a cluster: x, y, z. If all are 0, the launch names none and the kernel's image
+    /// decides.
     pub cluster: [u8; 3],
-    /// All blocks of the grid run at a time, and may wait for one another.
+    /// True if all blocks of the grid run at the same time, and may wait for each other.
     pub cooperative: bool,
-    /// The cluster may have more blocks than every device of the architecture takes.
+    /// True if the cluster may have more blocks than every device of the architecture supports.
     pub non_portable: bool,
-    /// Recipes of tensor maps stand among the parameters, in place of the maps: see [`crate::TensorMap`].
+    /// True if the parameters contain recipes of tensor maps instead of the maps: see
+    /// [`crate::TensorMap`].
     pub tensor_maps: bool,
 }
 
 /// One unit of a session's program order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// Backs `[address, address + bytes)` with memory. The client picks the address, a multiple
-    /// of 256, inside the session's window.
+    /// Backs `[address, address + bytes)` with memory. The client chooses the address, a multiple
+    /// of 256 inside the session's window.
     Alloc {
         /// First device address.
         address: u64,
@@ -52,7 +54,8 @@ pub enum Op {
         /// First device address.
         address: u64,
     },
-    /// Host to device. The bytes are the payload, or transfer `transfer` where that is not 0.
+    /// Copies from host to device. The bytes are the payload, or transfer `transfer` if that is not
+    /// 0.
     CopyIn {
         /// Destination.
         address: u64,
@@ -61,14 +64,14 @@ pub enum Op {
         /// The staged transfer that holds the bytes, or 0.
         transfer: u64,
     },
-    /// Device to host; answered by a result.
+    /// Copies from device to host; answered by a result.
     CopyOut {
         /// Source.
         address: u64,
         /// Bytes.
         bytes: u64,
     },
-    /// Device to device, within the session.
+    /// Copies from device to device, within the session.
     Copy {
         /// Destination.
         to: u64,
@@ -88,8 +91,8 @@ pub enum Op {
         /// Bytes of an element.
         width: u8,
     },
-    /// Puts the module of this hash into a slot. Its image was staged before by some session of
-    /// the tenant on this worker, or as `transfer` of this one.
+    /// Loads the module with this hash into a slot. Its image was staged earlier by any session of
+    /// the tenant on this worker, or as `transfer` of this session.
     LoadModule {
         /// The session's slot.
         slot: u32,
@@ -103,37 +106,37 @@ pub enum Op {
     },
     /// Runs a kernel.
     Launch(Launch),
-    /// Records an event: its time is when all earlier ops of the session were done.
+    /// Records an event. Its time is that at which all earlier ops of the session were done.
     Event {
         /// The session's event number.
         event: u32,
-        /// Whether its time is told, with the session's next result.
+        /// True if the session's next result reports its time.
         timed: bool,
     },
     /// Answered by a result once every earlier op is done.
     Sync,
-    /// Writes the tensor map of the payload's recipe, 128 bytes as the device's driver encodes it.
+    /// Writes the tensor map of the payload's recipe: 128 bytes, as encoded by the device's driver.
     TensorMap {
         /// Destination, a multiple of 64.
         address: u64,
     },
     /// Answered by the addresses of a module's variables: a [`crate::Symbol`] for each name in
-    /// `.global` or `.const` space, in the order in which the image first names them.
+    /// `.global` or `.const` space, in the order of their first mention in the image.
     Symbols {
         /// The session's module slot.
         slot: u32,
     },
-    /// Moves an allocation, with its bytes and its charge, to another address. No other session uses
-    /// the allocation, and it is mapped nowhere. All numbers are multiples of
+    /// Moves an allocation, with its bytes and its charge, to another address. No other session may
+    /// use the allocation, and it must not be mapped. All numbers are multiples of
     /// [`crate::limits::MAP_ALIGN`].
     Move {
-        /// Its new first address.
+        /// The allocation's new first address.
         to: u64,
-        /// Its old first address.
+        /// The allocation's old first address.
         from: u64,
-        /// Its bytes.
+        /// Size of the allocation in bytes.
         bytes: u64,
-        /// Leaves a map at the old address, as [`Op::Map`] makes one.
+        /// True to leave a map at the old address, as [`Op::Map`] makes one.
         keep: bool,
     },
     /// Maps an allocation at a second address, until [`Op::Free`] of that address or of the allocation.
@@ -160,14 +163,14 @@ pub struct OpRef<'a> {
 }
 
 impl Op {
-    /// Whether a slice ends behind this op and its batch is flushed at once.
+    /// True if a slice ends after this op and its batch is flushed at once.
     #[must_use]
     pub fn is_sync(&self) -> bool {
         self.has_result()
     }
 
-    /// Tells whether the numbers of a move or a map are multiples of [`limits::MAP_ALIGN`]; true for ops of
-    /// other kinds.
+    /// True if the numbers of a move or a map are multiples of [`limits::MAP_ALIGN`], and for all
+    /// other ops.
     #[must_use]
     pub fn is_of_whole_units(&self) -> bool {
         match *self {
@@ -181,7 +184,7 @@ impl Op {
         }
     }
 
-    /// Whether the op is answered by a result.
+    /// True if the op is answered by a result.
     #[must_use]
     pub fn has_result(&self) -> bool {
         matches!(

@@ -1,41 +1,41 @@
-//! The ops of a batch: packed descriptors, and a blob in which their payloads (parameters, inline
-//! copies) follow one another.
+//! The ops of a batch: packed descriptors, and a blob of their consecutive payloads (parameters,
+//! inline copies).
 
 use std::slice::ChunksExact;
 
 use crate::launch_path::descriptor::{DESCRIPTOR_BYTES, read_descriptor};
 use crate::launch_path::op::OpRef;
 
-/// Why bytes are not a batch of ops.
+/// The reason that bytes are not a batch of ops.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpError {
     /// The descriptor column's length does not match the op count.
     #[error("{bytes} descriptor bytes do not hold {count} ops")]
     Length {
-        /// Bytes there are.
+        /// Bytes in the column.
         bytes: usize,
-        /// Ops announced.
+        /// Number of announced ops.
         count: u32,
     },
-    /// An op of a kind or with a field that has no meaning.
+    /// An op has an invalid kind or field.
     #[error("op {index} of the batch is malformed: {why}")]
     Op {
         /// Index in the batch, from 0.
         index: u32,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
-    /// The blob is shorter or longer than the payloads it should hold.
+    /// The blob is shorter or longer than the sum of its payloads.
     #[error("the blob has {have} bytes, the ops need {need}")]
     Blob {
-        /// Bytes there are.
+        /// Bytes in the blob.
         have: usize,
-        /// Bytes the payload lengths add up to.
+        /// Sum of the payload lengths.
         need: u64,
     },
 }
 
-/// The ops of one batch, checked once when made, then read without allocation.
+/// The ops of one batch, checked once on creation, then read without allocation.
 #[derive(Debug, Clone, Copy)]
 pub struct Ops<'a> {
     descriptors: &'a [u8],
@@ -46,7 +46,7 @@ impl<'a> Ops<'a> {
     /// Checks a batch's columns: the count, every op, and that the payloads fill the blob exactly.
     ///
     /// # Errors
-    /// [`OpError`] with the first thing that is wrong.
+    /// [`OpError`] about the first problem.
     pub fn new(count: u32, descriptors: &'a [u8], blob: &'a [u8]) -> Result<Self, OpError> {
         if descriptors.len() as u64 != u64::from(count) * DESCRIPTOR_BYTES as u64 {
             return Err(OpError::Length {
@@ -69,8 +69,8 @@ impl<'a> Ops<'a> {
         Ok(Self { descriptors, blob })
     }
 
-    /// The ops of columns that [`Ops::new`] has found right before: a second look costs as much as
-    /// the first. Iterating over others panics.
+    /// Creates ops from columns that [`Ops::new`] has accepted before, because a second check costs
+    /// as much as the first. Iteration over other columns panics.
     #[must_use]
     pub fn checked_before(descriptors: &'a [u8], blob: &'a [u8]) -> Self {
         debug_assert!(
@@ -91,13 +91,13 @@ impl<'a> Ops<'a> {
         self.descriptors.len() / DESCRIPTOR_BYTES
     }
 
-    /// Whether there are no ops.
+    /// True if there are no ops.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.descriptors.is_empty()
     }
 
-    /// The ops in order.
+    /// Iterates over the ops in order.
     #[inline]
     pub fn iter(&self) -> OpsIter<'a> {
         OpsIter {
@@ -111,14 +111,14 @@ impl<'a> Ops<'a> {
 #[derive(Debug, Clone)]
 pub struct OpsIter<'a> {
     descriptors: ChunksExact<'a, u8>,
-    /// Payloads of those to come.
+    /// Payloads of the remaining ops.
     blob: &'a [u8],
 }
 
 impl<'a> Iterator for OpsIter<'a> {
     type Item = OpRef<'a>;
 
-    // An op that goes through memory on its way costs its reader as much again.
+    // Passing an op through memory would double the cost of reading it.
     #[inline(always)]
     #[expect(
         clippy::expect_used,

@@ -9,8 +9,8 @@ use crate::error::Failure;
 use crate::id::{ContentHash, Epoch, LeaderId, ModuleHash, OpNumber};
 use crate::limits::{CONTENT_BYTES, OFFER_MOST};
 
-/// Client to worker: a part of a staged transfer (a large copy or a module image). Transfers are
-/// numbered 1, 2, 3 … by their session. Chunks may come again and in any order.
+/// Client to worker: a part of a staged transfer (a large copy or a module image). The session
+/// numbers its transfers 1, 2, 3 … Chunks may be repeated and come in any order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataChunk<'a> {
     /// Wire version.
@@ -19,12 +19,12 @@ pub struct DataChunk<'a> {
     pub transfer: u64,
     /// Bytes of the whole transfer.
     pub total: u64,
-    /// Where these bytes lie in it.
+    /// Offset of these bytes in the transfer.
     pub offset: u64,
-    /// For a module image, 32 bytes: its hash, checked by the worker when the transfer is whole.
-    /// Empty for a copy. An empty chunk with a hash is an offer: if the tenant gave this worker
-    /// that image before, the acknowledgement says the transfer is whole at once. An offer of a
-    /// transfer that is whole asks what the device says of the image.
+    /// For a module image, its hash of 32 bytes, which the worker checks when the transfer is
+    /// complete. Empty for a copy. An empty chunk with a hash is an offer: if the tenant sent this
+    /// image to the worker before, the acknowledgement reports the transfer complete at once. An
+    /// offer of a complete transfer asks for the device's verdict on the image.
     #[serde(with = "serde_bytes")]
     pub hash: &'a [u8],
     /// The bytes.
@@ -37,18 +37,19 @@ impl Message for DataChunk<'_> {
 }
 
 impl DataChunk<'_> {
-    /// The module hash, where there is one.
+    /// Returns the module hash, if there is one.
     #[must_use]
     pub fn module(&self) -> Option<ModuleHash> {
         self.hash.try_into().ok().map(ModuleHash)
     }
 }
 
-/// Client to worker, before the bytes of a large copy: which of them does the worker hold already? Repeated
-/// until an acknowledgement has a [`HeldChunks`] for each of its transfers, or says that it is whole.
+/// Client to worker, before the bytes of a large copy: a request for the chunks that the worker
+/// already holds. Repeated until an acknowledgement has a [`HeldChunks`] for each of its transfers,
+/// or reports it complete.
 ///
-/// The copy is divided into transfers of [`limits::PIECE_BYTES`](crate::limits::PIECE_BYTES), the last
-/// may be shorter, with consecutive numbers; each transfer into chunks of
+/// The copy is divided into transfers of [`limits::PIECE_BYTES`](crate::limits::PIECE_BYTES) with
+/// consecutive numbers; the last one may be shorter. Each transfer is divided into chunks of
 /// [`limits::CONTENT_BYTES`](crate::limits::CONTENT_BYTES).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyOffer<'a> {
@@ -58,7 +59,7 @@ pub struct CopyOffer<'a> {
     pub transfer: u64,
     /// Bytes of the copy, at most [`limits::OFFER_MOST`](crate::limits::OFFER_MOST).
     pub total: u64,
-    /// The hashes of its chunks, 32 bytes each.
+    /// Hashes of the copy's chunks, 32 bytes each.
     #[serde(with = "serde_bytes")]
     pub hashes: &'a [u8],
 }
@@ -68,8 +69,8 @@ impl Message for CopyOffer<'_> {
 }
 
 impl CopyOffer<'_> {
-    /// The hashes of its chunks; none where they are not as many as the copy has, or it is empty or too
-    /// large.
+    /// Returns the hashes of the chunks; `None` if their number does not match the copy, or if the
+    /// copy is empty or too large.
     pub fn chunks(&self) -> Option<impl Iterator<Item = ContentHash>> {
         let chunks = self.total.div_ceil(CONTENT_BYTES as u64);
         let sized = (1..=OFFER_MOST).contains(&self.total) && self.transfer > 0;
@@ -79,13 +80,13 @@ impl CopyOffer<'_> {
     }
 }
 
-/// Which chunks of an offered transfer the worker holds and has taken: a row of an acknowledgement, 16
-/// bytes. The others are to be sent.
+/// The chunks of an offered transfer that the worker holds and has taken: a row of an
+/// acknowledgement, 16 bytes. The client must send the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldChunks {
     /// The transfer.
     pub transfer: u64,
-    /// A bit for each chunk, the lowest for the first.
+    /// One bit per chunk, the lowest for the first.
     pub chunks: u64,
 }
 
@@ -105,7 +106,7 @@ impl Row for HeldChunks {
     }
 }
 
-/// Client to worker, repeated while anything is outstanding: what was sent and what was received.
+/// Client to worker, repeated while anything is outstanding: the ops sent and the results received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientState {
     /// Wire version.
@@ -125,7 +126,7 @@ impl Message for ClientState {
 pub struct Staged {
     /// The transfer.
     pub transfer: u64,
-    /// Bytes received from its start without a gap; its total once whole.
+    /// Bytes received from its start without a gap; the total once it is complete.
     pub received: u64,
 }
 
@@ -167,7 +168,7 @@ impl Row for Prepared {
 pub struct RefusedImage {
     /// Its transfer.
     pub transfer: u64,
-    /// Why: the device's log.
+    /// The reason: the device's log.
     pub failure: Failure,
 }
 
@@ -176,36 +177,37 @@ pub struct RefusedImage {
 pub struct WorkerAck<'a> {
     /// Wire version.
     pub v: u16,
-    /// The epoch the worker is sealed to: a client that knows a lower one looks for the leader.
+    /// The epoch to which the worker is sealed; a client that knows a lower one looks for the
+    /// leader.
     pub epoch: Epoch,
-    /// That epoch's leader.
+    /// The leader of that epoch.
     pub leader: LeaderId,
     /// Ops received without a gap.
     pub received: OpNumber,
     /// Ops done without a gap.
     pub done: OpNumber,
-    /// The client may send ops through this number.
+    /// Last op that the client may send.
     pub send_through: OpNumber,
-    /// The client may have this many staged bytes unacknowledged.
+    /// Maximum staged bytes that the client may have unacknowledged.
     pub staging: u64,
     /// Number of the session's last result.
     pub results: u64,
     /// Transfers in progress.
     #[serde(borrow)]
     pub staged: Column<'a, Staged>,
-    /// The session's error, once it has one: nothing after the failed op runs.
+    /// The session's error, once it has failed: nothing after the failed op runs.
     pub failure: Option<Failure>,
-    /// The op that failed, 0 where it was none.
+    /// The op that failed; 0 if none did.
     pub failed_op: OpNumber,
-    /// Module images that the device has found it can run since the last acknowledgement. Said
-    /// once, and again for each offer of such an image under its transfer's number.
+    /// Module images that the device was found able to run since the last acknowledgement. Each is
+    /// reported once, and again for each offer of such an image under its transfer's number.
     #[serde(borrow, default, skip_serializing_if = "Column::is_empty")]
     pub prepared: Column<'a, Prepared>,
-    /// As `prepared`: those that it cannot run. To load one fails the session.
+    /// The same for images that it cannot run. Loading one fails the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "list")]
     pub refused: Vec<RefusedImage>,
-    /// Answers to [`CopyOffer`]s since the last acknowledgement: each transfer once, and again for each
-    /// offer of it.
+    /// Answers to [`CopyOffer`]s since the last acknowledgement: each transfer once, and again for
+    /// each offer of it.
     #[serde(borrow, default, skip_serializing_if = "Column::is_empty")]
     pub held: Column<'a, HeldChunks>,
 }
@@ -214,12 +216,12 @@ impl Message for WorkerAck<'_> {
     const ARRAY: bool = false;
 }
 
-/// When an event was reached: a row of a result, 16 bytes (the event, 4 zero bytes, the time).
+/// The time of an event: a row of a result, 16 bytes (the event, 4 zero bytes, the time).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventTime {
     /// The session's event number.
     pub event: u32,
-    /// Nanoseconds of a clock of the device that only goes forward.
+    /// Nanoseconds of a monotonic clock of the device.
     pub ns: u64,
 }
 
@@ -240,14 +242,14 @@ impl Row for EventTime {
     }
 }
 
-/// Where a module's variable lies in its session: a row of an answer, 24 bytes.
+/// The place of a module's variable in its session: a row of an answer, 24 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its first device address; 0 where the device does not have it.
+    /// First device address; 0 if the device does not have the variable.
     pub address: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Whether kernels may write to it; copies may in any case.
+    /// True if kernels may write to it; copies may in any case.
     pub writable: bool,
 }
 
@@ -268,17 +270,18 @@ impl Row for Symbol {
     }
 }
 
-/// What a result answers.
+/// The kind of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "u8", try_from = "u8")]
 pub enum ResultKind {
-    /// A sync: every earlier op is done.
+    /// Answers a sync: every earlier op is done.
     Sync,
-    /// A copy to the host: `bytes` lie at `offset` of `total`.
+    /// Answers a copy to the host: `bytes` are at `offset` of `total`.
     CopyOut,
-    /// Nothing: what kernels printed since the last sync until an op failed. The session's last.
+    /// Answers no op: text that kernels printed between the last sync and the failure of an op. The
+    /// session's last result.
     Printed,
-    /// Symbols: a [`Symbol`] for each variable.
+    /// Answers symbols: a [`Symbol`] for each variable.
     Symbols,
 }
 
@@ -307,30 +310,30 @@ impl TryFrom<u8> for ResultKind {
     }
 }
 
-/// Worker to client: one result, or a part of a large one. Results are numbered 1, 2, 3 … by
-/// their session, in op order; the worker keeps each until it is acknowledged.
+/// Worker to client: one result, or a part of a large one. The session's results are numbered 1, 2,
+/// 3 … in op order; the worker keeps each until it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceResult<'a> {
     /// Wire version.
     pub v: u16,
     /// The result's number.
     pub number: u64,
-    /// The op it answers, or that failed.
+    /// The op that it answers, or that failed.
     pub op: OpNumber,
-    /// What it answers.
+    /// The kind.
     pub kind: ResultKind,
     /// Device nanoseconds of the session's ops since the previous result.
     pub device_ns: u64,
     /// Bytes of the whole result.
     pub total: u64,
-    /// Where these bytes lie in it.
+    /// Offset of these bytes in the result.
     pub offset: u64,
     /// The bytes.
     #[serde(with = "serde_bytes")]
     pub bytes: &'a [u8],
-    /// With the part at offset 0: of each timed event recorded since the previous result, when it
-    /// was recorded last; at most [`limits::EVENT_TIMES`](crate::limits::EVENT_TIMES). Left out
-    /// where there are none, as before there were any.
+    /// With the part at offset 0: the last time of each timed event recorded since the previous
+    /// result, at most [`limits::EVENT_TIMES`](crate::limits::EVENT_TIMES). Left out if there are
+    /// none, as before this field existed.
     #[serde(borrow, default, skip_serializing_if = "Column::is_empty")]
     pub events: Column<'a, EventTime>,
 }

@@ -1,31 +1,33 @@
-//! Tensor maps as recipes. `cuTensorMapEncodeTiled` answers at once, but its 128 bytes are the device's driver's
-//! own. So a program gets 128 bytes that say what it asked for, and keeps them wherever it likes; the worker puts
-//! the driver's bytes in their place, in a launch's parameters and in memory.
+//! Tensor maps as recipes. `cuTensorMapEncodeTiled` returns at once, but its 128 bytes are private
+//! to the device's driver. So a program gets 128 bytes that describe its request, and may keep them
+//! anywhere. The worker replaces them by the driver's bytes, in a launch's parameters and in
+//! memory.
 
 use crate::codec::column::Fields;
 
-/// Bytes of a tensor map, and of its recipe. On the device both are aligned to 64 bytes.
+/// Size of a tensor map and of its recipe in bytes. On the device both are aligned to 64 bytes.
 pub const TENSOR_MAP_BYTES: usize = 128;
 
-/// Where a recipe may stand in memory: at a multiple of so many bytes.
+/// Alignment of a recipe in memory, bytes.
 pub const TENSOR_MAP_ALIGNMENT: usize = 64;
 
-/// Where a recipe may stand among parameters: at a multiple of so many bytes from their first. That lies at such a
-/// multiple in constant memory, where alone the map is aligned to 64 bytes.
+/// Alignment of a recipe among parameters, in bytes from the first one. The first parameter has the
+/// same alignment in constant memory, and only there the map is aligned to 64 bytes.
 pub const TENSOR_MAP_PARAMETER: usize = 16;
 
-/// The first bytes of each recipe.
+/// First bytes of each recipe.
 const MARK: [u8; 16] = *b"\x93warploom-tmap-1";
 
-/// The number of dimensions at most.
+/// Maximum number of dimensions.
 const RANK: usize = 5;
 
-/// A tensor map's recipe: the arguments of the call that encodes it. Numbers of types and modes are CUDA's.
+/// A tensor map's recipe: the arguments of the call that encodes it. Type and mode numbers are
+/// CUDA's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorMap {
     /// `CUtensorMapDataType`.
     pub data_type: u8,
-    /// Dimensions, 1 to 5.
+    /// Number of dimensions, 1 to 5.
     pub rank: u8,
     /// `CUtensorMapInterleave`.
     pub interleave: u8,
@@ -39,24 +41,24 @@ pub struct TensorMap {
     pub address: u64,
     /// Elements of each dimension, 1 to 2³²; 1 beyond the rank.
     pub dims: [u64; RANK],
-    /// Bytes from one element to the next, from the second dimension on; 0 beyond the rank.
+    /// Bytes between consecutive elements, from the second dimension on; 0 beyond the rank.
     pub strides: [u64; RANK - 1],
-    /// Steps between the elements that are taken, 1 to 8; 1 beyond the rank.
+    /// Steps between the elements that are copied, 1 to 8; 1 beyond the rank.
     pub steps: [u8; RANK],
-    /// The part that one copy takes.
+    /// The part that one copy transfers.
     pub part: TensorPart,
 }
 
-/// The part of a tensor that one copy takes.
+/// The part of a tensor that one copy transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TensorPart {
-    /// A box of so many elements in each dimension, 1 to 256; 1 beyond the rank.
+    /// A box with these numbers of elements in each dimension, 1 to 256; 1 beyond the rank.
     Tiled([u16; RANK]),
     /// Columns of an image.
     Im2col {
-        /// The box's corner at the low end, by the dimensions between the first and the last.
+        /// Lower corner of the box, by the dimensions between the first and the last.
         lower: [i16; RANK - 2],
-        /// The box's corner at the high end.
+        /// Upper corner of the box.
         upper: [i16; RANK - 2],
         /// Channels of a pixel, 1 to 256.
         channels: u16,
@@ -65,20 +67,22 @@ pub enum TensorPart {
     },
 }
 
-/// Bytes of an element by `CUtensorMapDataType`; packed types of fewer than eight bits are not among them.
+/// Size of an element by `CUtensorMapDataType`, bytes. Packed types of fewer than eight bits are
+/// not included.
 const ELEMENT: [u64; 13] = [1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4];
 
-/// The first type of floating-point numbers; all behind it are too.
+/// The first floating-point type; all later ones are too.
 const FIRST_FLOAT: u8 = 6;
 
-/// Most bytes of a box's row by `CUtensorMapSwizzle`.
+/// Maximum bytes of a box's row by `CUtensorMapSwizzle`.
 const SWIZZLED: [u64; 7] = [u64::MAX, 32, 64, 128, 128, 128, 128];
 
 impl TensorMap {
-    /// Refuses what `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` document as an error.
+    /// Refuses arguments that `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` document as
+    /// errors.
     ///
     /// # Errors
-    /// The rule that is broken, in words.
+    /// The violated rule, in words.
     pub fn check(&self) -> Result<(), &'static str> {
         let rank = usize::from(self.rank);
         let size = ELEMENT.get(usize::from(self.data_type));
@@ -137,7 +141,7 @@ impl TensorMap {
         )
     }
 
-    /// Elements of a row of the part.
+    /// Returns the number of elements in a row of the part.
     fn check_part(&self, rank: usize) -> Result<u64, &'static str> {
         match self.part {
             TensorPart::Tiled(sides) => {
@@ -172,7 +176,8 @@ impl TensorMap {
         }
     }
 
-    /// The recipe's bytes. Each field is what [`TensorMap::check`] lets pass; others are cut off.
+    /// Returns the recipe's bytes. Each field must be valid by [`TensorMap::check`]; others are
+    /// truncated.
     #[must_use]
     pub fn write(&self) -> [u8; TENSOR_MAP_BYTES] {
         let mut out = Vec::with_capacity(TENSOR_MAP_BYTES);
@@ -209,17 +214,17 @@ impl TensorMap {
         bytes
     }
 
-    /// True where a recipe begins.
+    /// True if the bytes begin with a recipe.
     #[must_use]
     #[inline]
     pub fn begins(bytes: &[u8]) -> bool {
         bytes.starts_with(&MARK)
     }
 
-    /// The recipe that these bytes begin with.
+    /// Reads the recipe at the start of the bytes.
     ///
     /// # Errors
-    /// The rule that it breaks, in words; also where it is none.
+    /// The violated rule, in words; also if there is no recipe.
     pub fn read(bytes: &[u8]) -> Result<Self, &'static str> {
         let bytes = bytes
             .first_chunk::<TENSOR_MAP_BYTES>()
@@ -232,7 +237,7 @@ impl TensorMap {
         Ok(map)
     }
 
-    /// The fields as they stand; `None` where spare bytes are not 0.
+    /// Reads the fields unchecked; `None` if spare bytes are not 0.
     fn fields(from: &mut Fields<'_>) -> Option<Self> {
         let _: [u8; MARK.len()] = from.array()?;
         let [

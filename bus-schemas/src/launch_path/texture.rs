@@ -1,24 +1,25 @@
 //! The descriptor of a texture or surface object: 128 bytes of the session's memory. The object's
-//! handle is their address, so that a kernel reaches through it only what it may reach anyhow.
+//! handle is their address, so a kernel can reach through it only memory that it could reach
+//! anyway.
 
-/// Bytes of a descriptor.
+/// Size of a descriptor in bytes.
 pub const TEXTURE_BYTES: usize = 128;
 
-/// What begins a descriptor: whatever else lies at a handle is none.
+/// First bytes of a descriptor; data without them at a handle is not one.
 const MAGIC: u32 = 0x5754_4558;
 
-/// How what lies outside is read, for one coordinate.
+/// The mode of reads outside of the data, for one coordinate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum AddressMode {
-    /// As if repeated; normalized coordinates only.
+    /// The data repeat; normalized coordinates only.
     Wrap = 0,
-    /// The nearest that is inside.
+    /// The nearest element inside is read.
     #[default]
     Clamp = 1,
-    /// As if mirrored, again and again; normalized coordinates only.
+    /// The data are mirrored repeatedly; normalized coordinates only.
     Mirror = 2,
-    /// The border's colour.
+    /// The border's colour is read.
     Border = 3,
 }
 
@@ -31,20 +32,20 @@ pub enum Channel {
     Unsigned = 0,
     /// Signed integers.
     Signed = 1,
-    /// IEEE 754: half precision where a channel has 16 bits, single where it has 32.
+    /// IEEE 754: half precision for channels of 16 bits, single for 32.
     Float = 2,
 }
 
-/// What the data are.
+/// The shape of the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TextureShape {
-    /// One row of elements in device memory: fetched by index, not filtered.
+    /// One row of elements in device memory, fetched by index and not filtered.
     #[default]
     Linear = 0,
     /// Rows in device memory.
     Pitched = 1,
-    /// An array of one, two or three dimensions; `height` and `depth` are 0 where it has fewer.
+    /// An array of one, two or three dimensions; unused `height` and `depth` are 0.
     Array = 2,
     /// An array of layers, `depth` of them, each of one or two dimensions.
     Layered = 3,
@@ -53,21 +54,21 @@ pub enum TextureShape {
 /// A texture or surface object.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Texture {
-    /// Whether it is a surface: read and written by bytes, without sampling.
+    /// True for a surface, which is read and written by bytes, without sampling.
     pub surface: bool,
-    /// What the data are.
+    /// The shape of the data.
     pub shape: TextureShape,
-    /// Where they lie.
+    /// Address of the data.
     pub address: u64,
     /// Elements of a row.
     pub width: u32,
     /// Rows; 0 for one dimension.
     pub height: u32,
-    /// Slices or layers; 0 where there are none.
+    /// Slices or layers; 0 if none.
     pub depth: u32,
-    /// Bytes from row to row.
+    /// Bytes from one row to the next.
     pub pitch: u64,
-    /// Bytes from slice to slice, or from layer to layer.
+    /// Bytes from one slice or layer to the next.
     pub slice: u64,
     /// Channels of an element: 1, 2 or 4.
     pub channels: u32,
@@ -75,22 +76,22 @@ pub struct Texture {
     pub bits: u32,
     /// The type of a channel.
     pub channel: Channel,
-    /// Whether integers of 8 and 16 bits are read as floats from 0 (or -1) to 1.
+    /// True if integers of 8 and 16 bits are read as floats from 0 (or -1) to 1.
     pub normalized_read: bool,
-    /// For each coordinate.
+    /// The mode of each coordinate.
     pub modes: [AddressMode; 3],
-    /// Whether what is read is interpolated between neighbours.
+    /// True if reads interpolate between neighbours.
     pub linear: bool,
-    /// Whether coordinates go from 0 to 1.
+    /// True if coordinates go from 0 to 1.
     pub normalized: bool,
-    /// What is read outside with [`AddressMode::Border`].
+    /// The value read outside with [`AddressMode::Border`].
     pub border: [f32; 4],
-    /// Whether unsigned channels of 8 bits are sRGB and read as linear floats.
+    /// True if unsigned channels of 8 bits are sRGB and read as linear floats.
     pub srgb: bool,
 }
 
 impl Texture {
-    /// The descriptor's bytes, little-endian.
+    /// Returns the descriptor's bytes, little-endian.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; TEXTURE_BYTES] {
         let flags = u32::from(self.surface)
@@ -122,8 +123,8 @@ impl Texture {
         bytes
     }
 
-    /// Reads a descriptor; `None` for bytes that are none. Addresses and sizes are as they stand there:
-    /// whoever reads through them checks each access.
+    /// Reads a descriptor; `None` if the bytes are not one. Addresses and sizes are not validated,
+    /// so each access through them must be checked.
     #[must_use]
     pub fn read(bytes: &[u8; TEXTURE_BYTES]) -> Option<Self> {
         let (words, _) = bytes.as_chunks();
@@ -178,7 +179,7 @@ impl Texture {
         })
     }
 
-    /// Bytes of an element.
+    /// Returns the size of an element in bytes.
     #[must_use]
     pub fn element(&self) -> u64 {
         u64::from(self.channels * self.bits / 8)

@@ -1,65 +1,67 @@
-//! When what a worker reports waited and ran, by the worker's clock. It tells people and decides nothing.
+//! Wait and run times of reported work, by the worker's clock. They are for people, and no decision
+//! depends on them.
 
 use serde::ser::SerializeTuple as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::limits;
 
-/// Bytes of a report's times at most, as they are written.
+/// Maximum encoded bytes of a report's times.
 const ROW_BYTES: usize = 1 + 5 * 9;
-/// Bytes of what stands before them at most.
+/// Maximum encoded bytes before them.
 const HEAD_BYTES: usize = 16;
 
-/// When one report's work waited and ran: nanoseconds of a clock that only goes forward, whose zero means
-/// nothing. Of a part of a standing grant, `accepted` is when its first op had arrived.
+/// Wait and run times of one report's work: nanoseconds of a monotonic clock with an arbitrary
+/// zero. For a part of a standing grant, `accepted` is the arrival of its first op.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReportTimes {
-    /// When the worker had the grant.
+    /// Time at which the worker had the grant.
     pub accepted: u64,
-    /// When it went to the device: all before it had, its ops had arrived, the device had room.
+    /// Time at which it went to the device: earlier work had gone, its ops had arrived, and the
+    /// device had room.
     pub begun: u64,
-    /// Of the time before that, how long nothing was missing but its ops.
+    /// Part of the time before that in which only its ops were missing.
     pub lacked: u64,
-    /// When its first op began on the device.
+    /// Time at which its first op began on the device.
     pub started: u64,
-    /// When its last op had ended, and the worker knew.
+    /// Time at which its last op had ended, and the worker knew.
     pub ended: u64,
 }
 
 /// The times of a done message's reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DoneTimes {
-    /// The worker's clock as the message was sent.
+    /// The worker's clock when the message was sent.
     pub clock: u64,
-    /// Of each report, in order.
+    /// The times of each report, in order.
     pub rows: Vec<ReportTimes>,
 }
 
-/// As they are written: how long before, from the clock back, since differences are short numbers.
+/// The encoded form: differences back from the clock, because they are short numbers.
 #[derive(Deserialize)]
 struct Written(u64, Vec<[u64; 5]>);
 
 impl DoneTimes {
-    /// Bytes of the times of so many reports at most.
+    /// Returns the maximum encoded bytes of the times of so many reports.
     #[must_use]
     pub const fn bytes(reports: usize) -> usize {
         HEAD_BYTES + reports * ROW_BYTES
     }
 
-    /// As bytes: MessagePack, an array of the clock and an array of rows. A row is an array of five numbers:
-    /// from its end to the clock, from start to end, from begun to start, from accepted to begun, and what it
-    /// lacked.
+    /// Encodes as MessagePack: an array of the clock and an array of rows. A row is an array of
+    /// five numbers: from its end to the clock, from start to end, from begun to start, from
+    /// accepted to begun, and the lacked time.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD_BYTES + self.rows.len() * ROW_BYTES / 2);
-        // Plain data: it cannot fail.
+        // Plain data cannot fail to encode.
         match rmp_serde::encode::write(&mut out, self) {
             Ok(()) => out,
             Err(_) => Vec::new(),
         }
     }
 
-    /// Reads what [`Self::encode`] has written; none where it is something else, or too much.
+    /// Decodes the output of [`Self::encode`]; `None` if the bytes are invalid or too long.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > Self::bytes(limits::DONE_REPORTS) {
@@ -93,7 +95,7 @@ impl Serialize for DoneTimes {
     }
 }
 
-/// The rows as they are written.
+/// The rows in encoded form.
 struct WrittenRows<'a>(&'a DoneTimes);
 
 impl Serialize for WrittenRows<'_> {

@@ -4,29 +4,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{GpuId, GpuPosition, OpNumber, Tenant};
 
-/// What a grant does at its position.
+/// The effect of a grant at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GrantKind {
     /// Runs a slice.
     Run,
     /// Begins a session on the worker; its op range is 0 to 0.
     Open,
-    /// Ends a session; its op range is 0 to 0. Its memory is freed here.
+    /// Ends a session and frees its memory; its op range is 0 to 0.
     Close,
-    /// Runs whatever its session sends from its first op on, until the worker closes it: at the
-    /// next position, at a seal, or when it drains. As granted its last op is 0; the position is
-    /// accepted, and enters the chain, when it is closed, with the last op that was started (one
-    /// before the first where none was).
+    /// Runs all ops that its session sends from the grant's first op on. The worker closes it at
+    /// the next position, at a seal, or when it drains. When granted, its last op is 0. It is
+    /// accepted and enters the chain when it is closed, with the last op that was started (the op
+    /// before the first if none was).
     Standing,
-    /// Does nothing but close the standing grant before it; its op range is 0 to 0.
+    /// Only closes the standing grant before it; its op range is 0 to 0.
     Revoke,
-    /// Brings a session's memory back to the device that was swapped out; its op range is 0 to 0. It
-    /// has ended once the memory is there. Only given to workers that say where memory is.
+    /// Brings a session's swapped-out memory back to the device; its op range is 0 to 0. It ends
+    /// once the memory is there. Sent only to workers that report the place of memory.
     Return,
 }
 
 impl GrantKind {
-    /// The number in packed columns and in the chain.
+    /// Returns the number in packed columns and in the chain.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -48,19 +48,19 @@ impl GrantKind {
         Self::Return,
     ];
 
-    /// The kind of a number.
+    /// Returns the kind of a number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 
-    /// The kind of a name.
+    /// Returns the kind of a name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its name in evidence and exports.
+    /// Returns the name in evidence and exports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,8 +74,8 @@ impl GrantKind {
     }
 }
 
-/// What one position adds to its GPU's chain. Session ids are not in it: they differ from run to
-/// run, a tenant's ordinals do not.
+/// The contribution of one position to its GPU's chain. It has no session id: those differ from run
+/// to run, but a tenant's ordinals do not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainEntry<'a> {
     /// The position.
@@ -84,7 +84,7 @@ pub struct ChainEntry<'a> {
     pub tenant: &'a Tenant,
     /// The session's number among the tenant's, from 1.
     pub ordinal: u64,
-    /// What the grant does.
+    /// The kind of the grant.
     pub kind: GrantKind,
     /// First op.
     pub first: OpNumber,
@@ -92,12 +92,12 @@ pub struct ChainEntry<'a> {
     pub last: OpNumber,
 }
 
-/// The value of a GPU's chain after some position; all zeros before the first.
+/// The value of a GPU's chain after a position; all zeros before the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Chain(pub [u8; 32]);
 
 impl Chain {
-    /// The chain after one more accepted position.
+    /// Returns the chain after one more accepted position.
     #[must_use]
     pub fn then(self, entry: &ChainEntry<'_>) -> Self {
         let tenant = entry.tenant.as_str().as_bytes();
@@ -142,7 +142,7 @@ impl<'de> Deserialize<'de> for Chain {
     }
 }
 
-/// Where one incarnation's chain ends.
+/// The end of one incarnation's chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GpuTail {
     /// The device.
@@ -153,8 +153,8 @@ pub struct GpuTail {
     pub chain: Chain,
 }
 
-/// The launch order's digest: H over (gpu, last position, chain) in gpu order. Who accepted nothing
-/// is no part of it.
+/// Returns the launch order's digest: H over (gpu, last position, chain) in gpu order. Devices that
+/// accepted nothing are left out.
 #[must_use]
 pub fn digest(tails: &[GpuTail]) -> Chain {
     let mut ordered = tails.to_vec();

@@ -1,25 +1,25 @@
-//! The record of a kernel key: its name, and how long its launches took. For people; nothing is
-//! decided by it.
+//! The record of a kernel key: its name, and the times of its launches. It is for people, and no
+//! decision depends on it.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::record::usage::KernelName;
 
-/// Buckets of an octave: a value is known within an eighth of it.
+/// Number of buckets per octave: a value is known within an eighth.
 const FINE: u64 = 8;
-/// Bits of that.
+/// The same in bits.
 const FINE_BITS: u32 = FINE.trailing_zeros();
 
-/// How many launches took about how long: counts in buckets that grow with what they hold.
+/// Distribution of launch times: counts in buckets that grow with the time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Spread {
-    /// Bucket and count, in order.
+    /// Buckets and counts, in order.
     #[serde(deserialize_with = "buckets")]
     buckets: Vec<(u16, u64)>,
 }
 
-/// Buckets of a stored record, in order. Those that no number is in do not count.
+/// Reads the buckets of a stored record, in order. Invalid buckets are ignored.
 fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u16, u64)>, D::Error> {
     let stored: Vec<(u16, u64)> = Deserialize::deserialize(deserializer)?;
     let mut spread = Spread::default();
@@ -28,14 +28,14 @@ fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u16, u64)>
     Ok(spread.buckets)
 }
 
-/// The bucket of a number of nanoseconds.
+/// Returns the bucket of a number of nanoseconds.
 fn bucket(ns: u64) -> u16 {
     let octave = ns.max(FINE).ilog2() - FINE_BITS;
     let within = (ns >> octave) + FINE * u64::from(octave);
     u16::try_from(within).unwrap_or(u16::MAX)
 }
 
-/// The middle of a bucket.
+/// Returns the middle of a bucket.
 fn middle(bucket: u16) -> u64 {
     let bucket = u64::from(bucket);
     let octave = (bucket / FINE).saturating_sub(1);
@@ -44,7 +44,7 @@ fn middle(bucket: u16) -> u64 {
 }
 
 impl Spread {
-    /// Counts launches of so many nanoseconds each.
+    /// Counts `launches` launches of `ns` nanoseconds each.
     pub fn add(&mut self, ns: u64, launches: u64) {
         self.add_to(bucket(ns), launches);
     }
@@ -60,14 +60,15 @@ impl Spread {
         }
     }
 
-    /// Adds another's counts.
+    /// Adds the counts of another one.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, launches) in &other.buckets {
             self.add_to(*bucket, *launches);
         }
     }
 
-    /// About what `percent` of 100 launches stay within, nanoseconds; `None` of no launch.
+    /// Returns the approximate time within which `percent` of 100 launches stay, nanoseconds;
+    /// `None` without launches.
     #[must_use]
     pub fn percentile(&self, percent: u64) -> Option<u64> {
         let all: u128 = self.buckets.iter().map(|row| u128::from(row.1)).sum();
@@ -81,25 +82,25 @@ impl Spread {
     }
 }
 
-/// What was measured of one kernel key since somebody first launched it.
+/// Measurements of one kernel key since it was first launched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRecord {
-    /// What it stands for.
+    /// The name behind the key.
     pub name: Option<KernelName>,
-    /// Launches that were measured.
+    /// Number of measured launches.
     pub launches: u64,
-    /// Their device nanoseconds, added up.
+    /// Sum of their device nanoseconds.
     pub device_ns: u64,
-    /// Nanoseconds of the shortest; of launches measured together, their mean.
+    /// Nanoseconds of the shortest launch; for launches measured together, their mean.
     pub least_ns: u64,
-    /// Nanoseconds of the longest, likewise.
+    /// Nanoseconds of the longest launch, likewise.
     pub most_ns: u64,
-    /// About how long each took, likewise.
+    /// Approximate times of the launches, likewise.
     pub spread: Spread,
 }
 
 impl KernelRecord {
-    /// Counts launches, the shortest and the longest of which took this long.
+    /// Adds launches with this total time, and this shortest and longest time.
     pub fn add(&mut self, launches: u64, device_ns: u64, (least, most): (u64, u64)) {
         let Some(between) = launches.checked_sub(1) else {
             return;
@@ -128,7 +129,7 @@ impl KernelRecord {
         self.most_ns = self.most_ns.max(most);
     }
 
-    /// Adds what another says of the same key.
+    /// Adds another record of the same key.
     pub fn merge(&mut self, other: &Self) {
         if self.name.is_none() {
             self.name.clone_from(&other.name);
@@ -141,13 +142,13 @@ impl KernelRecord {
         self.spread.merge(&other.spread);
     }
 
-    /// Mean nanoseconds of a launch, if one was measured.
+    /// Returns the mean nanoseconds of a launch, if one was measured.
     #[must_use]
     pub fn mean_ns(&self) -> Option<u64> {
         self.device_ns.checked_div(self.launches)
     }
 
-    /// About what `percent` of 100 launches stayed within, nanoseconds.
+    /// Returns the approximate time within which `percent` of 100 launches stayed, nanoseconds.
     #[must_use]
     pub fn percentile_ns(&self, percent: u64) -> Option<u64> {
         let about = self.spread.percentile(percent)?;
@@ -209,11 +210,11 @@ mod tests {
         record.add(10, 1_000, (50, 400));
         assert_eq!((record.least_ns, record.most_ns), (50, 400));
         assert_eq!(record.mean_ns(), Some(100));
-        // Eight of 68 or 69 each.
+        // Eight launches of 68 or 69 each.
         let median = record.percentile_ns(50).unwrap();
         assert!((64..=73).contains(&median), "{median}");
         assert_eq!(record.percentile_ns(100), Some(400));
-        // Two that took long without one that was short between them.
+        // Two long launches without a short one between them.
         let mut two = KernelRecord::default();
         two.add(2, 30, (10, 20));
         assert_eq!(two.percentile_ns(1), Some(10));

@@ -1,4 +1,4 @@
-//! The record plane: the chains of the launch order, their seals, and what was used.
+//! The record plane: the chains of the launch order, their seals, and usage.
 
 pub(crate) mod chain;
 pub(crate) mod kernel;

@@ -9,12 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::id::{IdError, KernelKey};
 
 /// BLAKE3 of a profile's estimates: of each kernel key, in key order, and its nanoseconds, eight
-/// little-endian bytes each. Two profiles of one hash order alike, whatever their versions are.
+/// little-endian bytes each. Two profiles with the same hash order alike, in any versions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProfileHash(pub [u8; 32]);
 
 impl ProfileHash {
-    /// The hash of estimates in key order.
+    /// Returns the hash of estimates in key order.
     #[must_use]
     pub fn of(entries: impl IntoIterator<Item = (KernelKey, u64)>) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -27,7 +27,7 @@ impl ProfileHash {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// Whether nobody said which it is: a record of before profiles had hashes.
+    /// True if the hash was not given, as in records from before profiles had hashes.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.0 == [0; 32]
@@ -52,7 +52,7 @@ impl FromStr for ProfileHash {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let bad = || IdError::NotHex(text.chars().take(80).collect());
         let mut hash = [0; 32];
-        // To the parser of numbers a sign is none of the digits, but welcome.
+        // The number parser would accept a sign.
         if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(bad());
         }

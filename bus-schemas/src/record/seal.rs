@@ -13,7 +13,7 @@ use crate::launch_path::done::SessionFault;
 use crate::launch_path::grant::Grant;
 use crate::record::chain::Chain;
 
-/// Leader to worker, a request: obey this epoch from now on. Atomic and idempotent.
+/// Leader to worker, a request to obey this epoch from now on. Atomic and idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     /// Wire version.
@@ -23,10 +23,10 @@ pub struct Seal {
     /// Its leader.
     pub leader: LeaderId,
     /// The leader has the tail through this position, from pages of this epoch; 0 for none of it.
-    /// Leaders of before, which take no pages, say nothing.
+    /// Earlier leaders, which take no pages, omit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<GpuPosition>,
-    /// The leader wants the times of done reports; one of a build before does not say so.
+    /// True if the leader wants the times of done reports; leaders of an earlier build omit it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub times: bool,
 }
@@ -35,8 +35,8 @@ impl Message for Seal {
     const ARRAY: bool = false;
 }
 
-/// A session as its worker knows it when sealed: a row of a seal's answer, 112 bytes, fields in this
-/// order, `closing` as a number of 8 bytes.
+/// A session as its worker knows it when sealed: a row of a seal's answer, 112 bytes, fields in
+/// this order, `closing` as a number of 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedSession {
     /// Its tenant.
@@ -45,20 +45,20 @@ pub struct SealedSession {
     pub session: SessionId,
     /// Its number among the tenant's sessions, from 1.
     pub ordinal: u64,
-    /// Its addresses.
+    /// The session's addresses.
     pub window: Window,
-    /// Memory the tenant may hold on this device, bytes.
+    /// Memory that the tenant may hold on this device, bytes.
     pub quota: u64,
-    /// The open request's nonce: sent again after a failover, it is answered with this session.
+    /// The open request's nonce. A request repeated after a failover is answered with this session.
     pub nonce: u64,
-    /// Ops accepted: the new leader grants from the next one on. Grants that will be void are
+    /// Last accepted op: the new leader grants from the next one on. Grants that will be void are
     /// not counted.
     pub accepted: OpNumber,
     /// Ops done without a gap.
     pub done: OpNumber,
     /// Ops received without a gap.
     pub received: OpNumber,
-    /// A close grant for it is accepted.
+    /// True if a close grant for it is accepted.
     pub closing: bool,
 }
 
@@ -117,7 +117,7 @@ impl Row for SealedGrant {
     }
 }
 
-/// Whose a session is: a row of a seal's answer, 48 bytes, fields in this order.
+/// The tenant of a session: a row of a seal's answer, 48 bytes, fields in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedName {
     /// Its tenant.
@@ -146,7 +146,7 @@ impl Row for SealedName {
     }
 }
 
-/// What a sealed worker has: the new leader's order starts from it.
+/// The state of a sealed worker, from which the new leader's order starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealAnswer {
     /// Wire version.
@@ -157,15 +157,15 @@ pub struct SealAnswer {
     pub leader: LeaderId,
     /// The device.
     pub gpu: GpuId,
-    /// Memory a tenant can be given, bytes (capacity minus reserve).
+    /// Memory that a tenant can be given, bytes (capacity minus reserve).
     pub capacity: u64,
-    /// Last gapless position; grants above it were discarded.
+    /// Last position without a gap; grants above it were discarded.
     pub position: GpuPosition,
     /// The chain there.
     pub chain: Chain,
     /// Highest global position among the accepted grants.
     pub global: GlobalPosition,
-    /// The last report made so far: the new leader hears those after `reports`.
+    /// The last report made so far: the new leader gets those after `reports`.
     pub reports: u64,
     /// The sessions that are not closed.
     #[serde(with = "rows")]
@@ -173,12 +173,12 @@ pub struct SealAnswer {
     /// Accepted grants that are not done, in position order; they run first.
     #[serde(with = "rows")]
     pub outstanding: Vec<SealedGrant>,
-    /// The epoch whose leader the `tail` was accepted from.
+    /// The epoch of the leader that the `tail` was accepted from.
     pub tail_epoch: Epoch,
-    /// The input of that epoch recorded through, as the worker knows.
+    /// The last input of that epoch that is recorded, as far as the worker knows.
     pub tail_recorded: InputNumber,
-    /// Accepted grants whose inputs the worker does not know to be recorded, in position order;
-    /// those that went ahead in pages are not repeated.
+    /// Accepted grants with inputs that may be unrecorded, as far as the worker knows, in position
+    /// order. Grants already sent in pages are not repeated.
     #[serde(with = "rows")]
     pub tail: Vec<SealedGrant>,
     /// The highest ordinal of each tenant ever opened here.
@@ -187,45 +187,45 @@ pub struct SealAnswer {
     /// Sessions that failed and are not closed yet.
     #[serde(with = "list")]
     pub faults: Vec<SessionFault>,
-    /// Whose the sessions of the `tail` are that are closed, and so not among `sessions`: where the
-    /// record of their open grant died with its leader, nothing else says it. Workers of before
-    /// name none.
+    /// Tenants of the sessions of the `tail` that are closed, and so not among `sessions`. If the
+    /// record of their open grant died with its leader, no other source names them. Earlier workers
+    /// send none.
     #[serde(with = "rows", default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<SealedName>,
-    /// The first and the last position that belonged to the tail and that the worker keeps no more,
-    /// because there were more than it may keep.
+    /// The first and the last position of the tail that the worker dropped, because there were more
+    /// than it may keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<(GpuPosition, GpuPosition)>,
 }
 
-/// A part of the tail of a worker that has more of it than one message holds: the first grants
-/// behind those that the leader has. The leader asks for the next part, until a [`SealAnswer`] comes.
+/// A part of a worker's tail that exceeds one message: the first grants after those that the leader
+/// has. The leader requests the next part, until a [`SealAnswer`] comes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealPage {
     /// The epoch now obeyed.
     pub epoch: Epoch,
     /// Its leader.
     pub leader: LeaderId,
-    /// What the leader asked for: the tail behind this position.
+    /// The request: the tail after this position.
     pub after: GpuPosition,
-    /// Accepted grants whose inputs the worker does not know to be recorded, in position order; at
-    /// least one.
+    /// Accepted grants with inputs that may be unrecorded, as far as the worker knows, in position
+    /// order; at least one.
     #[serde(with = "rows")]
     pub tail: Vec<SealedGrant>,
-    /// Whose the sessions of these grants are: one that closes before the answer is not among its
-    /// `sessions`.
+    /// Tenants of the sessions of these grants: a session that closes before the answer is not
+    /// among its `sessions`.
     #[serde(with = "rows", default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<SealedName>,
 }
 
-/// Whom a refusing worker obeys.
+/// The epoch and leader that a refusing worker obeys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Wire version.
     pub v: u16,
-    /// The epoch it is sealed to.
+    /// The epoch to which it is sealed.
     pub epoch: Epoch,
-    /// That epoch's leader.
+    /// The leader of that epoch.
     pub leader: LeaderId,
 }
 
@@ -233,16 +233,17 @@ impl Message for Refusal {
     const ARRAY: bool = false;
 }
 
-/// Worker to leader: the answer to a seal; also sent, refused, to a leader whose grant batch was stale.
+/// Worker to leader: the answer to a seal. Also sent, as a refusal, to a leader with a stale grant
+/// batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealReply {
     /// Wire version.
     pub v: u16,
-    /// The answer, where the seal was accepted.
+    /// The answer, if the seal was accepted.
     pub sealed: Option<SealAnswer>,
-    /// The refusal, where it was not.
+    /// The refusal, if it was not.
     pub refused: Option<Refusal>,
-    /// In place of the answer, where it was accepted and more goes ahead of the answer.
+    /// A page in place of the answer, if the seal was accepted and more pages precede the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<SealPage>,
 }

@@ -6,19 +6,20 @@ use crate::codec::message::Message;
 use crate::id::{Epoch, LeaderId};
 
 /// Leader to candidates: a block of the record that the stream has not acknowledged. Candidates
-/// keep it, and whoever leads next appends it: so it outlives its leader while the broker stores
-/// nothing.
+/// keep it, and the next leader appends it. So it outlives its leader while the broker cannot store
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnstoredCopy<'a> {
     /// Wire version.
     pub v: u16,
     /// The block's epoch.
     pub epoch: Epoch,
-    /// Who wrote it.
+    /// The leader that wrote it.
     pub leader: LeaderId,
-    /// Blocks of this leader in this epoch that are stored without a gap: they need not be kept.
+    /// Number of this leader's blocks in this epoch that are stored without a gap, and need not be
+    /// kept.
     pub stored: u64,
-    /// The block's number in the epoch, from 1; 0 where only `stored` is told.
+    /// The block's number in the epoch, from 1; 0 if the message only reports `stored`.
     pub number: u64,
     /// The block, as it is in the stream.
     #[serde(with = "serde_bytes")]

@@ -1,5 +1,5 @@
-//! The usage of a worker's tenants, in numbered blocks of the record plane, and the check that blocks
-//! add up.
+//! The usage of a worker's tenants, in numbered blocks of the record plane, and the check that the
+//! blocks add up.
 
 mod end;
 mod fold;
@@ -18,8 +18,8 @@ pub use end::{UsageEnd, UsageEnds};
 pub use fold::{Fold, Folded, usage_day};
 pub use moves::{MoveTotals, TenantMoves};
 
-/// What launches of one kernel key by one tenant used since the block before: a row of 80 bytes,
-/// fields in this order. Key 0 is what the device did for the tenant beside launches.
+/// Usage by launches of one kernel key by one tenant since the previous block: a row of 80 bytes,
+/// fields in this order. Key 0 is device work for the tenant other than launches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelUse {
     /// The tenant.
@@ -28,11 +28,11 @@ pub struct KernelUse {
     pub key: KernelKey,
     /// Launches.
     pub launches: u64,
-    /// Their device nanoseconds, added up.
+    /// Sum of their device nanoseconds.
     pub device_ns: u64,
-    /// SMs occupied times nanoseconds, added up.
+    /// Sum of occupied SMs times nanoseconds.
     pub sm_ns: u64,
-    /// Nanoseconds of the shortest launch; of launches measured together, their mean.
+    /// Nanoseconds of the shortest launch; for launches measured together, their mean.
     pub least_ns: u64,
     /// Nanoseconds of the longest launch, likewise.
     pub most_ns: u64,
@@ -61,7 +61,7 @@ impl Row for KernelUse {
     }
 }
 
-/// What one tenant's sessions held since the block before: a row of 40 bytes.
+/// Memory held by one tenant's sessions since the previous block: a row of 40 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryUse {
     /// The tenant.
@@ -87,7 +87,7 @@ impl Row for MemoryUse {
     }
 }
 
-/// What a kernel key stands for, for people.
+/// The kernel behind a kernel key, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelName {
     /// The key.
@@ -101,13 +101,13 @@ pub struct KernelName {
     pub block_dim: Dim,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
-    /// The image it is in.
+    /// The image that contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<ModuleId>,
 }
 
-/// Sums of use. Rows of a stored block may say anything, so none of the sums goes beyond what it holds:
-/// such rows do not add up to the totals, which who reads blocks checks.
+/// Sums of usage. Rows of a stored block may have any values, so sums saturate: such rows do not
+/// add up to the totals, which readers of blocks check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UseTotals {
     /// Launches.
@@ -118,13 +118,13 @@ pub struct UseTotals {
     pub sm_ns: u64,
     /// Byte-milliseconds resident.
     pub byte_ms: u64,
-    /// What memory did beside; absent where it is nothing, and in blocks of a build before it was counted.
+    /// Moves of memory; absent if all are zero, and in blocks from before they were counted.
     #[serde(default, skip_serializing_if = "MoveTotals::is_zero")]
     pub moves: MoveTotals,
 }
 
 impl UseTotals {
-    /// Adds what launches used.
+    /// Adds the usage of launches.
     pub fn add_kernel(&mut self, row: &KernelUse) {
         self.launches = self.launches.saturating_add(row.launches);
         self.device_ns = self.device_ns.saturating_add(row.device_ns);
@@ -140,7 +140,7 @@ impl UseTotals {
         self.moves.add(&other.moves);
     }
 
-    /// What these are more than others; `None` where they are less.
+    /// Returns the difference to smaller sums; `None` if any of these is less.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Option<Self> {
         Some(Self {
@@ -152,14 +152,14 @@ impl UseTotals {
         })
     }
 
-    /// Whether nothing was used.
+    /// True if nothing was used.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A block of a worker's usage: what was used since the block before, and the sums since the
+/// A block of a worker's usage: the usage since the previous block, and the sums since the
 /// incarnation began, by which the blocks are checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageBlock {
@@ -171,13 +171,13 @@ pub struct UsageBlock {
     pub gpu: GpuId,
     /// SMs of the device.
     pub sms: u32,
-    /// Its number, from 1 without gaps.
+    /// The block's number, from 1 without gaps.
     pub number: u64,
-    /// The number of the first block that was folded into it: it stands for all from that one through
-    /// its own. None for a block as it was cut.
+    /// Number of the first block that was folded into it: it replaces all from that one through its
+    /// own. `None` for a block as it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// When it was cut, milliseconds since 1970 by the worker's clock.
+    /// Time of the cut, milliseconds since 1970 by the worker's clock.
     pub at_ms: u64,
     /// Nanoseconds since the incarnation began.
     pub elapsed_ns: u64,
@@ -185,24 +185,24 @@ pub struct UsageBlock {
     pub active_ns: u64,
     /// Nanoseconds in which a launch was ready and waiting while the device was busy, likewise.
     pub starved_ns: u64,
-    /// The worker has left in order: nothing follows.
+    /// True if the worker has left in order: no block follows.
     pub last: bool,
     /// Sums since the incarnation began, this block's rows included.
     pub totals: UseTotals,
-    /// The worker's done reports through this one tell of nothing that is not in its blocks through
-    /// this one; none where the next block goes on with what was cut together.
+    /// The worker's done reports through this one report only usage that is in its blocks through
+    /// this one. `None` if the next block continues the same cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reports: Option<u64>,
-    /// By tenant and kernel key.
+    /// Usage by tenant and kernel key.
     #[serde(with = "rows")]
     pub kernels: Vec<KernelUse>,
-    /// By tenant.
+    /// Memory by tenant.
     #[serde(with = "rows")]
     pub memory: Vec<MemoryUse>,
-    /// By tenant: what memory did beside being held.
+    /// Moves of memory by tenant.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "rows")]
     pub moves: Vec<TenantMoves>,
-    /// Kernel keys in the rows for the first time.
+    /// Kernel keys that the rows have for the first time.
     #[serde(with = "list")]
     pub names: Vec<KernelName>,
 }
@@ -212,7 +212,7 @@ impl Message for UsageBlock {
 }
 
 impl UsageBlock {
-    /// The sum of its rows.
+    /// Returns the sum of its rows.
     #[must_use]
     pub fn sum(&self) -> UseTotals {
         let mut sum = UseTotals::default();
@@ -229,39 +229,40 @@ impl UsageBlock {
 pub struct WorkerUsage {
     /// Its device.
     pub gpu: GpuId,
-    /// It has left in order.
+    /// True if it has left in order.
     pub left: bool,
-    /// What is known of each block, by number.
+    /// The sums of each block, by number.
     blocks: BTreeMap<u64, Sums>,
 }
 
-/// What is checked of a block.
+/// The checked sums of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sums {
-    /// The first block that it stands for.
+    /// The first block that it replaces.
     begins: u64,
-    /// Others were folded into it.
+    /// True if others were folded into it.
     folded: bool,
     totals: UseTotals,
     rows: UseTotals,
 }
 
 impl Sums {
-    /// Whether a leader of a build that knew no moves may have folded it, and so left them out: those of
-    /// its blocks are then missing, and that is no fault of the block behind it.
+    /// True if a leader of a build without moves may have folded it, and so left them out. The
+    /// moves of its blocks are then missing, which is no fault of the next block.
     fn may_lack_moves(&self) -> bool {
         self.folded && self.totals.moves.is_zero()
     }
 }
 
-/// Blocks of all workers, each counted once however often it comes, and what is missing of them.
+/// Blocks of all workers, each counted once even if it comes repeatedly, and the usage missing from
+/// them.
 #[derive(Debug, Default)]
 pub struct ClusterUsage {
     workers: BTreeMap<Incarnation, WorkerUsage>,
 }
 
 impl ClusterUsage {
-    /// Takes a block in; whether it is new and its rows count.
+    /// Takes in a block; true if it is new and its rows count.
     pub fn take(&mut self, block: &UsageBlock) -> bool {
         let worker = self.workers.entry(block.incarnation).or_default();
         worker.gpu = block.gpu;
@@ -275,18 +276,18 @@ impl ClusterUsage {
         worker.blocks.insert(block.number, sums).is_none()
     }
 
-    /// Every incarnation of which there are blocks.
+    /// Returns every incarnation that has blocks.
     pub fn workers(&self) -> impl Iterator<Item = (&Incarnation, &WorkerUsage)> {
         self.workers.iter()
     }
 }
 
 impl WorkerUsage {
-    /// Sums of what the blocks that were read do not have, though they are about the time between
-    /// them: of blocks that are missing. With `whole`, also of those before the first.
+    /// Returns the usage that the blocks lack for the time between them, because blocks are
+    /// missing. With `whole`, it includes that of missing blocks before the first one.
     ///
     /// # Errors
-    /// The number of the first block whose rows do not add up to its totals.
+    /// The number of the first block with rows that do not add up to its totals.
     pub fn missing(&self, whole: bool) -> Result<UseTotals, u64> {
         let mut missing = UseTotals::default();
         let mut before = whole.then_some((0_u64, UseTotals::default(), false));
@@ -313,7 +314,7 @@ impl WorkerUsage {
         Ok(missing)
     }
 
-    /// Sums since the incarnation began, as its latest block that was read has them.
+    /// Returns the sums since the incarnation began, by the latest block that was read.
     #[must_use]
     pub fn totals(&self) -> UseTotals {
         let last = self.blocks.last_key_value();

@@ -1,30 +1,30 @@
-//! Names of connections, and the logins behind them.
+//! Names of connections, and their logins.
 
 use crate::id::{IdError, Incarnation, Tenant};
 
-/// What the user of a tenant's login begins with; the tenant's name follows.
+/// Prefix of the user of a tenant's login; the tenant's name follows.
 const TENANT_USER: &str = "tenant-";
 
-/// The user of a tenant's login, where Warploom names it.
+/// Returns the user of a tenant's login, if Warploom names it.
 #[must_use]
 pub fn tenant_user(tenant: &Tenant) -> String {
     format!("{TENANT_USER}{tenant}")
 }
 
-/// Owner of the login that a connection was made with, as the broker tells it. A connection's name is
-/// its maker's choice; this is not.
+/// Owner of a connection's login, as reported by the broker. The client chooses a connection's
+/// name, but not its owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Author {
     /// The cluster's own user: leaders, workers, operators.
     Cluster,
     /// A tenant.
     Tenant(Tenant),
-    /// A user that the cluster knows nothing of.
+    /// A user that the cluster does not know.
     Unknown,
 }
 
 impl Author {
-    /// Whether it may speak for a tenant's sessions.
+    /// True if it may speak for a tenant's sessions.
     #[must_use]
     pub fn speaks_for(&self, tenant: &Tenant) -> bool {
         match self {
@@ -35,7 +35,7 @@ impl Author {
     }
 }
 
-/// The users of a broker, by whose they are.
+/// The users of a broker and their owners.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Users {
     cluster: Option<String>,
@@ -43,21 +43,22 @@ pub struct Users {
 }
 
 impl Users {
-    /// Of a broker where leaders and workers connect as `cluster`; `None` where it wants no login.
+    /// Creates the users of a broker to which leaders and workers connect as `cluster`; `None` if
+    /// it requires no login.
     #[must_use]
     pub fn new(cluster: Option<String>) -> Self {
         let tenants = std::collections::BTreeMap::new();
         Self { cluster, tenants }
     }
 
-    /// Also knows a tenant's user that is not named as [`tenant_user`] says.
+    /// Adds a tenant's user with a name other than that of [`tenant_user`].
     #[must_use]
     pub fn with_tenant(mut self, user: String, tenant: Tenant) -> Self {
         self.tenants.insert(user, tenant);
         self
     }
 
-    /// Owner of the login that the broker says a connection was made with.
+    /// Returns the owner of a connection's login, by the broker's report of its user.
     #[must_use]
     pub fn author(&self, user: Option<&str>) -> Author {
         let user = user.filter(|user| !user.is_empty());
@@ -73,7 +74,7 @@ impl Users {
     }
 }
 
-/// Names of connections, as the broker's disconnect events tell them.
+/// Names of connections, as in the broker's disconnect events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionName {
     /// `leader-<id>`.
@@ -138,7 +139,7 @@ mod tests {
         }
         assert!(chat.speaks_for(&tenant) && !chat.speaks_for(&foreign));
         assert!(Author::Cluster.speaks_for(&foreign) && !Author::Unknown.speaks_for(&foreign));
-        // A broker that wants no login names no user.
+        // A broker without logins names no user.
         let open = Users::new(None);
         assert_eq!(open.author(None), Author::Cluster);
         assert_eq!(open.author(Some("somebody")), Author::Unknown);

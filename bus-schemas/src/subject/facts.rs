@@ -1,5 +1,5 @@
-//! Every fact that a role takes from the bus or from the broker's events, and the user it must come
-//! from. A tenant can state what is its own, and nothing else.
+//! All facts that a role takes from the bus or from the broker's events, each with the user that it
+//! must come from. A tenant can state only facts about itself.
 
 use super::Subjects;
 use crate::id::{Epoch, Incarnation, LeaderId, SessionId, Tenant};
@@ -7,8 +7,8 @@ use crate::id::{Epoch, Incarnation, LeaderId, SessionId, Tenant};
 /// The user that states a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
-    /// The tenant that the subject names. The broker lets no other user publish there. What it says counts
-    /// for its own sessions and requests only, whatever ids it names.
+    /// The tenant that the subject names. The broker lets no other user publish there. Its messages
+    /// affect only its own sessions and requests, whatever ids they contain.
     Tenant,
     /// The cluster's own user: the broker lets no tenant publish there.
     Cluster,
@@ -19,10 +19,11 @@ pub enum Speaker {
 /// A fact of one kind.
 #[derive(Debug, Clone, Copy)]
 pub struct Fact {
-    /// The subject, as a pattern below the cluster's root, or from its beginning for the broker's own:
-    /// `{t}` is a tenant, `{w}` a worker, `{s}` a session, `{l}` a leader, `{e}` an epoch, `{x}` anything.
+    /// The subject, as a pattern below the cluster's root, or complete for the broker's own. `{t}`
+    /// is a tenant, `{w}` a worker, `{s}` a session, `{l}` a leader, `{e}` an epoch, `{x}`
+    /// anything.
     pub subject: &'static str,
-    /// The roles that go by it.
+    /// The roles that rely on it.
     pub taken_by: &'static str,
     /// The user that it must come from.
     pub from: Speaker,
@@ -264,7 +265,7 @@ pub const FACTS: &[Fact] = {
     ]
 };
 
-/// The names that make a subject of a pattern.
+/// The names for the variables of a pattern.
 #[derive(Debug, Clone)]
 pub struct FactNames {
     /// The tenant.
@@ -280,7 +281,7 @@ pub struct FactNames {
 }
 
 impl Fact {
-    /// The subject with these names in it.
+    /// Returns the subject with these names in it.
     #[must_use]
     pub fn subject(&self, subjects: &Subjects, names: &FactNames) -> String {
         let filled = self

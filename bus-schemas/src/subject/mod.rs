@@ -1,8 +1,8 @@
-//! Every subject of the bus, built and parsed here and nowhere else.
+//! All subjects of the bus. They are built and parsed only here.
 //!
-//! `wl.v1.<cluster>.t.<tenant>.up.…` is what a tenant says, `….dn.…` what it hears, and
-//! `wl.v1.<cluster>.s.…` what leaders and workers say among themselves: permissions are these
-//! three prefixes. Who speaks is read from the subject, never from the payload.
+//! `wl.v1.<cluster>.t.<tenant>.up.…` is for messages of a tenant, and `….dn.…` for messages to it.
+//! `wl.v1.<cluster>.s.…` is for messages among leaders and workers. Permissions are these three
+//! prefixes. The sender is read from the subject, never from the payload.
 
 mod connection;
 mod facts;
@@ -14,14 +14,14 @@ pub use connection::{Author, ConnectionName, Users, tenant_user};
 pub use facts::{FACTS, Fact, FactNames, Speaker};
 pub use parse::{LeaderSubject, WorkerSubject};
 
-/// The subjects of one cluster. The name obeys a tenant's rules.
+/// The subjects of one cluster. The rules of tenants' names apply to its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subjects {
     root: String,
     cluster: Tenant,
 }
 
-/// What a tenant says to leaders.
+/// Messages of a tenant to leaders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToLeader {
     /// [`crate::OpenRequest`], a request.
@@ -36,7 +36,7 @@ pub enum ToLeader {
     Intent(SessionId),
 }
 
-/// What a tenant says to a worker, of one of its sessions.
+/// Messages of a tenant to a worker, about one of its sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToWorker {
     /// [`crate::Batch`].
@@ -53,7 +53,7 @@ pub enum ToWorker {
     Ipc,
 }
 
-/// What a tenant hears of one of its sessions.
+/// Messages to a tenant about one of its sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToClient {
     /// [`crate::WorkerAck`] from the worker.
@@ -70,7 +70,7 @@ pub enum ToClient {
     Ipc,
 }
 
-/// What administrators ask of the leader; requests.
+/// Requests of administrators to the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admin {
     /// [`crate::StatusRequest`].
@@ -108,7 +108,7 @@ impl Admin {
 /// A role that hears tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HearsTenants {
-    /// A leader candidate: who lives, for it may lead next.
+    /// A leader candidate: it only hears which sessions are alive, because it may lead next.
     Candidate,
     /// The leader.
     Leader,
@@ -117,7 +117,7 @@ pub enum HearsTenants {
 }
 
 impl Subjects {
-    /// The subjects of a cluster.
+    /// Creates the subjects of a cluster.
     #[must_use]
     pub fn new(cluster: &Tenant) -> Self {
         Self {
@@ -126,32 +126,33 @@ impl Subjects {
         }
     }
 
-    /// The cluster's name.
+    /// Returns the cluster's name.
     #[must_use]
     pub fn cluster(&self) -> &Tenant {
         &self.cluster
     }
 
-    /// Everything of the cluster.
+    /// Returns the pattern of all subjects of the cluster.
     #[must_use]
     pub fn all(&self) -> String {
         format!("{}.>", self.root)
     }
 
-    /// All a tenant may publish.
+    /// Returns the pattern of all subjects on which a tenant may publish.
     #[must_use]
     pub fn tenant_outbound(&self, tenant: &Tenant) -> String {
         format!("{}.t.{tenant}.up.>", self.root)
     }
 
-    /// All a tenant may subscribe to.
+    /// Returns the pattern of all subjects to which a tenant may subscribe.
     #[must_use]
     pub fn tenant_inbound(&self, tenant: &Tenant) -> String {
         format!("{}.t.{tenant}.dn.>", self.root)
     }
 
-    /// Whether a tenant may hear a subject. The broker does not check reply subjects, so whoever
-    /// answers a tenant's request does: else a tenant could have answers sent to another.
+    /// True if a tenant may receive a subject. The broker does not check reply subjects, so the
+    /// role that answers a tenant's request must. Otherwise a tenant could have answers sent to
+    /// another one.
     #[must_use]
     pub fn is_inbound_of(&self, tenant: &Tenant, subject: &str) -> bool {
         let mut prefix = self.tenant_inbound(tenant);
@@ -161,19 +162,19 @@ impl Subjects {
             .is_some_and(|rest| !rest.is_empty())
     }
 
-    /// Prefix of a tenant's reply inboxes.
+    /// Returns the prefix of a tenant's reply inboxes.
     #[must_use]
     pub fn tenant_inbox(&self, tenant: &Tenant) -> String {
         format!("{}.t.{tenant}.dn.inbox", self.root)
     }
 
-    /// Prefix of the cluster user's reply inboxes.
+    /// Returns the prefix of the cluster user's reply inboxes.
     #[must_use]
     pub fn cluster_inbox(&self) -> String {
         format!("{}.s.inbox", self.root)
     }
 
-    /// Client to leader.
+    /// Returns a subject from client to leader.
     #[must_use]
     pub fn to_leader(&self, tenant: &Tenant, what: ToLeader) -> String {
         let root = &self.root;
@@ -186,7 +187,7 @@ impl Subjects {
         }
     }
 
-    /// Client to worker.
+    /// Returns a subject from client to worker.
     #[must_use]
     pub fn to_worker(
         &self,
@@ -206,13 +207,13 @@ impl Subjects {
         format!("{}.t.{tenant}.up.w.{worker}.{session}.{verb}", self.root)
     }
 
-    /// [`crate::MemoryStatusRequest`], tenant to worker, a request: of itself.
+    /// [`crate::MemoryStatusRequest`], tenant to worker, a request about itself.
     #[must_use]
     pub fn tenant_memory(&self, tenant: &Tenant, worker: Incarnation) -> String {
         format!("{}.t.{tenant}.up.w.{worker}.memory", self.root)
     }
 
-    /// Leader or worker to client, of one session.
+    /// Returns a subject from leader or worker to client, about one session.
     #[must_use]
     pub fn to_client(&self, tenant: &Tenant, session: SessionId, what: ToClient) -> String {
         let verb = match what {
@@ -226,7 +227,7 @@ impl Subjects {
         format!("{}.t.{tenant}.dn.{session}.{verb}", self.root)
     }
 
-    /// All a client hears of one session.
+    /// Returns the pattern of all messages to a client about one session.
     #[must_use]
     pub fn session_inbound(&self, tenant: &Tenant, session: SessionId) -> String {
         format!("{}.t.{tenant}.dn.{session}.*", self.root)
@@ -238,21 +239,22 @@ impl Subjects {
         format!("{}.t.{tenant}.dn.reign", self.root)
     }
 
-    /// What every leader candidate subscribes to, beside [`Self::from_tenants`].
+    /// Returns the subjects to which every leader candidate subscribes, beside
+    /// [`Self::from_tenants`].
     #[must_use]
     pub fn leader_inbound(&self) -> Vec<String> {
         let root = &self.root;
         vec![format!("{root}.s.l.>"), format!("{root}.s.ctl.*")]
     }
 
-    /// What a worker subscribes to, beside [`Self::from_tenants`].
+    /// Returns the subjects to which a worker subscribes, beside [`Self::from_tenants`].
     #[must_use]
     pub fn worker_inbound(&self, worker: Incarnation) -> Vec<String> {
         let root = &self.root;
         vec![format!("{root}.s.w.{worker}.>"), format!("{root}.s.lost")]
     }
 
-    /// What a role subscribes to of one tenant, or of all.
+    /// Returns the subject to which a role subscribes for one tenant, or for all.
     #[must_use]
     pub fn from_tenants(&self, role: HearsTenants, tenant: Option<&Tenant>) -> String {
         let (root, tenant) = (&self.root, tenant.map_or("*", Tenant::as_str));
@@ -287,7 +289,7 @@ impl Subjects {
         format!("{}.s.w.{worker}.quotas", self.root)
     }
 
-    /// [`crate::MemoryStatusRequest`], administrator to worker, a request: of all tenants.
+    /// [`crate::MemoryStatusRequest`], administrator to worker, a request about all tenants.
     #[must_use]
     pub fn memory(&self, worker: Incarnation) -> String {
         format!("{}.s.w.{worker}.memory", self.root)
@@ -329,7 +331,7 @@ impl Subjects {
         format!("{}.s.l.beat", self.root)
     }
 
-    /// [`crate::Usage`], worker to whoever meters.
+    /// [`crate::Usage`], worker to all readers of usage.
     #[must_use]
     pub fn usage(&self, worker: Incarnation) -> String {
         format!("{}.s.usage.{worker}", self.root)
@@ -341,7 +343,7 @@ impl Subjects {
         format!("{}.s.usage.*", self.root)
     }
 
-    /// [`crate::UsageBlock`], of what a worker's tenants used.
+    /// [`crate::UsageBlock`], of the usage of a worker's tenants.
     #[must_use]
     pub fn usage_blocks(&self, worker: Incarnation) -> String {
         format!("{}.s.account.{worker}", self.root)
@@ -353,7 +355,7 @@ impl Subjects {
         format!("{}.s.account.days", self.root)
     }
 
-    /// Everything in the stream `account`, of usage blocks.
+    /// Returns the pattern of all subjects in the stream `account`, of usage blocks.
     #[must_use]
     pub fn usage_blocks_all(&self) -> String {
         format!("{}.s.account.*", self.root)
@@ -377,7 +379,7 @@ impl Subjects {
         format!("{}.s.record.{epoch}", self.root)
     }
 
-    /// Everything in the record stream.
+    /// Returns the pattern of all subjects in the record stream.
     #[must_use]
     pub fn record_all(&self) -> String {
         format!("{}.s.record.*", self.root)
@@ -395,7 +397,8 @@ impl Subjects {
         format!("{}.s.unstored.worker", self.root)
     }
 
-    /// A candidate asks the leader for every block that is not stored: it may have missed some.
+    /// Request of a candidate to the leader for every block that is not stored: it may have missed
+    /// some.
     #[must_use]
     pub fn unstored_ask(&self) -> String {
         format!("{}.s.unstored.ask", self.root)
@@ -413,20 +416,20 @@ impl Subjects {
         format!("wl-{}-lease", self.cluster)
     }
 
-    /// Name of the KV bucket that holds what was measured of kernels, for people: a
-    /// [`crate::KernelRecord`] by kernel key.
+    /// Name of the KV bucket with measurements of kernels, for people: a [`crate::KernelRecord`] by
+    /// kernel key.
     #[must_use]
     pub fn kernel_bucket(&self) -> String {
         format!("wl-{}-kernels", self.cluster)
     }
 
-    /// Name of the KV bucket that holds what controllers know: tokens and logins.
+    /// Name of the KV bucket with the data of controllers: tokens and logins.
     #[must_use]
     pub fn control_bucket(&self) -> String {
         format!("wl-{}-control", self.cluster)
     }
 
-    /// Name of the KV bucket that holds answers of controllers to requests with an idempotency key.
+    /// Name of the KV bucket with controllers' answers to requests with an idempotency key.
     #[must_use]
     pub fn answers_bucket(&self) -> String {
         format!("wl-{}-answers", self.cluster)
@@ -439,7 +442,7 @@ impl Subjects {
         format!("wl-{}-state", self.cluster)
     }
 
-    /// The object store of published weights.
+    /// Name of the object store of published weights.
     #[must_use]
     pub fn weights_store(&self) -> String {
         format!("wl-{}-weights", self.cluster)

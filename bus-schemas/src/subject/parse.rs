@@ -1,9 +1,9 @@
-//! Subjects read back: who says what.
+//! Parsed subjects: the sender and kind of a message.
 
 use super::{Admin, Subjects, ToClient, ToLeader, ToWorker};
 use crate::id::{Incarnation, SessionId, Tenant};
 
-/// A parsed subject that a leader listens to.
+/// A parsed subject to which a leader subscribes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaderSubject {
     /// From a tenant.
@@ -12,7 +12,7 @@ pub enum LeaderSubject {
     Done(Incarnation),
     /// [`crate::WorkerBeat`].
     WorkerBeat(Incarnation),
-    /// [`crate::Refusal`] from a worker whose grant batch was stale, to its leader.
+    /// [`crate::Refusal`] of a worker to the leader of a stale grant batch.
     Refusal(Incarnation),
     /// [`crate::Measured`] from a worker.
     Measured(Incarnation),
@@ -22,10 +22,10 @@ pub enum LeaderSubject {
     Admin(Admin),
 }
 
-/// A parsed subject that a worker listens to.
+/// A parsed subject to which a worker subscribes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerSubject {
-    /// From a tenant, of one of its sessions.
+    /// From a tenant, about one of its sessions.
     Tenant(Tenant, SessionId, ToWorker),
     /// [`crate::MemoryStatusRequest`] of a tenant about itself.
     TenantMemory(Tenant),
@@ -48,7 +48,7 @@ impl Subjects {
         subject.strip_prefix(&self.root)?.strip_prefix('.')
     }
 
-    /// Parses a subject a leader subscribed to; `None` if it is not one.
+    /// Parses a subject to which a leader subscribes; `None` if it is not one.
     #[must_use]
     pub fn parse_leader(&self, subject: &str) -> Option<LeaderSubject> {
         let mut tokens = self.tail(subject)?.split('.');
@@ -85,7 +85,7 @@ impl Subjects {
         tokens.next().is_none().then_some(parsed)
     }
 
-    /// Parses a subject a worker subscribed to; `None` if it is not one.
+    /// Parses a subject to which a worker subscribes; `None` if it is not one.
     #[must_use]
     pub fn parse_worker(&self, subject: &str) -> Option<WorkerSubject> {
         let mut tokens = self.tail(subject)?.split('.');
@@ -126,7 +126,7 @@ impl Subjects {
         tokens.next().is_none().then_some(parsed)
     }
 
-    /// Parses a subject a client subscribed to, for one session; `None` if it is not one.
+    /// Parses a subject to which a client subscribes, about one session; `None` if it is not one.
     #[must_use]
     pub fn parse_client(&self, subject: &str) -> Option<(SessionId, ToClient)> {
         let mut tokens = self.tail(subject)?.split('.');
@@ -147,7 +147,7 @@ impl Subjects {
     }
 }
 
-/// A tenant's request about itself, unless more tokens follow.
+/// Returns a tenant's request about itself, unless more tokens follow.
 fn memory_of(tenant: &str, next: Option<&str>) -> Option<WorkerSubject> {
     let tenant = tenant.parse().ok()?;
     next.is_none()

@@ -171,7 +171,7 @@ fn function() -> FunctionFingerprint {
     FunctionFingerprint::new(&ModuleHash::of(b".version 8.0"), "saxpy")
 }
 
-/// One op of every kind.
+/// One op of each kind.
 pub(crate) fn ops() -> Vec<(Op, u16, Vec<u8>)> {
     let address = WINDOW.base;
     let copy = |bytes, transfer| Op::CopyIn {
@@ -217,7 +217,7 @@ pub(crate) fn ops() -> Vec<(Op, u16, Vec<u8>)> {
     ]
 }
 
-/// Ops of kinds and with fields that were added later.
+/// Ops with kinds or fields that were added later.
 pub(crate) fn later_ops() -> Vec<(Op, u16, Vec<u8>)> {
     let event = Op::Event {
         event: 9,
@@ -402,7 +402,7 @@ pub(crate) fn timed_result(rows: &mut Vec<u8>) -> DeviceResult<'_> {
     }
 }
 
-/// The answer to symbols: two variables, of which kernels may write one.
+/// The answer to a request for symbols: two variables, of which kernels may write one.
 pub(crate) fn symbols() -> Vec<u8> {
     let place = |address, writable| Symbol {
         address,

@@ -96,7 +96,7 @@ pub(crate) fn done<'a>(rows: &'a mut [Vec<u8>; 3], details: &'a mut String) -> D
     }
 }
 
-/// The same with the times of its report.
+/// The same message with the times of its report.
 pub(crate) fn timed_done<'a>(
     rows: &'a mut [Vec<u8>; 3],
     details: &'a mut String,
@@ -179,7 +179,7 @@ pub(crate) fn seal_reply() -> SealReply {
     }
 }
 
-/// A part of a tail, ahead of the answer.
+/// A part of a tail, sent before the answer.
 pub(crate) fn seal_page() -> SealReply {
     let page = SealPage {
         epoch: 3,

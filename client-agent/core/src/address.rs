@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Code, Failure, Window};
 
-/// Every allocation begins at a multiple of this.
+/// Alignment of every allocation.
 const GRAIN: u64 = 256;
-/// Variables of unloaded modules that are remembered.
+/// Maximum number of remembered variables of unloaded modules.
 const GONE: usize = 4_096;
 /// An allocation of at least this many bytes begins at a multiple of it.
 const LARGE: u64 = 2 << 20;
 
-/// What an allocation of so many bytes counts as.
+/// Bytes that an allocation of `bytes` bytes counts as.
 pub(crate) fn charged(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(GRAIN).unwrap_or(u64::MAX)
 }
 
-/// Picks the addresses of one session's allocations: best fit in the lower 15/16 of its window
-/// (the rest is the worker's). An address may be given out again as soon as it is freed, though
-/// earlier ops still use it: the session's ops run in order.
+/// Picks the addresses of one session's allocations: best fit in the lower 15/16 of its window (the
+/// rest is the worker's). An address may be reused as soon as it is freed, although earlier ops
+/// still use it: the session's ops run in order.
 #[derive(Debug, Clone)]
 pub struct Addresses {
     // The same free ranges twice: by address to join neighbours, by size to find the best fit.
@@ -26,23 +26,24 @@ pub struct Addresses {
     by_size: BTreeSet<(u64, u64)>,
     // Address -> (bytes taken, bytes asked for).
     live: BTreeMap<u64, (u64, u64)>,
-    // Address -> bytes that are kept free of allocations, but for those mapped there.
+    // Address -> bytes that are kept free of allocations, except those mapped there.
     reserved: BTreeMap<u64, u64>,
-    /// Those mapped that are another session's, or held at other addresses.
+    /// Mapped allocations that belong to another session, or that are held at other addresses.
     imported: BTreeSet<u64>,
-    /// Where the worker puts module variables.
+    /// The range in which the worker puts module variables.
     worker: (u64, u64),
-    /// Those that the program knows: address -> (bytes, slot of the module). A GPU's driver puts them elsewhere.
+    /// Variables that the program knows: address -> (bytes, slot of the module). A GPU's driver
+    /// puts them elsewhere.
     variables: BTreeMap<u64, (u64, u32)>,
-    /// Those of the worker's part whose modules are unloaded: address -> bytes.
+    /// Variables of unloaded modules in the worker's part: address -> bytes.
     gone: BTreeMap<u64, u64>,
     quota: u64,
     held: u64,
 }
 
 impl Addresses {
-    /// The addresses of a window. `quota` bounds the bytes held; the worker has the last word on
-    /// it, for the tenant may have other sessions there.
+    /// Makes the addresses of a window. `quota` bounds the bytes held. The worker has the last word
+    /// on it, because the tenant may have other sessions there.
     #[must_use]
     pub fn new(window: Window, quota: u64) -> Self {
         let mut addresses = Self {
@@ -71,12 +72,12 @@ impl Addresses {
         self.held
     }
 
-    /// Finds room for `bytes` bytes and returns its first address: a multiple of 256, of 2 MiB
-    /// where `bytes` is at least that.
+    /// Finds room for `bytes` bytes and returns its first address: a multiple of 256, or of 2 MiB
+    /// if `bytes` is at least that.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] for no bytes, [`Code::Quota`] above the quota, [`Code::OutOfMemory`]
-    /// where the window has no such range.
+    /// [`Code::BadAddress`] for zero bytes, [`Code::Quota`] above the quota, [`Code::OutOfMemory`]
+    /// if the window has no such range.
     pub fn alloc(&mut self, bytes: u64) -> Result<u64, Failure> {
         if bytes == 0 {
             return Err(Failure::new(Code::BadAddress, "an allocation of 0 bytes"));
@@ -89,11 +90,11 @@ impl Addresses {
         Ok(address)
     }
 
-    /// Keeps `bytes` bytes of addresses free for [`Addresses::map`]: the first of them, a multiple of
-    /// `align`, which is a power of two. Nothing is held by that.
+    /// Reserves `bytes` bytes of addresses for [`Addresses::map`] and returns the first one: a
+    /// multiple of `align`, which is a power of two. A reserved range holds no memory.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] for no bytes, [`Code::OutOfMemory`] where the window has no such range.
+    /// [`Code::BadAddress`] for zero bytes, [`Code::OutOfMemory`] if the window has no such range.
     pub fn reserve(&mut self, bytes: u64, align: u64) -> Result<u64, Failure> {
         if bytes == 0 {
             return Err(Failure::new(Code::BadAddress, "a range of 0 bytes"));
@@ -103,10 +104,10 @@ impl Addresses {
         Ok(address)
     }
 
-    /// Gives a range back that [`Addresses::reserve`] made.
+    /// Releases a range that [`Addresses::reserve`] made.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where none begins there or something is mapped in it.
+    /// [`Code::BadAddress`] if none begins there or something is mapped in it.
     pub fn unreserve(&mut self, address: u64) -> Result<(), Failure> {
         let Some(&bytes) = self.reserved.get(&address) else {
             let detail = format!("no reserved range begins at {address:#x}");
@@ -121,10 +122,10 @@ impl Addresses {
         Ok(())
     }
 
-    /// An allocation at an address of a reserved range.
+    /// Maps an allocation at an address of a reserved range.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where that is not within one reserved range or not free there,
+    /// [`Code::BadAddress`] if the bytes are not within one reserved range or not free there,
     /// [`Code::Quota`] above the quota.
     pub fn map(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
         self.is_vacant(address, bytes)?;
@@ -134,7 +135,7 @@ impl Addresses {
         Ok(())
     }
 
-    /// Whether so many bytes, a multiple of 256, are free within one reserved range.
+    /// Fails unless `bytes` bytes, a multiple of 256, are free within one reserved range.
     fn is_vacant(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let end = address.checked_add(bytes).filter(|_| bytes > 0);
         let within = end.is_some_and(|end| {
@@ -150,11 +151,11 @@ impl Addresses {
         Ok(())
     }
 
-    /// Has `bytes` bytes of another session's lie at `address`, in a range that [`Addresses::reserve`] made:
-    /// they are not held. [`Addresses::unmap`] ends that.
+    /// Maps `bytes` bytes of another session at `address`, in a range that [`Addresses::reserve`]
+    /// made. They do not count as held. [`Addresses::unmap`] ends the mapping.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where that range is not reserved and free.
+    /// [`Code::BadAddress`] if that range is not reserved and free.
     pub fn import(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
         let taken = charged(bytes);
         self.is_vacant(address, taken)?;
@@ -163,11 +164,12 @@ impl Addresses {
         Ok(())
     }
 
-    /// Moves an allocation that [`Addresses::map`] made at `from` to `to`, in a reserved range; `keep` leaves a
-    /// map at `from`. Returns its bytes.
+    /// Moves an allocation that [`Addresses::map`] made at `from` to `to`, in a reserved range.
+    /// With `keep`, it stays mapped at `from` too. Returns its bytes.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where none begins there that is held, or `to` is not reserved and free.
+    /// [`Code::BadAddress`] if no held allocation begins at `from`, or `to` is not reserved and
+    /// free.
     pub fn relocate(&mut self, to: u64, from: u64, keep: bool) -> Result<u64, Failure> {
         let bytes = self.mapped(from)?;
         self.is_vacant(to, bytes)?;
@@ -180,11 +182,11 @@ impl Addresses {
         Ok(bytes)
     }
 
-    /// Maps an allocation that [`Addresses::map`] made at `from` at `to` as well, in a reserved range, until
-    /// [`Addresses::unmap`] of `to`. Returns its bytes.
+    /// Maps an allocation that [`Addresses::map`] made at `from` at `to` as well, in a reserved
+    /// range. [`Addresses::unmap`] of `to` ends that. Returns its bytes.
     ///
     /// # Errors
-    /// As [`Addresses::relocate`].
+    /// Same as [`Addresses::relocate`].
     pub fn map_again(&mut self, to: u64, from: u64) -> Result<u64, Failure> {
         let bytes = self.mapped(from)?;
         self.import(to, bytes)?;
@@ -201,13 +203,14 @@ impl Addresses {
         })
     }
 
-    /// Whether an allocation that [`Addresses::map`] made begins there.
+    /// True if an allocation that [`Addresses::map`] made begins there.
     #[must_use]
     pub fn is_mapped(&self, address: u64) -> bool {
         self.live.contains_key(&address) && self.reservation(address).is_some()
     }
 
-    /// Whether what is mapped at reserved addresses covers a range, piece by piece: to a program it is one.
+    /// True if mapped pieces at reserved addresses cover a range without a gap: to a program they
+    /// are one.
     fn is_mapped_through(&self, address: u64, end: u64) -> bool {
         let first = self.live.range(..=address).next_back();
         let mut pieces = first
@@ -229,7 +232,7 @@ impl Addresses {
     /// Ends an allocation that [`Addresses::map`] made; its range stays reserved.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where none begins there.
+    /// [`Code::BadAddress`] if none begins there.
     pub fn unmap(&mut self, address: u64) -> Result<u64, Failure> {
         if self.is_mapped(address)
             && let Some((taken, asked)) = self.live.remove(&address)
@@ -242,13 +245,13 @@ impl Addresses {
         Err(Failure::new(Code::BadAddress, detail))
     }
 
-    /// The reserved range that holds an address: where it begins, and its bytes.
+    /// The reserved range that contains an address: its begin and its bytes.
     fn reservation(&self, address: u64) -> Option<(u64, u64)> {
         let (start, size) = self.reserved.range(..=address).next_back()?;
         (address - start < *size).then_some((*start, *size))
     }
 
-    /// Whether the quota has room for so many bytes more.
+    /// Fails unless the quota has room for `bytes` more bytes.
     fn afford(&self, bytes: u64) -> Result<(), Failure> {
         if bytes <= self.quota.saturating_sub(self.held) {
             return Ok(());
@@ -260,7 +263,7 @@ impl Addresses {
         Err(Failure::new(Code::Quota, detail))
     }
 
-    /// Takes a range out of the free ones: its first address and its bytes.
+    /// Takes a range from the free ones; returns its first address and its bytes.
     fn cut(&mut self, bytes: u64, align: u64) -> Result<(u64, u64), Failure> {
         let Some((start, size, address, need)) = self.fit(bytes, align) else {
             let detail = format!("no {bytes} bytes in a row are free in the session's window");
@@ -276,10 +279,10 @@ impl Addresses {
         Ok((address, need))
     }
 
-    /// Gives the allocation that begins at `address` back and returns its bytes.
+    /// Frees the allocation that begins at `address` and returns its bytes.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where none begins there.
+    /// [`Code::BadAddress`] if none begins there.
     pub fn free(&mut self, address: u64) -> Result<u64, Failure> {
         let (taken, asked) = self.allocation(address)?;
         self.live.remove(&address);
@@ -288,10 +291,11 @@ impl Addresses {
         Ok(asked)
     }
 
-    /// The allocation that begins at `address` and may be freed: the bytes that it takes, and those asked for.
+    /// The allocation that begins at `address` and may be freed: the bytes that it takes, and the
+    /// bytes asked for.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where none begins there.
+    /// [`Code::BadAddress`] if none begins there.
     pub fn allocation(&self, address: u64) -> Result<(u64, u64), Failure> {
         let found = self.live.get(&address).copied();
         found.filter(|_| !self.is_mapped(address)).ok_or_else(|| {
@@ -300,7 +304,7 @@ impl Addresses {
         })
     }
 
-    /// Joins a range with the free ones beside it.
+    /// Returns a range to the free ones, and joins it with free neighbours.
     fn give(&mut self, address: u64, taken: u64) {
         let (mut start, mut size) = (address, taken);
         if let Some((&before, &length)) = self.free.range(..address).next_back()
@@ -316,15 +320,15 @@ impl Addresses {
         self.put(start, size);
     }
 
-    /// The allocation that holds `address`: where it begins and how many bytes were asked for.
+    /// The allocation that contains `address`: its begin and the bytes asked for.
     #[must_use]
     pub fn range(&self, address: u64) -> Option<(u64, u64)> {
         let (start, (_, asked)) = self.live.range(..=address).next_back()?;
         (address - start < *asked).then_some((*start, *asked))
     }
 
-    /// Notes where a variable of the module in this slot lies; gives whether that is outside of the worker's part
-    /// of the window.
+    /// Notes the address of a variable of the module in this slot. Returns true if it is outside
+    /// the worker's part of the window.
     pub fn add_variable(&mut self, slot: u32, address: u64, bytes: u64) -> bool {
         if bytes == 0 {
             return false;
@@ -336,7 +340,7 @@ impl Addresses {
         !self.is_workers(address)
     }
 
-    /// Forgets the variables of the module in this slot: it is unloaded.
+    /// Forgets the variables of the unloaded module in this slot.
     pub fn forget_variables(&mut self, slot: u32) {
         let of_slot = |_: &u64, (_, of): &mut (u64, u32)| *of == slot;
         let forgotten: Vec<(u64, (u64, u32))> = self.variables.extract_if(.., of_slot).collect();
@@ -347,15 +351,15 @@ impl Addresses {
         }
     }
 
-    /// The variable that holds `address`, of those that the program knows: where it begins, and its bytes.
+    /// The known variable that contains `address`: its begin and its bytes.
     #[must_use]
     pub fn variable(&self, address: u64) -> Option<(u64, u64)> {
         let (start, (bytes, _)) = self.variables.range(..=address).next_back()?;
         (address - start < *bytes).then_some((*start, *bytes))
     }
 
-    /// Says whether a variable may lie at `address`: one that the program knows, or one in the worker's part of the
-    /// window, unless its module is unloaded.
+    /// Says whether a variable may be at `address`: one that the program knows, or one in the
+    /// worker's part of the window, unless its module is unloaded.
     #[must_use]
     pub fn may_be_variable(&self, address: u64) -> bool {
         let gone = self.gone.range(..=address).next_back();
@@ -367,11 +371,11 @@ impl Addresses {
         (self.worker.0..self.worker.1).contains(&address)
     }
 
-    /// Whether `bytes` bytes at `address` lie within one allocation or variable, or where the worker puts
-    /// module variables, which only it knows.
+    /// Checks that `bytes` bytes at `address` lie within one allocation or variable, or where the
+    /// worker puts module variables, which only it knows.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where they do not.
+    /// [`Code::BadAddress`] if they do not.
     pub fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let end = address.checked_add(bytes);
         let of_worker = self.is_workers(address)
@@ -392,7 +396,7 @@ impl Addresses {
         Err(Failure::new(Code::BadAddress, detail))
     }
 
-    /// The smallest free range that holds `bytes` at `align`: (its start, its size, the address
+    /// The smallest free range with room for `bytes` at `align`: (its start, its size, the address
     /// in it, the bytes to take).
     fn fit(&self, bytes: u64, align: u64) -> Option<(u64, u64, u64, u64)> {
         let need = bytes.checked_next_multiple_of(GRAIN)?;

@@ -1,4 +1,4 @@
-//! Encoded messages whose memory comes back.
+//! Encoded messages with memory that is reused.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,14 @@ use bus_schemas::{Message, encode_into};
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 
-/// Buffers kept at most: with a few on their way, messages of a steady stream allocate nothing.
+/// Maximum number of buffers kept: with a few of them in use, a steady stream of messages allocates
+/// nothing.
 const KEPT: usize = 32;
-/// Buffers looked at before a new one is made.
+/// Number of buffers tried before a new one is made.
 const TRIED: usize = 4;
 
-/// Each buffer is a handle behind the last message written into it; once that message has been
-/// dropped everywhere, the buffer is ours again. Beside it, its bytes.
+/// A pool of buffers, each with its size. A buffer is a handle to the space behind the last message
+/// written into it. Once that message is dropped everywhere, the buffer is ours again.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     kept: VecDeque<(BytesMut, usize)>,
@@ -37,7 +38,7 @@ impl Buffers {
                 break;
             };
             if whole < size {
-                // A larger one takes its place: in the end all hold the largest messages.
+                // A larger one replaces it, so that in the end all hold the largest messages.
                 continue;
             }
             if buffer.try_reclaim(size) {
@@ -70,7 +71,7 @@ mod tests {
         let mut on_their_way: VecDeque<Bytes> = VecDeque::new();
         let mut made = 0;
         for round in 0..2_000_usize {
-            // Sizes as batches have them: now and then a small one, eight not acknowledged yet.
+            // Sizes as in batches: a small one now and then, and eight not acknowledged yet.
             let size = (round * 7_919) % 12_000;
             let message = Batch {
                 v: WIRE_VERSION,

@@ -1,4 +1,4 @@
-//! Ops that are in no batch yet, as the columns of the batches they will be in.
+//! Ops that are not in a batch yet, as the columns of their future batches.
 
 use std::ops::Range;
 
@@ -34,19 +34,19 @@ impl Columns {
         self.blob.extend_from_slice(payload);
     }
 
-    /// Ops there are.
+    /// Number of ops.
     #[inline]
     pub(crate) fn ops(&self) -> usize {
         (self.descriptors.len() - self.cut.descriptors) / DESCRIPTOR_BYTES
     }
 
-    /// Bytes there are.
+    /// Number of bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.descriptors.len() - self.cut.descriptors + self.blob.len() - self.cut.blob
     }
 
-    /// The first ops: at most `ops`, and no further op once they have `bytes` bytes.
+    /// Selects the first ops: at most `ops`, and no further op once they have `bytes` bytes.
     pub(crate) fn front(&self, ops: usize, bytes: usize) -> Cut {
         let CutOff {
             descriptors: start,
@@ -82,7 +82,7 @@ impl Columns {
         )
     }
 
-    /// Cuts them off.
+    /// Removes the ops of a cut.
     pub(crate) fn remove(&mut self, cut: &Cut) {
         self.cut = CutOff {
             descriptors: cut.descriptors.end,

@@ -1,7 +1,8 @@
-//! What a session may hold of its device's memory by its worker's word.
+//! The bytes of device memory that a session may hold, as committed by its worker.
 //!
-//! Within the commitment allocations need no question. Beyond it the worker is asked, for somewhat more
-//! than is needed, and what is not used for long is given back. The worker may recall it before.
+//! Within the commitment, allocations need no request. Beyond it, the worker is asked for somewhat
+//! more than is needed. After a free, unused memory is given back if it is much. The worker may
+//! recall it earlier.
 
 use bus_schemas::{
     ClientProcess, Failure, MemoryAnswer, MemoryRequest, OpNumber, WIRE_VERSION, encode,
@@ -13,29 +14,32 @@ use crate::retry::Retry;
 
 /// First wait before a request is sent again, and the longest.
 const RESEND: (Nanos, Nanos) = (5_000_000, 200_000_000);
-/// Bytes that a session is committed beside what it holds: an eighth of that, within these bounds.
+/// Bytes that a session is committed beyond those it holds: an eighth of these, within these
+/// bounds.
 const SPARE: (u64, u64) = (2 << 20, 64 << 20);
 
-/// A program that asks for more so soon after it gave something back would have needed that.
+/// A program that asks for more within this time after it gave memory back would have needed that
+/// memory.
 const SOON: Nanos = 1_000_000_000;
 
-/// What a tenant has of the device's memory, as the worker said last.
+/// A tenant's share of the device's memory, as last reported by the worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KnownMemory {
-    /// Bytes that it may hold.
+    /// Bytes that the tenant may hold.
     pub total: u64,
-    /// Bytes that its sessions have allocated.
+    /// Bytes that the tenant's sessions have allocated.
     pub held: u64,
-    /// Bytes that it may still allocate.
+    /// Bytes that the tenant may still allocate.
     pub free: u64,
 }
 
-/// A request that is to be waited for.
+/// A request that the caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// Its number.
+    /// Number of the request.
     pub number: u64,
-    /// It was made for who asks now; else for somebody before, and its answer is theirs.
+    /// True if it was made for this caller; else it was made for an earlier caller, who gets the
+    /// answer.
     pub is_own: bool,
 }
 
@@ -46,37 +50,39 @@ struct Held {
     after: OpNumber,
 }
 
-/// What is committed to a session. Messages for the worker are taken by [`Commitment::message`].
+/// The commitment of a session. [`Commitment::message`] takes its messages for the worker.
 #[derive(Debug)]
 pub struct Commitment {
     committed: u64,
     number: u64,
-    /// The request that is not answered, and when it was made.
+    /// The request that is not answered, and the time at which it was made.
     asked: Option<(MemoryRequest, Nanos)>,
-    /// It is to be sent.
+    /// True if the request must be sent.
     unsent: bool,
-    /// Something was freed while it was under way, which nothing has told the worker.
+    /// True if memory was freed during the request, and the worker has not been told.
     untold: bool,
-    /// The value of `committed` for which more was asked ahead of need, in vain: it is not asked again.
+    /// The value of `committed` for which more was asked ahead of need, in vain; it is not asked
+    /// for again.
     ahead_of: Option<u64>,
-    /// When something was given back last, and what was committed before.
+    /// The time at which memory was last given back, and the commitment before that.
     given_back: Option<(Nanos, u64)>,
-    /// Bytes that are kept although they are not used: they were given back, and asked for again soon after.
+    /// Bytes that are kept although unused, because they were given back and asked for again soon
+    /// after.
     keeps: u64,
-    /// What the last request was refused with.
+    /// The refused request, and the reason.
     refused: Option<(u64, Failure)>,
     known: KnownMemory,
     /// Bytes that callers wait for.
     needs: u64,
-    /// Bytes among them that are kept for allocations which will come.
+    /// Bytes among them that are reserved for later allocations.
     promised: u64,
-    /// The newest recall heard, and the newest that a request said was obeyed.
+    /// The newest recall received, and the newest that a request reported as obeyed.
     recalled: u64,
     obeyed: u64,
     retry: Retry,
-    /// Until the worker has answered: whose session it is.
+    /// The client process of the session; cleared once the worker has answered.
     process: Option<ClientProcess>,
-    /// Its memory is never to be swapped out.
+    /// True if the session's memory must never be swapped out.
     pinned: bool,
 }
 
@@ -109,8 +115,8 @@ fn spare(bytes: u64) -> u64 {
 }
 
 impl Commitment {
-    /// That of a session which begins: it says which process it is, and asks for as much as most
-    /// programs allocate first, if there is room. Memory that is pinned is never swapped out.
+    /// The commitment of a new session. Its first request names the client process, and asks for as
+    /// much as most programs allocate first, if there is room. Pinned memory is never swapped out.
     #[must_use]
     pub fn begin(now: Nanos, process: ClientProcess, pinned: bool) -> Self {
         let mut commitment = Self {
@@ -122,7 +128,7 @@ impl Commitment {
         commitment
     }
 
-    /// Whether a session that holds so much may allocate `bytes` more.
+    /// True if a session that holds `held` bytes may allocate `bytes` more.
     #[inline]
     #[must_use]
     pub fn has_room(&self, held: u64, bytes: u64) -> bool {
@@ -130,20 +136,20 @@ impl Commitment {
         held.saturating_add(charged(bytes)) <= self.committed
     }
 
-    /// Keeps room for an allocation of so many bytes, which will come: there is room for it.
+    /// Reserves room, which exists, for a later allocation of `bytes` bytes.
     pub fn promise(&mut self, bytes: u64) {
         self.promised = self.promised.saturating_add(charged(bytes));
         self.needs(bytes);
     }
 
-    /// It comes now, or never.
+    /// Ends such a reservation: the allocation comes now, or never.
     pub fn redeem(&mut self, bytes: u64) {
         self.promised = self.promised.saturating_sub(charged(bytes));
         self.needs_no_more(bytes);
     }
 
-    /// Asks for room for `bytes` more. A request on its way that raises the commitment is waited for
-    /// first.
+    /// Asks for room for `bytes` more. If a request on its way raises the commitment, its answer is
+    /// waited for first.
     pub fn ask(&mut self, now: Nanos, held: u64, after: OpNumber, bytes: u64) -> Asked {
         let more = self.promised.saturating_add(charged(bytes));
         let least = held.saturating_add(more);
@@ -157,7 +163,7 @@ impl Commitment {
         let wanted = least.saturating_add(spare(least));
         self.asked_again(now);
         self.request(now, Held { bytes: held, after }, wanted, least);
-        // Until the answer it takes no more.
+        // Until the answer it allocates no more.
         self.committed = self.committed.min(held);
         Asked {
             number: self.number,
@@ -165,8 +171,9 @@ impl Commitment {
         }
     }
 
-    /// Says whether [`Commitment::ask_ahead`] is due for a session that holds so much: less than half of what
-    /// it asks for at a time is left, nothing is under way, and more was not refused already.
+    /// Says whether [`Commitment::ask_ahead`] is due for a session that holds `held` bytes. It is
+    /// due if less than half of a request's usual amount is left, none is under way, and more was
+    /// not already refused.
     #[inline]
     #[must_use]
     pub fn runs_low(&self, held: u64) -> bool {
@@ -179,11 +186,11 @@ impl Commitment {
             && self.ahead_of != Some(self.committed)
     }
 
-    /// Asks for more than is needed yet. The session goes on within what it may hold; where there is no more, it
-    /// keeps that, and others are not asked to make room.
+    /// Asks for more before it is needed. The session goes on within its commitment. If there is no
+    /// more, it keeps that, and other sessions are not asked to make room.
     pub fn ask_ahead(&mut self, now: Nanos, after: OpNumber) {
         let committed = self.committed;
-        // To the worker it holds already what it may come to hold before the answer.
+        // The worker counts as held now what the session may allocate before the answer.
         let at = Held {
             bytes: committed,
             after,
@@ -198,8 +205,9 @@ impl Commitment {
         );
     }
 
-    /// Asks how things are. A request on its way that says what is held now will do. One that raises the
-    /// commitment is waited for, and where it says other than what is held, [`Commitment::tells`] says so.
+    /// Asks for the current numbers. A request on its way that reports the current `held` is
+    /// enough. One that raises the commitment is waited for; [`Commitment::tells`] says if it
+    /// reports another number.
     pub fn look(&mut self, now: Nanos, held: u64, after: OpNumber) -> Asked {
         let will_do = |it: &MemoryRequest| it.held == held || it.wanted > self.committed;
         if let Some((request, _)) = self.asked.filter(|(request, _)| will_do(request)) {
@@ -216,15 +224,15 @@ impl Commitment {
         }
     }
 
-    /// Whether the answer to a request on its way tells of a session that holds so much.
+    /// True if the request on its way reports `held` bytes.
     #[must_use]
     pub fn tells(&self, number: u64, held: u64) -> bool {
         self.asked
             .is_some_and(|(request, _)| request.number == number && request.held == held)
     }
 
-    /// Something was freed: gives back what is not used, if that is much. While a request is on its way, its
-    /// answer is waited for.
+    /// Gives back unused memory after a free, if it is much. If a request is on its way, its answer
+    /// is waited for.
     pub fn freed(&mut self, now: Nanos, held: u64, after: OpNumber) {
         self.untold = self.asked.is_some();
         if !self.untold && self.has_much_unused(held) {
@@ -246,7 +254,8 @@ impl Commitment {
         unused.saturating_sub(self.needs) > self.keeps.max(2 * spare(held))
     }
 
-    /// More is asked for. A program that frees and allocates by turns keeps what it needs for that.
+    /// Notes that more is asked for. A program that frees and allocates in turn keeps the memory
+    /// that it needs for that.
     fn asked_again(&mut self, now: Nanos) {
         if let Some((at, before)) = self.given_back.take()
             && now.saturating_sub(at) < SOON
@@ -255,17 +264,17 @@ impl Commitment {
         }
     }
 
-    /// A caller begins to wait for so many bytes: a recall leaves them here.
+    /// Notes that a caller begins to wait for `bytes` bytes: a recall leaves them here.
     pub fn needs(&mut self, bytes: u64) {
         self.needs = self.needs.saturating_add(charged(bytes));
     }
 
-    /// It waits no longer.
+    /// Notes that the caller no longer waits.
     pub fn needs_no_more(&mut self, bytes: u64) {
         self.needs = self.needs.saturating_sub(charged(bytes));
     }
 
-    /// The worker's answer, or its recall.
+    /// Handles the worker's answer, or its recall.
     pub fn answered(&mut self, now: Nanos, held: u64, after: OpNumber, answer: &MemoryAnswer) {
         let at = Held { bytes: held, after };
         if answer.number == 0 {
@@ -296,7 +305,7 @@ impl Commitment {
         }
     }
 
-    /// Lowers the commitment to what is held and so much more.
+    /// Lowers the commitment to the held bytes plus `more`.
     fn lower(&mut self, now: Nanos, held: Held, more: u64) {
         let wanted = held.bytes.saturating_add(more).min(self.committed);
         self.request(now, held, wanted, held.bytes.min(wanted));
@@ -323,45 +332,45 @@ impl Commitment {
         self.retry.arm(now, true);
     }
 
-    /// Whether a request has been answered, or given up for a newer one.
+    /// True if a request has been answered, or replaced by a newer one.
     #[must_use]
     pub fn is_answered(&self, number: u64) -> bool {
         self.asked
             .is_none_or(|(request, _)| request.number > number)
     }
 
-    /// How long the request on its way has waited.
+    /// Time that the request on its way has waited.
     #[must_use]
     pub fn waits(&self, now: Nanos) -> Nanos {
         self.asked.map_or(0, |(_, since)| now.saturating_sub(since))
     }
 
-    /// Why a request was refused, if it was.
+    /// The reason why a request was refused, if it was.
     #[must_use]
     pub fn refusal(&self, number: u64) -> Option<&Failure> {
         let refused = self.refused.as_ref().filter(|(of, _)| *of == number);
         refused.map(|(_, failure)| failure)
     }
 
-    /// What the worker said last.
+    /// The numbers last reported by the worker.
     #[must_use]
     pub fn known(&self) -> KnownMemory {
         self.known
     }
 
-    /// A message for the worker, if one is due: what was asked just now, or what was not answered.
+    /// A message for the worker, if one is due: a new request, or an unanswered one.
     pub fn message(&mut self, now: Nanos) -> Option<Vec<u8>> {
         let (request, _) = self.asked?;
         let due = std::mem::take(&mut self.unsent) || self.retry.fire(now);
         due.then(|| encode(&request))
     }
 
-    /// The connection is back: what was under way may be lost.
+    /// Resends soon: the connection is back, and a request under way may be lost.
     pub fn hurry(&mut self, now: Nanos) {
         self.retry.hurry(now);
     }
 
-    /// When [`Commitment::message`] is to be called, if nothing happens before.
+    /// The time at which [`Commitment::message`] must be called, if nothing happens before.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
         self.retry.due()

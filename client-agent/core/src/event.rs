@@ -16,28 +16,30 @@ pub struct OutboxSettings {
     pub session: SessionId,
     /// The epoch that opened it.
     pub epoch: Epoch,
-    /// That epoch's leader.
+    /// The leader of that epoch.
     pub leader: LeaderId,
-    /// A batch is sent when it has this many ops, at most [`limits::BATCH_OPS`].
+    /// A batch is sent once it has this many ops, at most [`limits::BATCH_OPS`].
     pub flush_ops: u32,
-    /// A batch is sent when its descriptors and payloads have this many bytes.
+    /// A batch is sent once its descriptors and payloads have this many bytes.
     pub flush_bytes: usize,
-    /// Ops may be pushed while fewer bytes than this are not received by the worker.
+    /// Ops may be pushed while the worker has fewer than this many bytes still to receive.
     pub unreceived_bytes: usize,
-    /// Transfers may be staged while fewer bytes than this are not received by the worker.
+    /// Transfers may be staged while the worker has fewer than this many of their bytes still to
+    /// receive.
     pub staged_bytes: u64,
-    /// First wait before something is sent again.
+    /// First wait before a message is sent again.
     pub resend_first: Nanos,
-    /// The wait doubles up to this.
+    /// Maximum wait; the wait doubles up to this.
     pub resend_most: Nanos,
-    /// How long it waits beside for each staged byte that is on its way.
+    /// Additional wait for each staged byte that is on its way.
     pub byte_ns: Nanos,
-    /// The session fails when whom it waits for is silent so long; `Nanos::MAX` waits for ever.
+    /// The session fails if the peer that it waits for is silent for so long; `Nanos::MAX` waits
+    /// forever.
     pub deadline: Nanos,
 }
 
 impl OutboxSettings {
-    /// The protocol's own numbers.
+    /// The settings of the protocol's own limits.
     #[must_use]
     pub fn new(session: SessionId, epoch: Epoch, leader: LeaderId) -> Self {
         Self {
@@ -57,7 +59,7 @@ impl OutboxSettings {
 
     pub(crate) fn checked(mut self) -> Self {
         self.flush_ops = self.flush_ops.clamp(1, limits::BATCH_OPS);
-        // One more op may follow behind the threshold, with the largest payload there is.
+        // One more op may follow after the threshold, with the largest possible payload.
         let largest = limits::BATCH_BYTES - limits::PARAM_BYTES - bus_schemas::DESCRIPTOR_BYTES;
         self.flush_bytes = self.flush_bytes.clamp(1, largest);
         self.unreceived_bytes = self.unreceived_bytes.max(1);
@@ -71,41 +73,42 @@ impl OutboxSettings {
 /// An event of an outbox.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
-    /// Send what was pushed. The caller does this after a push that [`crate::Outbox::wants_flush`].
+    /// Sends the ops that were pushed. The caller does this after a push that
+    /// [`crate::Outbox::wants_flush`].
     Flush,
-    /// From the session's worker.
+    /// An acknowledgement from the session's worker.
     WorkerAck(&'a WorkerAck<'a>),
-    /// From the leader, about this session.
+    /// A notice from the leader about this session.
     LeaderNotice(&'a LeaderNotice),
-    /// From the session's worker; and the message it was decoded from, which what a copy brought
-    /// stays a part of.
+    /// A result from the session's worker, and the message it was decoded from. The data of a copy
+    /// stays a part of that message.
     Result(DeviceResult<'a>, &'a Bytes),
-    /// Worker or leader could not read a message of this session.
+    /// The worker or leader could not read a message of this session.
     Error(Failure),
     /// A leader's term began.
     Term(LeaderBeat),
-    /// The connection to the broker is gone.
+    /// The connection to the broker is lost.
     Disconnected,
-    /// The connection to the broker is back: whatever was under way may be lost.
+    /// The connection to the broker is back; messages under way may be lost.
     Reconnected,
-    /// The time of [`crate::Outbox::next_wakeup`] has come. Early or spare ticks do no harm.
+    /// The time of [`crate::Outbox::next_wakeup`] has come. Early or additional ticks do no harm.
     Tick,
-    /// End the session after the ops pushed so far.
+    /// Ends the session after the ops pushed so far.
     Close(CloseReason),
 }
 
-/// An action that an outbox asks of its caller; actions are done in their order.
+/// An action that an outbox requests from its caller; actions are done in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Publish an encoded [`bus_schemas::Batch`] to the worker.
     PublishBatch {
-        /// The message. Dropping it gives its memory back to the outbox.
+        /// The message. Its memory returns to the outbox when it is dropped.
         bytes: Bytes,
         /// First op.
         first: OpNumber,
         /// Last op.
         last: OpNumber,
-        /// Whether the batch was published before.
+        /// True if the batch was published before.
         again: bool,
     },
     /// Publish an encoded [`bus_schemas::Intent`] to the leader.
@@ -122,9 +125,9 @@ pub enum Action {
     PublishChunk {
         /// The transfer.
         transfer: u64,
-        /// Where the bytes begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes; 0 for an offer of a module image.
+        /// Number of bytes; 0 for an offer of a module image.
         len: u32,
     },
     /// Publish an encoded [`bus_schemas::CopyOffer`] to the worker.
@@ -138,14 +141,14 @@ pub enum Action {
         /// The message.
         bytes: Bytes,
     },
-    /// A part of what a copy to the host brings is here. All come before its [`Action::Result`],
-    /// in any order; bytes that come twice are the same.
+    /// A part of a copy to the host has arrived. All parts come before its [`Action::Result`], in
+    /// any order; bytes that come twice are equal.
     Part {
         /// The op.
         op: OpNumber,
-        /// Where the bytes lie among those asked for.
+        /// Offset of the bytes within the copy.
         offset: u64,
-        /// The bytes: a part of the message that brought them.
+        /// The bytes, which are a part of the message that carried them.
         bytes: Bytes,
     },
     /// An op has been answered, or ([`ResultKind::Printed`]) has failed after its session printed
@@ -153,38 +156,39 @@ pub enum Action {
     Result {
         /// The op.
         op: OpNumber,
-        /// What kind of answer.
+        /// The kind of the answer.
         kind: ResultKind,
         /// Device nanoseconds of the session's ops since the previous result.
         device_ns: u64,
-        /// The rows of symbols, or what kernels printed; nothing for a copy to the host.
+        /// The rows of symbols, or the output of kernels; empty for a copy to the host.
         bytes: Vec<u8>,
-        /// Of each timed event recorded since the previous result, when it was recorded last.
+        /// For each timed event recorded since the previous result, the last time at which it was
+        /// recorded.
         events: Vec<EventTime>,
     },
-    /// The worker has said whether its device can run a module image that was staged. Comes once for
-    /// each.
+    /// The worker has said whether its device can run a staged module image. Comes once for each
+    /// image.
     Image {
         /// The image's transfer.
         transfer: u64,
-        /// Why it cannot.
+        /// The reason why the device cannot run it, if it cannot.
         refused: Option<Failure>,
     },
-    /// The session can run no more; everything waiting fails with this. Comes once at most.
+    /// The session can run no more; everything that waits fails with this. Comes at most once.
     Failed {
-        /// The op that failed, 0 where it was none.
+        /// The op that failed; 0 if no op did.
         op: OpNumber,
-        /// Why.
+        /// The failure.
         failure: Failure,
     },
-    /// The session has ended: the outbox does nothing more. Comes once at most.
+    /// The session has ended: the outbox does nothing more. Comes at most once.
     Ended,
 }
 
 /// The reason why an op was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
-    /// Too much is on its way: flush, wait until [`crate::Outbox::has_room`] (for a transfer,
+    /// Too much is on its way. Flush, wait until [`crate::Outbox::has_room`] (for a transfer,
     /// [`crate::Outbox::has_staging_room`]), then try again.
     #[error("the outbox is full")]
     Full,
@@ -194,7 +198,7 @@ pub enum PushError {
     /// The session is closing.
     #[error("the session is closed")]
     Closed,
-    /// No worker would take the op.
+    /// The op is one that no worker would accept.
     #[error("malformed op: {0}")]
     Invalid(&'static str),
 }

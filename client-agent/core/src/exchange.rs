@@ -1,4 +1,4 @@
-//! A session's questions about memory that sessions use of one another: one at a time, said again until the
+//! A session's requests about memory that sessions share: one at a time, each resent until the
 //! worker has answered.
 
 use bus_schemas::{ExportPlace, Failure, IpcAction, IpcAnswer, IpcRequest, WIRE_VERSION, encode};
@@ -6,16 +6,16 @@ use bus_schemas::{ExportPlace, Failure, IpcAction, IpcAnswer, IpcRequest, WIRE_V
 use crate::event::Nanos;
 use crate::retry::Retry;
 
-/// How long nothing is heard before a question is said again, at first and at most.
+/// Wait without an answer before a request is sent again, at first and at most.
 const FIRST_NS: Nanos = 5_000_000;
 const MOST_NS: Nanos = 500_000_000;
 
-/// The questions of one session.
+/// The requests of one session.
 #[derive(Debug)]
 pub struct Exchange {
-    /// The number of the newest question.
+    /// Number of the newest request.
     number: u64,
-    /// The question on its way, and since when.
+    /// The request on its way, and the time at which it was made.
     asked: Option<(IpcRequest, Nanos)>,
     unsent: bool,
     retry: Retry,
@@ -35,7 +35,7 @@ impl Default for Exchange {
 }
 
 impl Exchange {
-    /// Asks, unless a question is on its way; gives whether it did.
+    /// Makes a request, unless one is on its way; returns true if it did.
     pub fn ask(&mut self, now: Nanos, action: IpcAction) -> bool {
         if self.asked.is_some() {
             return false;
@@ -54,14 +54,14 @@ impl Exchange {
         true
     }
 
-    /// The question, if it is to be said now: for the first time, or because nothing was heard for long.
+    /// The message of the request, if it is due: for the first time, or after a long silence.
     pub fn message(&mut self, now: Nanos) -> Option<Vec<u8>> {
         let (request, _) = self.asked?;
         let due = std::mem::take(&mut self.unsent) || self.retry.fire(now);
         due.then(|| encode(&request))
     }
 
-    /// The worker has answered; what answers no question, or an earlier one, changes nothing.
+    /// Handles an answer; one to no request, or to an earlier one, changes nothing.
     pub fn answered(&mut self, now: Nanos, answer: IpcAnswer) {
         let asked = self.asked.take_if(|(it, _)| it.number == answer.number);
         if asked.is_some() {
@@ -73,29 +73,29 @@ impl Exchange {
         }
     }
 
-    /// The answer to the question asked last, once.
+    /// Takes the answer to the last request.
     pub fn take(&mut self) -> Option<Result<Option<ExportPlace>, Failure>> {
         self.answer.take()
     }
 
-    /// How long the question on its way has waited.
+    /// Time that the request on its way has waited.
     #[must_use]
     pub fn waits(&self, now: Nanos) -> Nanos {
         self.asked.map_or(0, |(_, since)| now.saturating_sub(since))
     }
 
-    /// Nobody waits for the answer any more.
+    /// Drops the request: its answer is no longer waited for.
     pub fn give_up(&mut self, now: Nanos) {
         self.asked = None;
         self.retry.arm(now, false);
     }
 
-    /// The connection is back: what is on its way may have been lost.
+    /// Resends soon: the connection is back, and a request on its way may be lost.
     pub fn hurry(&mut self, now: Nanos) {
         self.retry.hurry(now);
     }
 
-    /// When [`Exchange::message`] is to be called, if nothing happens before.
+    /// The time at which [`Exchange::message`] must be called, if nothing happens before.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
         self.retry.due()
@@ -144,7 +144,7 @@ mod tests {
             (exchange.message(due * 9), exchange.next_wakeup()),
             (None, None)
         );
-        // The next one; what is said late of the first is nothing to it.
+        // The next request; a late answer to the first has no effect on it.
         assert!(exchange.ask(due, FIND));
         exchange.answered(due, answer(1, None));
         let why = Failure::new(Code::NotExported, "gone");

@@ -1,8 +1,8 @@
 //! The client's decisions: outbox, credit, resend, addresses; pure.
 //!
-//! An [`Outbox`] is one session's program order on its way to the worker and the leader. Its
-//! caller pushes ops, hands it every message heard and every timer that fired, and carries out
-//! the [`Action`]s it answers with:
+//! An [`Outbox`] is one session's program order on its way to the worker and the leader. Its caller
+//! pushes ops, passes it every message received and every timer that fired, and carries out the
+//! [`Action`]s that it returns:
 //!
 //! ```
 //! use bus_schemas::{KernelKey, LeaderId, Op, SessionId};
@@ -23,7 +23,7 @@
 //! [`Addresses`] picks the device addresses of a session's allocations, so that an allocation
 //! needs no round trip.
 
-// A panic here is one in the program of somebody else: each place that could is named, with its reason.
+// A panic here is a panic in the user's program, so each possible place is named, with its reason.
 #![cfg_attr(
     not(test),
     deny(

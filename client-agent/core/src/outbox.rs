@@ -27,13 +27,13 @@ use crate::run::Runs;
 use crate::transfer::{Chunk, Transfers};
 use silence::Silence;
 
-/// Batches sent again at a time: the worker's answer brings the next.
+/// Batches that are resent at a time; the worker's answer triggers the next.
 const RESENT: usize = 8;
 
-/// Transfers that may be unfinished at a time: half of what a worker keeps track of.
+/// Maximum number of unfinished transfers: half of what a worker keeps track of.
 const TRANSFERS: u64 = 512;
 
-/// How long intents are gathered that nobody waits for, and how many ops' at most.
+/// Limits on gathering intents that are not urgent: the longest time, and the number of ops.
 const GATHERED: Nanos = 1_000_000;
 const GATHERED_OPS: u64 = 1_024;
 
@@ -43,32 +43,32 @@ struct Sent {
     bytes: Bytes,
     first: OpNumber,
     last: OpNumber,
-    /// Bytes of its descriptors and payloads.
+    /// Bytes of the batch's descriptors and payloads.
     size: usize,
 }
 
-/// Why the outbox takes no op.
+/// The state of the outbox; only an open one takes ops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Open,
-    /// The session is to be closed.
+    /// The session must be closed.
     Closing(CloseReason),
-    /// The leader was asked to close it.
+    /// The leader was asked to close the session.
     Asked(CloseReason),
     Ended,
 }
 
 /// One session's ops from the program to the worker and the leader, and the results back.
 ///
-/// Memory is bounded: by [`OutboxSettings::unreceived_bytes`], by
-/// [`OutboxSettings::staged_bytes`], by what the worker's credit lets be received and not done
-/// (32 bytes for ops of equal cost in a row), and by the results the program asked for.
+/// Memory is bounded by [`OutboxSettings::unreceived_bytes`] and [`OutboxSettings::staged_bytes`].
+/// It is also bounded by the received ops that the worker's credit allows to be not done (32 bytes
+/// for ops of equal cost in a row). The last bound is the results that the program asked for.
 #[derive(Debug)]
 pub struct Outbox {
     settings: OutboxSettings,
     state: State,
     failure: Option<Failure>,
-    /// The failure that was heard of while results before it are missing.
+    /// A failure that was reported while results before it are missing.
     failing: Option<Failing>,
     // Ops in order: pushed, in a batch, received by the worker, done.
     last: OpNumber,
@@ -77,37 +77,37 @@ pub struct Outbox {
     done: OpNumber,
     /// The last op that loaded or unloaded a module.
     loaded: OpNumber,
-    /// The last op whose batch must not wait.
+    /// The last op of which the batch must not wait.
     urgent: OpNumber,
     columns: Columns,
     sent: VecDeque<Sent>,
     unreceived: usize,
     send_through: OpNumber,
     transfers: Transfers,
-    /// Ops that may be announced only once a transfer is whole.
+    /// Ops that may be announced only once a transfer is whole, each with the transfer.
     gates: VecDeque<(OpNumber, u64)>,
-    /// Copies that are not done and their transfers: the worker keeps those until then.
+    /// Copies that are not done, with their transfers; the worker keeps those until then.
     copies: VecDeque<(OpNumber, u64)>,
-    /// A transfer found no room.
+    /// True if a transfer found no room.
     starved: bool,
-    // What the leader of the newest epoch has.
+    // The progress of the newest epoch's leader.
     epoch: Epoch,
     leader: LeaderId,
-    /// When the worker, or the leader of that epoch, was last heard.
+    /// The time at which the worker, or the leader of that epoch, was last heard.
     heard_at: Nanos,
     silence: Silence,
     queued: OpNumber,
-    /// Ops that a leader is known to have granted.
+    /// Ops known to be granted by a leader.
     granted: OpNumber,
     queue_through: OpNumber,
-    /// The last op announced, in this epoch or before.
+    /// The last op announced, in this epoch or an earlier one.
     announced: OpNumber,
-    /// The leader lets intents be gathered, and since when there are some.
+    /// True if the leader allows intents to be gathered; below, the time since which some are.
     alone: bool,
     gathering: Option<Nanos>,
     runs: Runs,
     results: Results,
-    /// Results the worker was last told of.
+    /// Number of results that the worker was last told of.
     results_told: u64,
     to_worker: Retry,
     to_leader: Retry,
@@ -118,21 +118,21 @@ pub struct Outbox {
     rows: Vec<u8>,
 }
 
-/// A failure that waits for results which came before it: what a program printed says why it failed.
+/// A failure that waits for earlier results: the program's output says why it failed.
 #[derive(Debug)]
 struct Failing {
     op: OpNumber,
     failure: Failure,
-    /// The last of those results.
+    /// Number of the last of those results.
     results: u64,
-    /// When it waits no longer.
+    /// The time at which it stops waiting.
     until: Nanos,
-    /// The session has ended as well, with this.
+    /// The reason of the session's end, if it has ended as well.
     ended: Option<Failure>,
 }
 
 impl Outbox {
-    /// An outbox with nothing pushed.
+    /// Makes an outbox with nothing pushed.
     #[must_use]
     pub fn new(settings: OutboxSettings) -> Self {
         let settings = settings.checked();
@@ -184,7 +184,7 @@ impl Outbox {
     /// Nothing is allocated once the columns have grown to the program's bursts.
     ///
     /// # Errors
-    /// [`PushError`]; the op is not taken then.
+    /// [`PushError`]; then the op is not taken.
     #[inline]
     pub fn push(
         &mut self,
@@ -207,8 +207,8 @@ impl Outbox {
             Op::Symbols { .. } => self.expect(number, ResultKind::Symbols, 0),
             Op::CopyOut { bytes, .. } => self.expect(number, ResultKind::CopyOut, bytes),
             Op::CopyIn { transfer, .. } if transfer != 0 => {
-                // Its thread may have been away so long since it staged that all is there: no
-                // acknowledgement would come to open the gate.
+                // After staging, its thread may have been preempted until all bytes had arrived;
+                // then no acknowledgement would come to open the gate.
                 if !self.transfers.is_whole(transfer) {
                     self.gates.push_back((number, transfer));
                 }
@@ -229,9 +229,9 @@ impl Outbox {
         Ok(number)
     }
 
-    /// Takes bytes that do not fit a batch and returns their transfer's number, to be named by the
-    /// copy pushed next; `module` is the hash of a module image, to be pushed as
-    /// [`Op::LoadModule`]. As [`Outbox::parcel`] and [`Outbox::send`] in one.
+    /// Takes bytes that do not fit a batch and returns the number of their transfer, which the copy
+    /// pushed next names. `module` is the hash of a module image, which is pushed as
+    /// [`Op::LoadModule`]. Combines [`Outbox::parcel`] and [`Outbox::send`].
     ///
     /// # Errors
     /// [`PushError`]; [`PushError::Full`] while too many bytes are on their way.
@@ -241,10 +241,10 @@ impl Outbox {
         self.send(parcel, module)
     }
 
-    /// Room for the bytes of a transfer, to be filled at leisure.
+    /// Makes room for the bytes of a transfer, which the caller fills later.
     ///
     /// # Errors
-    /// As [`Outbox::stage`].
+    /// Same as [`Outbox::stage`].
     pub fn parcel(&mut self, bytes: usize) -> Result<Parcel, PushError> {
         if self.state != State::Open || self.failure.is_some() {
             return Err(self.refusal());
@@ -259,10 +259,10 @@ impl Outbox {
         Ok(self.transfers.parcel(bytes))
     }
 
-    /// Takes a parcel that was filled and returns its transfer's number, as [`Outbox::stage`].
+    /// Takes a filled parcel and returns its transfer's number, like [`Outbox::stage`].
     ///
     /// # Errors
-    /// [`PushError`], but for [`PushError::Full`]: there was room.
+    /// [`PushError`], except [`PushError::Full`]: there was room.
     pub fn send(&mut self, parcel: Parcel, module: Option<ModuleHash>) -> Result<u64, PushError> {
         if self.state != State::Open || self.failure.is_some() {
             return Err(self.refusal());
@@ -270,26 +270,26 @@ impl Outbox {
         Ok(self.transfers.add(parcel, module))
     }
 
-    /// Whether what was pushed is to be sent now: there is a sync in it, or enough, or twice as
-    /// much as is on its way. Cheap; ask after every push.
+    /// True if the pushed ops must be sent now: they include a sync, or are enough for a batch, or
+    /// twice as many as are on their way. Cheap; ask after every push.
     #[inline]
     #[must_use]
     pub fn wants_flush(&self) -> bool {
         let pending = self.last > self.sent_through && self.is_due();
-        // Without credit a flush does no more than begin to wait for it.
+        // Without credit, a flush only begins to wait for it.
         pending && (self.sent_through < self.send_through || self.to_worker.due().is_none())
             || self.transfers.has_new()
     }
 
-    /// Whether a wanted flush may wait a moment for more ops to join: nobody waits for an answer to
-    /// what was pushed, and it does not fill a batch.
+    /// True if a wanted flush may wait a moment for more ops to join. Then no caller waits for an
+    /// answer to the pushed ops, and they do not fill a batch.
     #[inline]
     #[must_use]
     pub fn may_linger(&self) -> bool {
         !self.is_full_or_urgent() && !self.transfers.has_new()
     }
 
-    /// Tells the outbox what happened and appends what is to be done, in order.
+    /// Handles an event and appends the resulting actions, in order.
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
         if self.state == State::Ended {
             return;
@@ -338,7 +338,7 @@ impl Outbox {
         self.advance(now, flush, actions);
     }
 
-    /// When [`Event::Tick`] is due, if nothing else happens before.
+    /// The time at which [`Event::Tick`] is due, if nothing else happens before.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
         let retries = [
@@ -353,7 +353,7 @@ impl Outbox {
         due.chain(until).chain(gathered).min()
     }
 
-    /// The message of an [`Action::PublishChunk`]; none where it is no longer needed.
+    /// The message of an [`Action::PublishChunk`]; `None` if it is no longer needed.
     #[must_use]
     pub fn chunk(&self, transfer: u64, offset: u64, len: u32) -> Option<Bytes> {
         self.transfers.message(Chunk {
@@ -363,14 +363,14 @@ impl Outbox {
         })
     }
 
-    /// Whether the next op finds room.
+    /// True if there is room for the next op.
     #[inline]
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.columns.bytes() + self.unreceived < self.settings.unreceived_bytes
     }
 
-    /// Whether the next transfer finds room.
+    /// True if there is room for the next transfer.
     #[must_use]
     pub fn has_staging_room(&self) -> bool {
         let copied = self.copies.front().map_or(u64::MAX, |copy| copy.1);
@@ -396,43 +396,44 @@ impl Outbox {
         self.received
     }
 
-    /// Ops that the leader has the intents of, without a gap, as far as is known.
+    /// Ops with intents that the leader has, without a gap, as far as known.
     #[must_use]
     pub fn queued(&self) -> OpNumber {
         self.queued
     }
 
-    /// Whether modules that were loaded or unloaded are known to be: their variables count as held then.
+    /// True if all loads and unloads of modules are known to be done; then their variables count as
+    /// held.
     #[must_use]
     pub fn has_loaded(&self) -> bool {
         self.done >= self.loaded
     }
 
-    /// Ops done without a gap, as far as is known.
+    /// Ops done without a gap, as far as known.
     #[must_use]
     pub fn done(&self) -> OpNumber {
         self.done
     }
 
-    /// Results delivered.
+    /// Number of results delivered.
     #[must_use]
     pub fn results(&self) -> u64 {
         self.results.delivered()
     }
 
-    /// The newest epoch heard of, and its leader.
+    /// The newest epoch known, and its leader.
     #[must_use]
     pub fn epoch(&self) -> (Epoch, LeaderId) {
         (self.epoch, self.leader)
     }
 
-    /// Why the session can run no more, if that is so.
+    /// The reason why the session can run no more, if it cannot.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
-    /// Whether the session has ended.
+    /// True if the session has ended.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.state == State::Ended

@@ -1,4 +1,4 @@
-//! Results: put together from their parts, delivered once, in order.
+//! Results: assembled from their parts, and delivered once, in order.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ struct Expected {
     kind: ResultKind,
     total: u64,
     device_ns: u64,
-    /// Of a copy to the host they are handed on as they come.
+    /// The bytes; those of a copy to the host are passed on as they arrive instead.
     bytes: Vec<u8>,
     events: Vec<EventTime>,
-    /// Parts there are, apart and in order.
+    /// Ranges received so far, disjoint and in order.
     parts: Vec<(u64, u64)>,
     whole: bool,
 }
@@ -36,7 +36,7 @@ impl Expected {
         }
     }
 
-    /// Takes a part; whether any of it is new.
+    /// Takes a part; returns true if any of it is new.
     #[expect(
         clippy::indexing_slicing,
         reason = "`take` refuses a part that ends behind the total, and so many bytes there are"
@@ -68,45 +68,45 @@ impl Expected {
     }
 }
 
-/// What became of a part.
+/// The use of a received part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// It was needed.
+    /// The part was needed.
     New,
-    /// Its result was delivered before: the worker has not heard so.
+    /// Its result was delivered before; the worker does not know that yet.
     Old,
-    /// It is not a part of what the program asked for.
+    /// It is not a part of a result that the program asked for.
     Wrong,
 }
 
-/// The results that ops still wait for. Their memory is bounded by what a device prints and a module
-/// declares.
+/// The results that ops still wait for. Their memory is bounded by a device's output and a module's
+/// declarations.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     expected: VecDeque<Expected>,
     delivered: u64,
-    /// What was printed before the session failed, and the number of that result.
+    /// The output before the session failed, and the number of that result.
     last: Option<(u64, Expected)>,
 }
 
 impl Results {
-    /// An op that will be answered by `total` bytes was pushed.
+    /// Notes that an op was pushed with an expected answer of `total` bytes.
     #[inline]
     pub(crate) fn expect(&mut self, op: OpNumber, kind: ResultKind, total: u64) {
         self.expected.push_back(Expected::new(op, kind, total));
     }
 
-    /// Results delivered: received without a gap.
+    /// Number of results delivered: received without a gap.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// The first op that waits.
+    /// The first op that waits for a result.
     pub(crate) fn first_waiting(&self) -> Option<OpNumber> {
         self.expected.front().map(|expected| expected.op)
     }
 
-    /// Takes a part of a result, which is one of `message`, and delivers what is whole.
+    /// Takes a part of a result, contained in `message`, and delivers the results that are whole.
     pub(crate) fn take(
         &mut self,
         part: &DeviceResult<'_>,
@@ -118,7 +118,7 @@ impl Results {
         };
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let expected = match part.kind {
-            // No op asked for it, so there may be one that waits for a result of this number.
+            // No op asked for it, so an op may wait for a result of this number.
             ResultKind::Printed => {
                 let total = part.total.min(limits::PRINTED_BYTES as u64);
                 let last = || (part.number, Expected::new(part.op, part.kind, total));
@@ -130,7 +130,7 @@ impl Results {
         let Some(expected) = expected else {
             return Part::Wrong;
         };
-        // How much was printed until a sync, and how many variables there are, only the result says.
+        // Only the result says how much was printed until a sync, and how many variables there are.
         if expected.total == 0 && !expected.whole {
             let most = match expected.kind {
                 ResultKind::Sync => limits::PRINTED_BYTES,
@@ -174,7 +174,7 @@ impl Results {
         Part::New
     }
 
-    /// The result that is to be delivered next, if it is whole.
+    /// The next result to deliver, if it is whole.
     fn next_whole(&mut self) -> Option<Expected> {
         let next = self.delivered + 1;
         if let Some((number, last)) = &mut self.last
@@ -186,7 +186,7 @@ impl Results {
         self.expected.pop_front_if(|first| first.whole)
     }
 
-    /// Expects nothing more.
+    /// Drops all expected results.
     pub(crate) fn clear(&mut self) {
         self.expected.clear();
     }

@@ -1,14 +1,14 @@
-//! The times at which something is sent again.
+//! The times at which messages are sent again.
 
 use crate::event::Nanos;
 
-/// One kind of thing that is outstanding: due after a wait without progress, which doubles.
+/// One kind of outstanding message: due after a wait without progress, which doubles.
 #[derive(Debug, Clone)]
 pub(crate) struct Retry {
     first: Nanos,
     most: Nanos,
     wait: Nanos,
-    /// What is outstanding may be on its way for so long beside.
+    /// Additional time that outstanding messages may need on their way.
     transit: Nanos,
     due: Option<Nanos>,
 }
@@ -24,13 +24,13 @@ impl Retry {
         }
     }
 
-    /// When it is due, if anything is outstanding.
+    /// The time at which it is due, if a message is outstanding.
     pub(crate) fn due(&self) -> Option<Nanos> {
         self.due
     }
 
-    /// What is outstanding may be on its way for so long beside the wait; with `more`, something was
-    /// added just now.
+    /// Sets the additional time that outstanding messages may need on their way; with `more`, one
+    /// was just added.
     pub(crate) fn allow(&mut self, now: Nanos, transit: Nanos, more: bool) {
         self.transit = transit;
         let after = self.after(now);
@@ -41,7 +41,7 @@ impl Retry {
         now.saturating_add(self.wait).saturating_add(self.transit)
     }
 
-    /// Begins to wait if something is outstanding and nothing was; stops if nothing is.
+    /// Starts the wait if a message is outstanding and none was; stops it if none is.
     pub(crate) fn arm(&mut self, now: Nanos, outstanding: bool) {
         if !outstanding {
             self.due = None;
@@ -51,7 +51,7 @@ impl Retry {
         }
     }
 
-    /// Something moved: the shortest wait again, from now on.
+    /// Restarts with the shortest wait after progress.
     pub(crate) fn progress(&mut self, now: Nanos) {
         self.wait = self.first;
         if self.due.is_some() {
@@ -59,7 +59,7 @@ impl Retry {
         }
     }
 
-    /// Makes it due at once, if anything is outstanding.
+    /// Makes it due at once, if a message is outstanding.
     pub(crate) fn hurry(&mut self, now: Nanos) {
         self.wait = self.first;
         if self.due.is_some() {
@@ -67,7 +67,7 @@ impl Retry {
         }
     }
 
-    /// Whether it is time; if so, the next wait is twice as long.
+    /// True if it is due; then the next wait is twice as long.
     pub(crate) fn fire(&mut self, now: Nanos) -> bool {
         let fired = self.due.is_some_and(|due| due <= now);
         if fired {

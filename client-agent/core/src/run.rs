@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 
 use bus_schemas::{CostRun, OpNumber, Row};
 
-/// The ops through `last` that follow those of the run before and cost the same.
+/// The ops through `last` that follow those of the previous run and have equal cost.
 #[derive(Debug)]
 struct Run {
     last: OpNumber,
     one: CostRun,
 }
 
-/// The costs of ops, and how far they were announced. They are kept until the ops are done and the
-/// leader has them: a new one may ask for any that no worker accepted.
+/// The costs of ops, and the progress of their announcement. They are kept until the ops are done
+/// and the leader has them: a new leader may ask for any that no worker accepted.
 #[derive(Debug)]
 pub(crate) struct Runs {
     runs: VecDeque<Run>,
@@ -41,13 +41,13 @@ impl Runs {
         self.next
     }
 
-    /// Goes on announcing at `op`.
+    /// Continues the announcements at `op`.
     pub(crate) fn seek(&mut self, op: OpNumber) {
         self.next = op;
     }
 
-    /// Packs the rows of the ops `next ..= through`, at most `most` ops, into `rows`; answers with
-    /// the first and how many.
+    /// Packs the rows of the ops `next ..= through`, at most `most` ops, into `rows`; returns the
+    /// first op and the number of ops.
     pub(crate) fn announce(
         &mut self,
         through: OpNumber,
@@ -63,7 +63,7 @@ impl Runs {
                 break;
             }
             let end = run.last.min(last);
-            // At most `most` ops, so it fits.
+            // There are at most `most` ops, so the number fits.
             let count = (end + 1 - self.next) as u32;
             CostRun { count, ..run.one }.write(rows);
             self.next = end + 1;
@@ -72,7 +72,7 @@ impl Runs {
         (count > 0).then_some((first, count))
     }
 
-    /// Forgets the ops through `op`: they are not announced again.
+    /// Forgets the ops through `op`, which are not announced again.
     pub(crate) fn forget(&mut self, op: OpNumber) {
         self.next = self.next.max(op + 1);
         while self.runs.front().is_some_and(|run| run.last <= op) {

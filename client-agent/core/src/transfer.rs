@@ -1,4 +1,4 @@
-//! Staged transfers: payloads too large for a batch, on their way in chunks.
+//! Staged transfers: payloads too large for a batch, sent in chunks.
 
 mod content;
 mod offered;
@@ -10,9 +10,9 @@ use bytes::Bytes;
 
 use content::{Content, Question};
 
-/// Buffers of whole transfers that are kept for later ones.
+/// Maximum number of buffers of finished transfers that are kept for later ones.
 const SPARES: usize = 32;
-/// Images that were given before and are remembered, at most: after so many all count as new.
+/// Maximum number of remembered images; at this number all are forgotten and count as new.
 const GIVEN: usize = limits::MODULES as usize;
 
 #[derive(Debug)]
@@ -22,23 +22,23 @@ struct Transfer {
     messages: Vec<Bytes>,
     total: u64,
     module: Option<ModuleHash>,
-    /// Received by the worker from the start without a gap.
+    /// Bytes received by the worker from the start without a gap.
     received: u64,
-    /// Sent from the start.
+    /// Bytes sent from the start.
     sent: u64,
-    /// A module's hash goes ahead of its bytes, which the worker may have.
+    /// The offer of a module's hash, sent before its bytes, which the worker may have.
     offer: Offer,
-    /// Of a copy that was offered by its hashes, how far that is.
+    /// The progress of an offered copy.
     content: Option<Content>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Offer {
-    /// To be made.
+    /// The offer must be made.
     Due,
-    /// Made; the answer is not here.
+    /// The offer was made and is not answered.
     Made,
-    /// The bytes are to be sent.
+    /// The offer is over; the bytes must be sent.
     Over,
 }
 
@@ -47,7 +47,7 @@ impl Transfer {
         self.received >= self.total
     }
 
-    /// What one of its messages carries.
+    /// The data that one of its messages carries.
     fn part(&self, index: usize) -> Option<&[u8]> {
         let message = self.messages.get(index)?;
         let before = (index * limits::CHUNK_BYTES) as u64;
@@ -56,7 +56,7 @@ impl Transfer {
     }
 }
 
-/// An image of which the worker has not said whether its device can run it.
+/// An image without a verdict of the worker on whether its device can run it.
 #[derive(Debug, Clone, Copy)]
 struct Image {
     transfer: u64,
@@ -72,20 +72,20 @@ pub(crate) struct Chunk {
     pub(crate) len: u32,
 }
 
-/// The transfers that the worker does not have whole, in order.
+/// The transfers that the worker does not have in full, in order.
 #[derive(Debug)]
 pub(crate) struct Transfers {
-    // Consecutive numbers from `first` on; whole ones wait here for those before them.
+    // Consecutive numbers from `first` on; finished ones wait here for those before them.
     queue: VecDeque<Transfer>,
     first: u64,
     credit: u64,
     unreceived: u64,
     images: Vec<Image>,
-    /// Copies offered and not answered, in order.
+    /// Offered copies without an answer, in order.
     questions: Vec<Question>,
-    /// Images of transfers so far.
+    /// Images of all transfers so far.
     given: HashSet<ModuleHash>,
-    /// Whether any was added since chunks were last asked for.
+    /// True if a transfer was added since chunks were last asked for.
     new: bool,
     spares: Spares,
 }
@@ -105,7 +105,7 @@ impl Transfers {
         }
     }
 
-    /// Room for the bytes of a transfer that will be added.
+    /// Makes room for the bytes of a later transfer.
     pub(crate) fn parcel(&mut self, bytes: usize) -> Parcel {
         self.spares.parcel(bytes)
     }
@@ -113,7 +113,7 @@ impl Transfers {
     /// Adds a transfer and returns its number.
     pub(crate) fn add(&mut self, parcel: Parcel, module: Option<ModuleHash>) -> u64 {
         let (number, total) = (self.next(), parcel.len() as u64);
-        // A small image is sooner sent than asked about, unless the worker had it before.
+        // A small image is sent sooner than asked about, unless the worker had it before.
         let offer = match module {
             Some(hash) if self.is_given_again(hash) || total > limits::INLINE_BYTES as u64 => {
                 Offer::Due
@@ -139,7 +139,7 @@ impl Transfers {
         number
     }
 
-    /// Notes an image; whether one of the transfers so far was of it.
+    /// Notes an image; returns true if an earlier transfer carried it.
     fn is_given_again(&mut self, hash: ModuleHash) -> bool {
         if self.given.len() >= GIVEN {
             self.given.clear();
@@ -147,12 +147,12 @@ impl Transfers {
         !self.given.insert(hash)
     }
 
-    /// Number of the first that is not whole, or of the next.
+    /// Number of the first unfinished transfer, or of the next one.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
-    /// Number of the next.
+    /// Number of the next transfer.
     pub(crate) fn next(&self) -> u64 {
         self.first + self.queue.len() as u64
     }
@@ -162,13 +162,13 @@ impl Transfers {
         self.unreceived
     }
 
-    /// Whether any was added since chunks were last asked for.
+    /// True if a transfer was added since chunks were last asked for.
     #[inline]
     pub(crate) fn has_new(&self) -> bool {
         self.new
     }
 
-    /// Whether this transfer was staged and has `bytes` bytes, as far as is still known.
+    /// True if this transfer was staged and has `bytes` bytes, as far as still known.
     pub(crate) fn fits(&self, transfer: u64, bytes: u64) -> bool {
         match self.get(transfer) {
             Some(transfer) => transfer.total == bytes,
@@ -176,7 +176,7 @@ impl Transfers {
         }
     }
 
-    /// Whether the worker has all of it.
+    /// True if the worker has the whole transfer.
     pub(crate) fn is_whole(&self, transfer: u64) -> bool {
         self.get(transfer).is_none_or(Transfer::is_whole)
     }
@@ -189,12 +189,12 @@ impl Transfers {
         Some(self.first + index as u64)
     }
 
-    /// Whether any is not whole.
+    /// True if any transfer is unfinished.
     pub(crate) fn is_busy(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Takes an acknowledgement; whether it brought anything on.
+    /// Takes an acknowledgement; returns true if it made progress.
     pub(crate) fn acknowledge(&mut self, ack: &WorkerAck<'_>) -> bool {
         let mut moved = ack.staging > self.credit;
         self.credit = ack.staging;
@@ -229,19 +229,19 @@ impl Transfers {
         moved
     }
 
-    /// The worker has said what becomes of the image of a transfer; whether that is new.
+    /// Notes the worker's verdict on the image of a transfer; returns true if it is new.
     pub(crate) fn judge(&mut self, transfer: u64) -> bool {
         let before = self.images.len();
         self.images.retain(|image| image.transfer != transfer);
         self.images.len() < before
     }
 
-    /// Whether the worker has to say yet what becomes of an image.
+    /// True if the worker still owes the verdict on an image.
     pub(crate) fn has_images(&self) -> bool {
         !self.images.is_empty()
     }
 
-    /// The offers that ask for images which the worker has whole.
+    /// The offers that ask for the verdict on images that the worker has whole.
     pub(crate) fn image_questions(&self) -> impl Iterator<Item = Chunk> {
         let whole = self.images.iter().filter(|it| self.is_whole(it.transfer));
         whole.map(|image| Chunk {
@@ -251,7 +251,7 @@ impl Transfers {
         })
     }
 
-    /// Nothing came back for a while: all that is not received is sent again.
+    /// Rewinds after a silence: all bytes not received are sent again.
     pub(crate) fn rewind(&mut self) {
         for transfer in &mut self.queue {
             transfer.sent = transfer.received;
@@ -261,7 +261,7 @@ impl Transfers {
         }
     }
 
-    /// Bytes sent and not received, as far as is known.
+    /// Bytes sent and not received, as far as known.
     pub(crate) fn on_the_way(&self) -> u64 {
         let way = |one: &Transfer| one.sent.saturating_sub(one.received);
         self.queue.iter().map(way).sum()
@@ -290,8 +290,7 @@ impl Transfers {
                 continue;
             }
             let whole = left.min(limits::CHUNK_BYTES as u64);
-            // Chunks are not made small to use up the last bit of credit, unless that is all
-            // there is.
+            // Chunks are not made small to use up the last credit, unless there is no other credit.
             let len = if on_the_way == 0 {
                 whole.min(room)
             } else {
@@ -311,7 +310,7 @@ impl Transfers {
         None
     }
 
-    /// The message of a chunk; none if it is no longer needed.
+    /// The message of a chunk; `None` if it is no longer needed.
     pub(crate) fn message(&self, chunk: Chunk) -> Option<Bytes> {
         let Some(transfer) = self.get(chunk.transfer) else {
             return self.question(chunk.transfer);
@@ -322,7 +321,7 @@ impl Transfers {
         if skip == 0 && part.len() == len {
             return transfer.messages.get(index).cloned();
         }
-        // An offer, or a chunk that credit has cut elsewhere.
+        // An offer, or a chunk that was split elsewhere by credit.
         let rest = part.get(skip..)?;
         let mut bytes = rest.get(..len).unwrap_or(rest).to_vec();
         if len > rest.len() {
@@ -339,7 +338,7 @@ impl Transfers {
         Some(encode(&message).into())
     }
 
-    /// The offer of an image whose bytes are not here any more.
+    /// The offer of an image with bytes that are no longer here.
     fn question(&self, transfer: u64) -> Option<Bytes> {
         let image = self.images.iter().find(|it| it.transfer == transfer)?;
         let message = DataChunk {

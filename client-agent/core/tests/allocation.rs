@@ -13,7 +13,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const BURST: u64 = 1000;
 
-/// A burst of launches, batches and all; the last is acknowledged as done.
+/// A burst of launches with its batches; the last launch is acknowledged as done.
 fn burst(outbox: &mut Outbox, actions: &mut Vec<Action>, function: FunctionFingerprint) {
     let params = [0_u8; 64];
     for index in 0..BURST {

@@ -1,5 +1,5 @@
-//! A client's announcements to the leader: when they are sent, when they are left for later because
-//! the session is alone on its device, and when they are repeated.
+//! A client's announcements to the leader: when they are sent, when they are delayed because the
+//! session is alone on its device, and when they are repeated.
 
 use bus_schemas::{
     Code, Column, Failure, Intent, KernelKey, LeaderId, LeaderNotice, Op, SessionId, WIRE_VERSION,
@@ -15,7 +15,7 @@ fn handle(outbox: &mut Outbox, now: u64, event: Event<'_>) -> Vec<Action> {
     actions
 }
 
-/// A sync is pushed and sent.
+/// Pushes and sends a sync.
 fn sync(outbox: &mut Outbox, now: u64) -> Vec<Action> {
     outbox.push(&Op::Sync, 0, &[], KernelKey(0)).expect("taken");
     handle(outbox, now, Event::Flush)
@@ -50,7 +50,7 @@ fn batches(actions: &[Action]) -> usize {
     actions.iter().filter(batch).count()
 }
 
-/// One whose leader has said that it is alone; its first op is announced.
+/// An outbox that is alone on its device, as its leader said; its first op is announced.
 fn alone() -> Outbox {
     let mut outbox = Outbox::new(OutboxSettings::new(SessionId(5), 3, LeaderId(30)));
     assert_eq!(intents(&sync(&mut outbox, 0)), [(1, 1)]);
@@ -68,7 +68,7 @@ fn intents_are_gathered_for_a_millisecond_and_batches_are_not() {
     assert_eq!(outbox.next_wakeup(), Some(2 * MS));
     let told = handle(&mut outbox, 2 * MS, Event::Tick);
     assert_eq!(intents(&told), [(2, 5)]);
-    // The next begin to wait anew.
+    // The next ones start a new wait.
     assert!(intents(&sync(&mut outbox, 2 * MS)).is_empty());
     let told = handle(&mut outbox, 3 * MS, Event::Tick);
     assert_eq!(intents(&told), [(7, 1)]);
@@ -116,7 +116,7 @@ fn all_is_told_at_once_when_it_is_not_alone_or_has_another_leader_or_ends() {
     }
 }
 
-/// Nothing is left to wake for: a task that is woken for what is past would never rest again.
+/// No wakeup is left: a task with a wakeup in the past would never rest again.
 #[test]
 fn what_was_gathered_goes_with_a_session_that_fails_or_ends() {
     let failure = || Failure::new(Code::Trap, "trapped");
@@ -140,6 +140,7 @@ fn what_is_said_again_goes_in_a_message_of_its_own() {
     let mut outbox = Outbox::new(OutboxSettings::new(SessionId(5), 3, LeaderId(30)));
     assert_eq!(intents(&sync(&mut outbox, 0)), [(1, 1)]);
     assert_eq!(intents(&sync(&mut outbox, 1)), [(2, 1)]);
-    // Nobody has answered: the third op, of another request, comes with the first two due again.
+    // No answer came: the third op, of another request, comes with the first two, which are due
+    // again.
     assert_eq!(intents(&sync(&mut outbox, 100 * MS)), [(1, 2), (3, 1)]);
 }

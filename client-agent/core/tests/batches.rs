@@ -1,4 +1,4 @@
-//! Thousands of small ops at once, as a client composes a set or copy of rows from.
+//! Thousands of small ops at once, as a client makes them for a set or copy of rows.
 
 use bus_schemas::{
     Batch, Column, Intent, KernelKey, LeaderId, Op, SessionId, WIRE_VERSION, WorkerAck, decode,

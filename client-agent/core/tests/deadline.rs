@@ -1,4 +1,4 @@
-//! The deadline: when a session gives up on those it waits for, and when it does not.
+//! The deadline: when a session gives up on the peers that it waits for, and when it does not.
 
 use bus_schemas::{
     CloseReason, CloseRequest, Code, Column, ContentHash, Failure, KernelKey, LeaderId,
@@ -9,7 +9,7 @@ use client_agent_core::{Action, Event, Outbox, OutboxSettings};
 const MS: u64 = 1_000_000;
 const DEADLINE: u64 = 30_000 * MS;
 
-/// A session in which a sync waits, and who answers what it says.
+/// A session with a waiting sync, and the peers that answer it.
 struct Scene {
     outbox: Outbox,
     now: u64,
@@ -98,7 +98,7 @@ impl Scene {
         }));
     }
 
-    /// Time passes, with a tick whenever the outbox wants one.
+    /// Lets time pass, with a tick whenever the outbox wants one.
     fn pass(&mut self, ms: u64) {
         let end = self.now + ms * MS;
         while let Some(at) = self.outbox.next_wakeup().filter(|at| *at < end) {
@@ -123,7 +123,7 @@ fn who_answers_is_waited_for_as_long_as_it_takes() {
     let mut scene = Scene::new();
     scene.pass(3_600_000);
     assert_eq!(scene.failed, []);
-    // The leader was asked now and then whether it is there, and not more.
+    // The leader was asked occasionally if it is there, and not more often.
     assert!((100..2_000).contains(&scene.intents), "{}", scene.intents);
 }
 
@@ -142,7 +142,7 @@ fn a_worker_that_does_not_answer() {
 fn a_worker_that_does_not_answer_an_offer() {
     let mut scene = Scene::new();
     scene.worker = false;
-    // Nothing else is waited for.
+    // The session waits for nothing else.
     scene.outbox = Outbox::new(OutboxSettings {
         deadline: DEADLINE,
         ..OutboxSettings::new(SessionId(5), 3, LeaderId(30))
@@ -175,7 +175,7 @@ fn a_kernel_that_was_granted_needs_no_leader() {
     scene.leader = false;
     scene.pass(300_000);
     assert_eq!(scene.failed, []);
-    // For ever would be too long: the grant may have died with its leader.
+    // Forever would be too long: the grant may have died with its leader.
     scene.pass(400_000);
     scene.fails_with(Code::NoLeader);
 }
@@ -188,7 +188,7 @@ fn a_broker_that_returns_in_time_costs_nothing() {
         (scene.worker, scene.leader) = (false, false);
         scene.pass(29_000);
         scene.tell(Event::Reconnected);
-        // Leaders and workers take their time to be connected, too.
+        // Leaders and workers need time to connect, too.
         scene.pass(20_000);
         (scene.worker, scene.leader) = (true, true);
         scene.pass(1_000);
@@ -220,7 +220,7 @@ fn a_broker_that_does_not_return() {
     (scene.worker, scene.leader) = (false, false);
     scene.pass(31_000);
     scene.fails_with(Code::NoBroker);
-    // Whoever comes back is told that the session is over.
+    // A peer that returns is told that the session is over.
     assert!(!scene.closes.is_empty() && !scene.ended);
     let faults = |it: &CloseRequest| it.reason == CloseReason::Fault;
     assert!(scene.closes.iter().all(faults), "{:?}", scene.closes);

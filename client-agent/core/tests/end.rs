@@ -89,7 +89,7 @@ fn a_fault_fails_the_session_once_and_for_all() {
     assert_eq!(refused, Err(PushError::Failed(fault)));
     assert_eq!(outbox.next_wakeup(), None);
 
-    // It still has to be closed, and nobody may wait for ops that never come.
+    // It still has to be closed, and others must not wait for ops that never come.
     let actions = handle(&mut outbox, 3, Event::Close(CloseReason::Asked));
     let [Action::PublishClose { bytes }] = &actions[..] else {
         panic!("{actions:?}")
@@ -106,7 +106,7 @@ fn a_fault_fails_the_session_once_and_for_all() {
     assert_eq!(outbox.next_wakeup(), None);
 }
 
-/// The acknowledgement of a failure by which the session has one result, which is lost.
+/// The acknowledgement of a failure that says the session has one result; that result is lost.
 fn failing(outbox: &mut Outbox) -> Failure {
     push(outbox, Op::Sync);
     handle(outbox, 0, Event::Flush);
@@ -124,7 +124,8 @@ fn failing(outbox: &mut Outbox) -> Failure {
 fn a_fault_waits_for_what_was_printed_before_it() {
     let mut outbox = outbox();
     let failure = failing(&mut outbox);
-    // The worker is asked for what is missing, although the leader says that all is over.
+    // The worker is asked for the missing result, although the leader says that the session is
+    // over.
     let gone = Failure::new(Code::SessionGone, "closed");
     let ended = notice(3, 1, Some(gone));
     assert_eq!(handle(&mut outbox, 2, Event::LeaderNotice(&ended)), []);
@@ -211,7 +212,7 @@ fn a_beat_of_an_older_term_is_ignored() {
     handle(&mut outbox, 1, Event::LeaderNotice(&notice(3, 1, None)));
     assert_eq!(outbox.queued(), 1);
 
-    // A new leader knows nothing yet: it is told again at once.
+    // A new leader knows nothing yet, so it is told again at once.
     let beat = LeaderBeat {
         v: WIRE_VERSION,
         epoch: 4,
@@ -233,7 +234,7 @@ fn a_beat_of_an_older_term_is_ignored() {
         handle(&mut outbox, 3, Event::LeaderNotice(&stale));
         assert_eq!((outbox.queued(), outbox.failure()), (0, None));
     }
-    // The worker obeys one leader of an epoch and tells which.
+    // The worker obeys one leader of an epoch and names it.
     handle(
         &mut outbox,
         4,

@@ -1,4 +1,5 @@
-//! Allocations that come and go leave room in a row: nearly all that is free can be had at once.
+//! Tests that allocations and frees leave contiguous room: nearly all free memory can be allocated
+//! at once.
 
 use bus_schemas::{Window, limits};
 use client_agent_core::Addresses;
@@ -18,7 +19,7 @@ fn window(quota: u64) -> Window {
     }
 }
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -34,7 +35,7 @@ impl Numbers {
         self.next() % end.max(1)
     }
 
-    /// Between the two, every order of magnitude alike.
+    /// A number between the two, with each order of magnitude equally likely.
     fn spread(&mut self, least: u64, most: u64) -> u64 {
         let bits = (most / least).ilog2();
         let low = least << self.below(u64::from(bits) + 1);
@@ -42,7 +43,7 @@ impl Numbers {
     }
 }
 
-/// How large a program's allocations are.
+/// The distribution of a program's allocation sizes.
 #[derive(Debug, Clone, Copy)]
 enum Sizes {
     Small,
@@ -63,7 +64,7 @@ impl Sizes {
     }
 }
 
-/// Allocates 95 % of what is free.
+/// Allocates 95 % of the free memory.
 fn most_of_what_is_free(addresses: &mut Addresses, quota: u64) {
     let free = quota - addresses.held();
     let bytes = free / 20 * 19;
@@ -96,7 +97,7 @@ proptest! {
                 addresses.free(live.swap_remove(place)).unwrap();
             }
         }
-        // Some of it goes.
+        // Frees some of the allocations.
         while live.len() as u64 * 100 > kept * STEPS as u64 {
             let place = numbers.below(live.len() as u64) as usize;
             addresses.free(live.swap_remove(place)).unwrap();
@@ -105,8 +106,8 @@ proptest! {
     }
 }
 
-/// A window has room for three times the quota, less the worker's sixteenth. So what stays of a session that
-/// was full leaves seven eighths of the quota in a row, wherever it lies.
+/// A window has room for three times the quota, less the worker's sixteenth. So the remains of a
+/// full session leave seven eighths of the quota contiguous, wherever they lie.
 #[test]
 fn whichever_blocks_of_a_full_session_stay() {
     const LARGE: u64 = 2 * MIB;

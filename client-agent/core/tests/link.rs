@@ -1,5 +1,5 @@
-//! An outbox against a worker and a leader over a link that loses, doubles and reorders: both end
-//! with exactly the ops, in order, once, and the program with every result.
+//! An outbox against a worker and a leader over a link that loses, duplicates and reorders
+//! messages. Both get exactly the ops, in order, once, and the program gets every result.
 
 mod peer;
 
@@ -13,23 +13,23 @@ use bus_schemas::{
 };
 use peer::{Network, Peers, Random};
 
-/// What the program does next.
+/// The next step of the program.
 #[derive(Debug, Clone)]
 enum Step {
     Launch(u64),
     Sync,
     CopyOut(u16),
     CopyIn(u16),
-    /// Stages a transfer, and pushes its copy so many microseconds later.
+    /// Stages a transfer, and pushes its copy this many microseconds later.
     Stage(u32, u16),
     Module(u32),
-    /// Offers a copy by its hashes; chunks that begin with different numbers.
+    /// Offers a copy by its hashes, with chunks that begin with different numbers.
     Offer(u32, u8),
     /// Lets this many microseconds pass.
     Pause(u16),
     /// The leader is replaced.
     Takeover,
-    /// Everything on the way is lost and the client told that its connection is back.
+    /// All messages on their way are lost, and the client is told that its connection is back.
     Reconnect,
 }
 
@@ -51,7 +51,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// The program, its outbox and the rest of the world.
+/// The program, its outbox and its peers.
 struct World {
     outbox: Outbox,
     network: Network,
@@ -60,14 +60,14 @@ struct World {
     program: Program,
 }
 
-/// What the program asked for and was given.
+/// The results that the program asked for and got.
 #[derive(Default)]
 struct Program {
     wanted: Vec<(u64, Vec<u8>)>,
     arrived: HashMap<u64, Vec<u8>>,
     given: Vec<(u64, Vec<u8>)>,
     ended: bool,
-    /// Transfers of images, and those that the worker has said something of.
+    /// Transfers of images, and those with a verdict of the worker.
     images: BTreeSet<u64>,
     judged: BTreeSet<u64>,
 }
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// Pushes as a program does: waits for room, flushes when asked to.
+    /// Pushes like a program: waits for room, flushes when asked to.
     fn push(&mut self, op: Op, payload: &[u8], key: u64) {
         let number = loop {
             match self.outbox.push(&op, 0, payload, KernelKey(key)) {
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// Offers a copy, waits for the answers, gives what is wanted.
+    /// Offers a copy, waits for the answers, and supplies the wanted bytes.
     fn offer(&mut self, bytes: usize, seed: u8) {
         let chunks = (0_u8..).zip((0..bytes).step_by(limits::CONTENT_BYTES));
         let chunks = chunks.map(|(at, _)| ContentHash::of([&[seed, at][..]]));
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen: a message arrives or the timer fires.
+    /// Runs the next event: a message arrives or the timer fires.
     fn step(&mut self) {
         let timer = self.outbox.next_wakeup();
         let timer = timer.map(|at| at.max(self.network.now));
@@ -363,7 +363,7 @@ fn nothing_is_waited_for_once_all_is_done() {
 #[test]
 fn a_transfer_that_is_whole_before_its_copy_is_pushed_holds_nothing_back() {
     let mut world = World::new(4, 0, 100);
-    // A program's thread loses its processor between the two.
+    // A program's thread is preempted between the two.
     world.run(&Step::Stage(1000, 3000));
     world.run(&Step::Sync);
     let mut rounds = 0;

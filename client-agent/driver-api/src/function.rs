@@ -5,24 +5,25 @@ use crate::role::Role;
 /// The state that a function needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// None: it answers before `cuInit`.
+    /// None: the function answers before `cuInit`.
     Any,
-    /// The driver is initialised; else the call is `CUDA_ERROR_NOT_INITIALIZED`.
+    /// The driver must be initialised; else the call is `CUDA_ERROR_NOT_INITIALIZED`.
     Initialised,
-    /// A context is current to the thread; else the call is `CUDA_ERROR_INVALID_CONTEXT`.
+    /// A context must be current to the thread; else the call is `CUDA_ERROR_INVALID_CONTEXT`.
     Context,
 }
 
-/// Effect of captures of streams on a function that names no stream.
+/// Effect of stream captures on a function that names no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DuringCapture {
     /// No capture forbids it.
     Allowed,
-    /// It may wait for work, or take away what work stands on: a capture forbids it by its mode and the thread's, and
-    /// comes to nothing (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`).
+    /// It may wait for work, or free resources that work uses. A capture forbids it depending on
+    /// the modes of capture and thread, and is then invalidated
+    /// (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`).
     Unsafe,
-    /// It is unsafe, and works on the legacy stream: beside a captured stream that the legacy one waits for it is
-    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`, whatever the modes are.
+    /// It is unsafe, and works on the legacy stream. During the capture of a stream that the legacy
+    /// one waits for, it is `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`, whatever the modes are.
     OnLegacy,
 }
 
@@ -44,17 +45,18 @@ pub struct Function {
     pub section: &'static str,
     /// The state that it needs.
     pub state: State,
-    /// Effect of captures of streams on it.
+    /// Effect of stream captures on it.
     pub capture: DuringCapture,
     /// Its parameters in order.
     pub parameters: &'static [Parameter],
 }
 
 impl Function {
-    /// The code by which arguments are refused that no state of the program makes right, or 0. The first wrong
-    /// parameter decides.
+    /// The code by which arguments that are invalid in every state of the program are refused, or
+    /// 0. The first wrong parameter decides.
     ///
-    /// `words` are the arguments in order, each as the C interface passes it, extended to 64 bits by its sign.
+    /// `words` are the arguments in order, each as the C interface passes it, sign-extended to 64
+    /// bits.
     #[must_use]
     #[inline]
     pub const fn refusal(&self, words: &[u64]) -> i32 {

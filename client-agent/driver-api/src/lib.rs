@@ -1,8 +1,9 @@
-//! The CUDA driver API as a table: for each function its section of the manual, the state that it needs, and for
-//! each parameter which arguments the manual allows.
+//! The CUDA driver API as a table. For each function, it has the section of the manual, the
+//! required state, and the arguments that the manual allows for each parameter.
 //!
-//! The drop-in `libcuda.so.1` refuses arguments by it ([`Function::refusal`]), and `warploom conform` makes checks
-//! of it. Facts are those of NVIDIA's *CUDA Driver API* reference, CUDA 12 and 13.
+//! The drop-in `libcuda.so.1` uses it to refuse arguments ([`Function::refusal`]), and
+//! `warploom conform` derives checks from it. The facts are from NVIDIA's *CUDA Driver API*
+//! reference, CUDA 12 and 13.
 
 mod function;
 mod role;

@@ -1,6 +1,6 @@
-//! Which arguments a parameter takes.
+//! The arguments that a parameter accepts.
 
-/// An argument that the manual refuses is `CUDA_ERROR_INVALID_VALUE`.
+/// The error for an argument that the manual refuses: `CUDA_ERROR_INVALID_VALUE`.
 const INVALID_VALUE: i32 = 1;
 
 /// A kind of object that programs name by a handle.
@@ -44,12 +44,12 @@ pub enum Object {
     User,
 }
 
-/// The part that a parameter plays, and with it the arguments that it takes.
+/// The role of a parameter, which determines the arguments that it accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A pointer to a place for an answer; null is refused.
+    /// A pointer to the destination of an answer; null is refused.
     Out,
-    /// A pointer to a place for an answer; null means that the answer is not wanted.
+    /// A pointer to the destination of an answer; null means that the answer is not wanted.
     OutIf,
     /// A pointer to a structure, a text or an image that the call reads; null is refused.
     In,
@@ -61,9 +61,9 @@ pub enum Role {
     VariableName,
     /// The path of a file; null is refused.
     Path,
-    /// A pointer to the first of several items, as many as a [`Role::Count`] says.
+    /// A pointer to the first of several items; a [`Role::Count`] gives their number.
     List,
-    /// How many items lists have; 0 is allowed.
+    /// Number of items in lists; 0 is allowed.
     Count,
     /// A number of bytes or items that is at least 1.
     Size,
@@ -77,21 +77,21 @@ pub enum Role {
     Device,
     /// A handle that must name an object.
     Handle(Object),
-    /// A handle; null has a meaning of its own.
+    /// A handle; null has a special meaning.
     HandleIf(Object),
     /// An address of device memory.
     Address,
     /// An address of host memory.
     Host,
-    /// A function of the program's; null is refused.
+    /// A function of the program; null is refused.
     Callback,
-    /// Any value, of which only the function itself can tell whether it is right.
+    /// Any value; only the function itself can check it.
     Any,
 }
 
 impl Role {
-    /// The code by which an argument is refused whatever the other arguments are, or 0. `word` holds the
-    /// argument as the C interface passes it, extended to 64 bits by its sign.
+    /// The code by which an argument is refused whatever the other arguments are, or 0. `word` is
+    /// the argument as the C interface passes it, sign-extended to 64 bits.
     #[must_use]
     #[inline]
     pub const fn refusal(self, word: u64) -> i32 {

@@ -1,11 +1,11 @@
-//! What a program has advised of ranges of managed memory, and where it has prefetched them to. Nothing is done
-//! by it; a program that asks is told what it said.
+//! Advice about ranges of managed memory, and the place to which each was last prefetched. It has
+//! no effect; it is kept only to answer programs that ask for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::ops::Range;
 
-/// A place of memory: `CUmemLocationType` and, of several such places, which.
+/// A place of memory: `CUmemLocationType`, and the index among places of that kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Place {
     pub(crate) kind: c_int,
@@ -16,12 +16,12 @@ pub(crate) struct Place {
 const NONE: c_int = 0;
 pub(crate) const DEVICE: c_int = 1;
 pub(crate) const HOST: c_int = 2;
-/// `CU_DEVICE_CPU` and `CU_DEVICE_INVALID`, where a place is a device's number.
+/// `CU_DEVICE_CPU` and `CU_DEVICE_INVALID`, used where a place is given as a device number.
 pub(crate) const CPU: c_int = -1;
 const NOWHERE: c_int = -2;
 
 impl Place {
-    /// As a device's number.
+    /// The place as a device number.
     pub(crate) fn number(self) -> c_int {
         match self.kind {
             NONE => NOWHERE,
@@ -31,24 +31,24 @@ impl Place {
     }
 }
 
-/// What holds for a page.
+/// The advice for a page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Advice {
     pub(crate) read_mostly: bool,
     pub(crate) preferred: Place,
-    /// Numbers of devices, the host's among them.
+    /// Numbers of devices, and that of the host.
     pub(crate) accessed_by: BTreeSet<c_int>,
     pub(crate) prefetched: Place,
 }
 
-/// What holds for which pages: where each run of equal ones ends, by where it begins.
+/// Advice by page: runs of pages with equal advice, each by its begin, with its end.
 #[derive(Debug, Default)]
 pub(crate) struct Advised {
     runs: BTreeMap<u64, (u64, Advice)>,
 }
 
 impl Advised {
-    /// Changes what holds for a range of whole pages.
+    /// Changes the advice for a range of whole pages.
     pub(crate) fn change(&mut self, range: Range<u64>, change: impl Fn(&mut Advice)) {
         self.split(range.start);
         self.split(range.end);
@@ -58,7 +58,7 @@ impl Advised {
             let next = next.map(|(start, (end, _))| (*start, *end));
             let (start, end) = next.unwrap_or((range.end, range.end));
             if at < start {
-                // Of these pages nothing was said yet.
+                // These pages have no advice yet.
                 let mut advice = Advice::default();
                 change(&mut advice);
                 self.runs.insert(at, (start, advice));
@@ -70,7 +70,7 @@ impl Advised {
         }
     }
 
-    /// Has a run begin at an address, if one goes over it.
+    /// Splits the run that contains an address, so that a run begins there.
     fn split(&mut self, at: u64) {
         let before = self.runs.range_mut(..at).next_back();
         let Some((_, (end, advice))) = before.filter(|(_, (end, _))| *end > at) else {
@@ -80,14 +80,14 @@ impl Advised {
         self.runs.insert(at, rest);
     }
 
-    /// Forgets what was said of a range: it is freed.
+    /// Forgets the advice for a range that is freed.
     pub(crate) fn forget(&mut self, range: Range<u64>) {
         self.split(range.start);
         self.split(range.end);
         self.runs.retain(|start, _| !range.contains(start));
     }
 
-    /// What holds for all pages of a range: of what differs, nothing.
+    /// The advice that holds for all pages of a range; fields that differ have their default.
     pub(crate) fn of(&self, range: Range<u64>) -> Advice {
         let before = self.runs.range(..range.start).next_back();
         let before = before.filter(|(_, (end, _))| *end > range.start);
@@ -107,7 +107,7 @@ impl Advised {
     }
 }
 
-/// What holds for both.
+/// The advice that holds for both.
 fn both(mut all: Advice, more: &Advice) -> Advice {
     let same = |one: Place, other: Place| if one == other { one } else { Place::default() };
     all.read_mostly &= more.read_mostly;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// As if every page had an entry of its own.
+        /// The runs behave like one entry for each page.
         #[test]
         fn runs_are_as_pages(
             steps in prop::collection::vec((0..40_u64, 1..20_u64, 0..4_u8, 0..3), 1..40),

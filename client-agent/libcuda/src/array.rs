@@ -1,5 +1,5 @@
-//! CUDA arrays: memory of a session, row behind row. What a driver hides of an array's layout need not
-//! be hidden from anybody here: a kernel reaches it through a texture or surface object only.
+//! CUDA arrays: memory of a session, stored row by row. Drivers hide the layout of an array. Here
+//! it need not be hidden: a kernel reaches an array only through a texture or surface object.
 
 use std::ffi::{c_int, c_uint};
 
@@ -21,10 +21,10 @@ const COLOR: c_uint = 0x20;
 const SPARSE: c_uint = 0x40;
 const DEFERRED: c_uint = 0x80;
 
-/// Rows begin at a multiple of so many bytes.
+/// Alignment of rows, bytes.
 const PITCH: usize = 32;
 
-/// Most layers of an array.
+/// Maximum number of layers of an array.
 const LAYERS: usize = 2048;
 
 /// `CUDA_ARRAY_DESCRIPTOR`.
@@ -74,21 +74,21 @@ impl From<Descriptor> for Flat {
     }
 }
 
-/// What an element is.
+/// The element of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) channel: Channel,
-    /// Of a channel.
+    /// Bits of a channel.
     pub(crate) bits: u32,
     pub(crate) channels: u32,
 }
 
 impl Element {
-    /// An element by its `CUarray_format` and its channels.
+    /// The element of a `CUarray_format` with a number of channels.
     ///
     /// # Errors
-    /// `NOT_SUPPORTED` for formats of pictures, of compressed blocks and of packed channels; `INVALID_VALUE` for
-    /// what is no format.
+    /// `NOT_SUPPORTED` for formats of pictures, of compressed blocks and of packed channels;
+    /// `INVALID_VALUE` for an unknown format.
     pub(crate) fn of(format: c_int, channels: c_uint) -> Result<Self> {
         let (channel, bits) = match format {
             1..=3 => (Channel::Unsigned, 4 << format),
@@ -123,7 +123,7 @@ pub(crate) struct Array {
     pub(crate) pitch: usize,
 }
 
-/// A mipmapped array: the one level that it has.
+/// A mipmapped array, represented by its only level.
 pub(crate) struct Mipmapped(Handle<Array>);
 
 table!(Array, INVALID_HANDLE);
@@ -134,12 +134,12 @@ impl Descriptor {
         self.flags & flag != 0
     }
 
-    /// Whether its depth counts layers.
+    /// True if the depth counts layers.
     pub(crate) fn is_layered(&self) -> bool {
         self.has(LAYERED)
     }
 
-    /// Whether surface objects may be made of it.
+    /// True if surface objects may be made of it.
     pub(crate) fn is_surface(&self) -> bool {
         self.has(SURFACE)
     }
@@ -166,7 +166,7 @@ impl Descriptor {
         }
     }
 
-    /// The most that each side may have: as the attributes of devices say.
+    /// Maximum of each side, equal to the device attributes.
     fn most(&self) -> [usize; 3] {
         match (self.is_layered(), self.height, self.depth) {
             (true, _, _) => [32_768, 32_768, LAYERS],
@@ -176,11 +176,11 @@ impl Descriptor {
         }
     }
 
-    /// Its element, the bytes from row to row, and all bytes.
+    /// The element, the bytes from row to row, and the total bytes.
     fn layout(&self) -> Result<(Element, usize, usize)> {
         let element = Element::of(self.format, self.channels)?;
         self.check()?;
-        // No product of sizes that were checked is too large.
+        // The sides were checked, so no product of them overflows.
         let pitch = (self.width * element.bytes()).next_multiple_of(PITCH);
         Ok((
             element,
@@ -191,7 +191,7 @@ impl Descriptor {
 }
 
 impl Array {
-    /// Bytes of a row, without what lies behind it.
+    /// Bytes of a row without padding.
     pub(crate) fn row(&self) -> usize {
         self.descriptor.width * self.element.bytes()
     }
@@ -206,7 +206,7 @@ impl Array {
         self.pitch * self.rows()
     }
 
-    /// Checks that a box lies within it: bytes, rows, slices.
+    /// Checks that a box lies within the array; in bytes, rows, slices.
     pub(crate) fn check(&self, at: [usize; 3], size: [usize; 3]) -> Result {
         let whole = [self.row(), self.rows(), self.descriptor.depth.max(1)];
         let ends = at.iter().zip(size).zip(whole).all(|((at, size), whole)| {
@@ -220,7 +220,7 @@ impl Array {
     }
 }
 
-/// Makes an array on the current device.
+/// Creates an array on the current device.
 pub(crate) fn create(descriptor: Descriptor) -> Result<Handle<Array>> {
     let device = current_device()?;
     let (element, pitch, bytes) = descriptor.layout()?;
@@ -233,14 +233,15 @@ pub(crate) fn create(descriptor: Descriptor) -> Result<Handle<Array>> {
     }))
 }
 
-/// Ends an array. What was called before still finds it: a session's ops run in order.
+/// Destroys an array. Earlier calls still find it, because a session's ops run in order.
 pub(crate) fn destroy(array: Handle<Array>) -> Result {
     let array = array.remove()?;
     let device = holder(array.address)?.ok_or(Status::INVALID_HANDLE)?;
     device.free(array.address)
 }
 
-/// Makes a mipmapped array of one level. So many levels as the array cannot have are fewer.
+/// Creates a mipmapped array of one level. A number of levels above the possible one is reduced to
+/// it.
 pub(crate) fn create_mipmapped(
     descriptor: Descriptor,
     levels: c_uint,
@@ -249,7 +250,7 @@ pub(crate) fn create_mipmapped(
         .width
         .max(descriptor.height)
         .max(descriptor.depth);
-    // The last level is of one element.
+    // The last level has one element.
     let most = 1 + largest.checked_ilog2().unwrap_or(0);
     if levels.min(most) > 1 {
         return Err(Status::NOT_SUPPORTED);
@@ -266,12 +267,12 @@ pub(crate) fn level(mipmapped: Handle<Mipmapped>, level: c_uint) -> Result<Handl
     }
 }
 
-/// Ends a mipmapped array, and its level with it.
+/// Destroys a mipmapped array and its level.
 pub(crate) fn destroy_mipmapped(mipmapped: Handle<Mipmapped>) -> Result {
     destroy(mipmapped.remove()?.0)
 }
 
-/// Forgets the arrays whose memory is freed already.
+/// Forgets arrays with memory that is already freed.
 pub(crate) fn forget(is_freed: impl Fn(u64) -> bool) {
     Array::table().take(|array| is_freed(array.address));
     Mipmapped::table().take(|mipmapped| mipmapped.0.check().is_err());

@@ -9,20 +9,20 @@ use crate::uuid::Uuid;
 #[derive(Debug, Clone)]
 pub(crate) struct Properties {
     pub(crate) gpu: i32,
-    /// What the tenant may hold of the device's memory, bytes.
+    /// The tenant's quota of the device's memory, bytes.
     pub(crate) memory: u64,
-    /// Whether programs find room for the ranges of addresses that they reserve.
+    /// True if programs find room for the address ranges that they reserve.
     reserves: bool,
     device: DeviceProperties,
 }
 
-/// A number of the device's as CUDA has it; what is too large is the largest.
+/// A number as CUDA types it; a value that is too large becomes the largest int.
 fn int(value: impl TryInto<i32>) -> i32 {
     value.try_into().unwrap_or(i32::MAX)
 }
 
-/// Sizes of arrays, textures and surfaces: those of an A100, whatever the device is. Which of them a
-/// number counts is in CUDA's list; cubemaps and mipmaps have theirs, though there are none.
+/// Sizes of arrays, textures and surfaces: those of an A100, whatever the device is. CUDA's list
+/// says what each number means. Cubemaps and mipmaps have sizes too, though they are not supported.
 fn texture(number: i32) -> i32 {
     match number {
         21 | 22 | 56 | 70 => 131_072,
@@ -34,26 +34,28 @@ fn texture(number: i32) -> i32 {
         69 => LINEAR,
         71 => 65_000,
         72 => 2_097_120,
-        // Layered ones, gathered ones, cubemaps, mipmaps, and the depth of the other kind of volume.
+        // Layered and gathered textures, cubemaps, mipmaps, and the depth of the alternate volume
+        // shape.
         _ => 32_768,
     }
 }
 
-/// The largest range that programs are known to reserve before they ask what there is (llama.cpp does).
+/// The largest range that programs are known to reserve before they query the device (llama.cpp
+/// does).
 const LARGE_RANGE: u64 = 32 << 30;
 
-/// Whether a session's window has room for a large range of addresses beside all of the memory. A window is as
-/// large as the memory asks for, so that a small one has not.
+/// True if a session's window has room for a large range of addresses beside all of the memory. The
+/// size of a window follows the memory, so a small window has no such room.
 fn has_room(window: Window, memory: u64) -> bool {
     let addresses = window.worker_part().saturating_sub(window.base);
     addresses.saturating_sub(memory) >= LARGE_RANGE
 }
 
-/// Most elements of a texture of linear memory.
+/// Maximum number of elements of a texture of linear memory.
 pub(crate) const LINEAR: i32 = 1 << 28;
 
 impl Properties {
-    /// The device of a session; an older cluster does not say what it is.
+    /// The device of a session. An older cluster does not report its properties.
     pub(crate) fn of(opened: &Opened) -> Option<Self> {
         let device = opened.properties.clone()?;
         let memory = opened.quota.min(device.memory);
@@ -78,7 +80,7 @@ impl Properties {
         (int(self.device.compute.0), int(self.device.compute.1))
     }
 
-    /// What images for it may be made for.
+    /// The target for the images of this device.
     pub(crate) fn target(&self) -> Target {
         let (major, minor) = self.device.compute;
         Target {
@@ -89,49 +91,51 @@ impl Properties {
         }
     }
 
-    /// Whether its sessions may use memory of one another.
+    /// True if its sessions may use memory of one another.
     pub(crate) fn shares_memory(&self) -> bool {
         self.device.answers_ipc
     }
 
-    /// True where launches may have attributes, and programs tensor maps.
+    /// True if launches may have attributes, and programs may use tensor maps.
     pub(crate) fn takes_launch_attributes(&self) -> bool {
         self.device.launch_attributes
     }
 
-    /// True where blocks run in clusters.
+    /// True if blocks run in clusters.
     pub(crate) fn takes_clusters(&self) -> bool {
         self.device.launch_attributes && self.device.compute.0 >= 9
     }
 
-    /// Clusters of so many blocks that run at a time, where so many blocks run on a multiprocessor.
+    /// Number of clusters of `cluster` blocks that run at a time, if `occupancy` blocks run on a
+    /// multiprocessor.
     pub(crate) fn clusters_at_a_time(&self, occupancy: i32, cluster: i64) -> i32 {
         let occupancy = u32::try_from(occupancy).unwrap_or(0);
         let cluster = u32::try_from(cluster).unwrap_or(u32::MAX);
         int(self.device.clusters_at_a_time(occupancy, cluster))
     }
 
-    /// Whether its worker computes with a processor, by our own compiler.
+    /// True if its worker computes on a processor, with our own compiler.
     pub(crate) fn is_cpu(&self) -> bool {
         self.device.kind == "cpu"
     }
 
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub(crate) fn multiprocessors(&self) -> i32 {
         int(self.device.sms)
     }
 
-    /// Blocks of one launch that run beside one another at most, whatever the other figures say.
+    /// Maximum number of blocks of one launch that run at the same time, whatever the other figures
+    /// say.
     pub(crate) fn resident_blocks(&self) -> Option<u32> {
         Some(self.device.resident_blocks).filter(|blocks| *blocks > 0)
     }
 
-    /// Shared bytes of a block that opts in to more.
+    /// Maximum shared bytes of a block that opts in to more.
     pub(crate) fn shared_optin(&self) -> i32 {
         int(self.device.block_shared_optin)
     }
 
-    /// The value of an attribute by its number; `None` for a number that CUDA does not have.
+    /// The value of an attribute by number; `None` for a number that CUDA does not have.
     pub(crate) fn attribute(&self, number: i32) -> Option<i32> {
         let device = &self.device;
         let value = match number {
@@ -155,7 +159,7 @@ impl Properties {
             36 => int(device.memory_clock_khz),
             37 => int(device.memory_bus_bits),
             38 => int(device.l2_bytes),
-            // What it is.
+            // Identity and clock.
             13 => int(device.clock_khz),
             33 => self.gpu,
             75 => self.compute().0,
@@ -165,19 +169,20 @@ impl Properties {
             44 => 1,
             51 => 32,
             21..=29 | 42..=49 | 52..=74 | 77 => texture(number),
-            // What it can: overlap, mapped host memory, concurrent kernels, copies beside kernels,
-            // unified addresses, stream priorities, caches, managed memory, preemption,
-            // cooperative launches, registering host memory, memory pools.
+            // Capabilities: overlap, mapped host memory, concurrent kernels, copies beside kernels,
+            // unified addresses, stream priorities, caches, managed memory, preemption, cooperative
+            // launches, registration of host memory, memory pools.
             15 | 19 | 31 | 40 | 41 | 78 | 79 | 80 | 83 | 90 | 95 | 99 | 115 => 1,
-            // Mapping memory at reserved addresses. Programs that are told of it reserve large ranges.
+            // Mapping at reserved addresses. Programs that see it reserve large ranges.
             102 => i32::from(self.reserves),
-            // Memory and events of other processes: names of memory as files, events.
+            // Interprocess memory and events: memory handles as files, events.
             103 | 125 => i32::from(device.answers_ipc),
             // Clusters of blocks, tensor maps.
             120 | 127 => i32::from(self.takes_clusters()),
-            // Domains of memory synchronisation: one before Hopper, and launches here name none.
+            // Memory synchronisation domains: devices before Hopper have one, and launches here
+            // name none.
             126 => 1,
-            // Everything else there is: no.
+            // All other attributes: not supported.
             17..=161 => 0,
             _ => return None,
         };
@@ -192,7 +197,7 @@ mod tests {
     #[test]
     fn a_window_has_room_for_a_large_range_where_it_is_large_enough() {
         const GIB: u64 = 1 << 30;
-        // Windows as they are handed out for so much memory.
+        // Windows as the leader assigns them for a given memory size.
         for (memory, size, room) in [
             (1, 4, false),
             (8, 32, false),

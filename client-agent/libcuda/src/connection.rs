@@ -21,13 +21,13 @@ use crate::lock::lock;
 use crate::onlooker::Onlooker;
 use crate::status::{Result, Status, note};
 
-/// How often the leader gets a message that the sessions live.
+/// Interval of the messages that tell the leader that the sessions live.
 const ALIVE: Duration = Duration::from_secs(10);
-/// How long a new leader, or a new connection, takes to be there for it.
+/// Time that a new leader, or a new connection, takes to be ready for it.
 const SETTLING: Duration = Duration::from_millis(250);
-/// How long the exit of the process waits for its sessions to end.
+/// Time that the exit of the process waits for its sessions to end.
 pub(crate) const FAREWELL: Duration = Duration::from_millis(200);
-/// Tries to get a window that is free in this process too.
+/// Maximum number of attempts to get a window that is free in this process too.
 const WINDOWS: usize = 4;
 
 /// The connection, shared with its tasks.
@@ -35,16 +35,16 @@ const WINDOWS: usize = 4;
 pub(crate) struct Connection {
     client: async_nats::Client,
     subjects: Subjects,
-    /// Its name.
+    /// Name of the connection.
     name: String,
     driver: Driver,
     images: Arc<client_session::Images>,
     channels: Arc<Mutex<Vec<Arc<SessionChannel>>>>,
-    /// The leader is to get such a message soon.
+    /// Wakes the task that sends such a message to the leader soon.
     stir: Arc<Notify>,
 }
 
-/// Why there is no device yet, and what to do about it where somebody can.
+/// The reason why there is no device yet, with advice if the user can change it.
 fn not_ready(error: ClientError) -> Status {
     let advice = match error.code() {
         Code::TooFewWorkers => {
@@ -64,7 +64,7 @@ fn not_ready(error: ClientError) -> Status {
 }
 
 impl Connection {
-    /// Connects, and receives news of the link and of new leaders from then on.
+    /// Connects, and from then on receives news of the link and of new leaders.
     pub(crate) fn start(settings: &ProgramSettings) -> Result<Self> {
         let name = format!("client-{:016x}", random_id());
         let subjects = Subjects::new(&settings.cluster);
@@ -108,9 +108,10 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Opens the devices' sessions, whose windows are free in this process too, and reserves those.
+    /// Opens the devices' sessions with windows that are free in this process too, and reserves
+    /// these windows.
     pub(crate) fn open(&self, settings: &ProgramSettings) -> Result<Vec<Session>> {
-        // Kept until there are others, so that those get other windows.
+        // Kept until the next ones are open, so that those get other windows.
         let mut unfit = Vec::new();
         for _ in 0..WINDOWS {
             let sessions = self.open_once(settings)?;
@@ -150,7 +151,7 @@ impl Connection {
         Ok(sessions.collect())
     }
 
-    /// A session begins to be served.
+    /// Starts to serve a session.
     fn begin(&self, opened: Opened, messages: Subscriber, settings: &ProgramSettings) -> Session {
         let channel = Arc::new(SessionChannel::new(
             opened,
@@ -195,7 +196,7 @@ impl Connection {
     }
 
     async fn receive_terms(self, mut terms: Subscriber) {
-        // Of a cluster of brokers it is said every second, and is news only once.
+        // A cluster of brokers repeats it every second; only the first is news.
         let mut last = None;
         while let Some(message) = terms.next().await {
             if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
@@ -209,8 +210,8 @@ impl Connection {
         }
     }
 
-    /// Tells the leader that the sessions live, and on which connection: else a new leader would
-    /// not know whose they are when that is closed.
+    /// Tells the leader that the sessions live, and on which connection. Otherwise a new leader
+    /// could not attribute them when that connection closes.
     async fn live(self, tenant: bus_schemas::Tenant) {
         let subject = self.subjects.to_leader(&tenant, ToLeader::Alive);
         loop {
@@ -228,7 +229,7 @@ impl Connection {
             if alive.sessions.is_empty() {
                 continue;
             }
-            // A lost one is made up for by the next.
+            // The next one makes up for a lost one.
             let _ = self
                 .client
                 .publish(subject.clone(), encode(&alive).into())
@@ -236,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Ends the sessions, and waits a little for it.
+    /// Ends the sessions, and waits briefly for that.
     pub(crate) fn leave(&self) {
         let channels: Vec<_> = lock(&self.channels).clone();
         channels.iter().for_each(|channel| channel.close());
@@ -252,12 +253,13 @@ impl Connection {
     }
 }
 
-/// Tells `warploom run` of a session, so that it ends with the program however that ends.
+/// Tells `warploom run` of a session, so that the session ends with the program, however the
+/// program ends.
 fn enlist(session: SessionId) {
     let Some(path) = std::env::var_os("WARPLOOM_SESSIONS") else {
         return;
     };
     let file = std::fs::File::options().append(true).open(path);
-    // Without it the session ends some seconds after its connection.
+    // Without this, the session ends some seconds after its connection.
     let _ = file.and_then(|mut file| writeln!(file, "{session}"));
 }

@@ -1,4 +1,4 @@
-//! Contexts. All contexts of a device are views of its one session: memory of one can be used from
+//! Contexts. All contexts of a device are views of its one session. Memory of one can be used from
 //! the others, as CUDA allows within a process.
 
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use crate::abi::Handle;
 use crate::handle::{Object, table};
 use crate::status::{Result, Status};
 
-/// Limits by their numbers: a thread's stack, what is kept of prints, the heap of kernels, bytes.
+/// Limits by number, bytes: a thread's stack, the buffer of prints, the heap of kernels.
 pub(crate) const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
 
-/// How often a context was destroyed, released or reset.
+/// Number of times that a context was destroyed, released or reset.
 static ENDINGS: AtomicUsize = AtomicUsize::new(0);
 
 /// A context.
@@ -21,12 +21,12 @@ pub(crate) struct Context {
     pub(crate) device: usize,
     pub(crate) flags: AtomicU32,
     pub(crate) primary: bool,
-    /// As the program set them, and what they are before. The device grows its stacks and what it keeps of
-    /// prints as kernels need it, so that these are only reported.
+    /// The limits as set by the program, or their defaults. The device grows its stacks and its
+    /// print buffer as kernels need them, so these values are only reported.
     pub(crate) limits: [AtomicUsize; LIMITS.len()],
-    /// How often it was retained: primary contexts only.
+    /// Number of retains; primary contexts only.
     retained: AtomicI32,
-    /// Attachments, its making among them: contexts of the program's only.
+    /// Number of attachments, including its creation; contexts of the program only.
     attached: AtomicU32,
 }
 
@@ -36,20 +36,20 @@ table!(Context, INVALID_CONTEXT);
 pub(crate) struct PrimaryContexts(Vec<Arc<Context>>);
 
 impl PrimaryContexts {
-    /// Those of so many devices.
+    /// The primary contexts of `devices` devices.
     pub(crate) fn new(devices: usize) -> Self {
         let primary = |device| Context::add(device, 0, true).1;
         Self((0..devices).map(primary).collect())
     }
 
-    /// A device's.
+    /// The primary context of a device.
     pub(crate) fn of(&self, device: usize) -> Result<&Arc<Context>> {
         self.0.get(device).ok_or(Status::INVALID_DEVICE)
     }
 }
 
 impl Context {
-    /// A new context of a device.
+    /// Creates a context of a device.
     pub(crate) fn add(device: usize, flags: u32, primary: bool) -> (Handle<Self>, Arc<Self>) {
         Self::table().add_with(|handle| Self {
             handle,
@@ -62,13 +62,14 @@ impl Context {
         })
     }
 
-    /// How often a context was destroyed, released or reset: while that stays, active ones are active still.
+    /// Number of times that a context was destroyed, released or reset. While it stays equal,
+    /// active contexts stay active.
     #[inline]
     pub(crate) fn endings() -> usize {
         ENDINGS.load(Ordering::Acquire)
     }
 
-    /// Notes that one was destroyed, released or reset.
+    /// Notes that a context was destroyed, released or reset.
     pub(crate) fn note_ending() {
         ENDINGS.fetch_add(1, Ordering::Release);
     }
@@ -77,7 +78,7 @@ impl Context {
         self.retained.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives one retain back.
+    /// Releases one retain.
     pub(crate) fn release(&self) -> Result {
         let fewer = |count: i32| (count > 0).then(|| count - 1);
         let updated = self
@@ -87,10 +88,10 @@ impl Context {
         updated.map(|_| ()).map_err(|_| Status::INVALID_CONTEXT)
     }
 
-    /// Attaches to it once more.
+    /// Attaches to the context once more.
     ///
     /// # Errors
-    /// `INVALID_CONTEXT` where it is a primary one, here and below.
+    /// `INVALID_CONTEXT` if it is a primary context, here and below.
     pub(crate) fn attach(&self) -> Result {
         match self.primary {
             true => Err(Status::INVALID_CONTEXT),
@@ -101,7 +102,7 @@ impl Context {
         }
     }
 
-    /// Detaches once; whether that was the last time.
+    /// Detaches once. Returns true if that was the last attachment.
     pub(crate) fn detach(&self) -> Result<bool> {
         match self.primary {
             true => Err(Status::INVALID_CONTEXT),
@@ -109,7 +110,7 @@ impl Context {
         }
     }
 
-    /// As it was before anybody retained it.
+    /// Resets the context to its state before any retain.
     pub(crate) fn reset(&self) {
         self.retained.store(0, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
@@ -119,7 +120,7 @@ impl Context {
         Self::note_ending();
     }
 
-    /// Says whether work can be done in it: a primary context needs to be retained.
+    /// Says whether work can be done in the context: a primary context must be retained.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         !self.primary || self.retained.load(Ordering::Relaxed) > 0

@@ -1,4 +1,4 @@
-//! Copies of boxes: rows of bytes, some way apart on either side.
+//! Copies of boxes: rows of bytes at some pitch on either side.
 
 #![expect(
     unsafe_code,
@@ -18,14 +18,14 @@ const DEVICE: c_uint = 2;
 const ARRAY: c_uint = 3;
 const UNIFIED: c_uint = 4;
 
-/// A copy to the host reads what lies between its rows too, where that is at most so many bytes, or
-/// so many times what is wanted: a wait costs more.
+/// Limits on the bytes between rows that a copy to the host reads too: the total span, or the ratio
+/// of the span to the wanted bytes. Reading gaps costs less than one wait for each row.
 const GAPS: (usize, usize) = (1 << 20, 4);
 
-/// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`, which names contexts where this one has nothing. It comes
-/// from the program, as this structure or in a call's arguments: sides of the host are of as many bytes
-/// as the copy takes, until it is done, and in a graph for as long as the graph is launched. The lifetime is
-/// that of the call whose sides and size these are.
+/// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`, which names contexts where this one has padding. It
+/// comes from the program, as this structure or as a call's arguments. The program promises that
+/// host sides have the bytes of the copy until it is done, and in a graph for as long as the graph
+/// is launched. The lifetime is that of the call that names these sides and sizes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copy3D<'a> {
@@ -117,22 +117,22 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The host's side.
+    /// A host side.
     fn host(address: usize) -> Self {
         Self::at(address as u64, HOST)
     }
 
-    /// The program's side, to be read.
+    /// A side of the program that is read.
     pub(crate) fn source(bytes: Bytes<'a>) -> Self {
         Self::host(bytes.address() as usize)
     }
 
-    /// The program's side, to be written.
+    /// A side of the program that is written.
     pub(crate) fn target(room: Room<'a>) -> Self {
         Self::host(room.address() as usize)
     }
 
-    /// A device's side.
+    /// A device side.
     pub(crate) fn device(address: Address<'a>) -> Self {
         Self::at(address.number(), DEVICE)
     }
@@ -146,7 +146,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// An array as the device's memory that it is, where a box of this size lies within it.
+    /// Replaces an array by its device memory, if a box of this size lies within it.
     fn resolved(self, size: [usize; 3]) -> Result<Self> {
         if self.kind != ARRAY {
             return Ok(self);
@@ -165,7 +165,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// Refuses an array that is none, and levels: no array has several.
+    /// Refuses an invalid array, and mipmap levels above 0: no array has several.
     fn check(&self) -> Result {
         match (self.kind, self.level) {
             (ARRAY, 0) => self.array.check(),
@@ -174,7 +174,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Where the side begins, and whether that is a device's memory.
+    /// Address of the side's first byte; true if it is device memory.
     fn start(&self) -> Result<(u64, bool)> {
         let (base, device) = match self.kind {
             HOST => (self.host as u64, false),
@@ -187,7 +187,7 @@ impl<'a> Side<'a> {
         Ok((base.wrapping_add(offset as u64), device))
     }
 
-    /// How far behind the start a row begins.
+    /// Distance of a row from the start.
     fn row(&self, plane: usize, row: usize) -> usize {
         let rows = plane.wrapping_mul(self.height).wrapping_add(row);
         rows.wrapping_mul(self.pitch)
@@ -195,7 +195,7 @@ impl<'a> Side<'a> {
 }
 
 impl<'a> Copy3D<'a> {
-    /// A copy without gaps; a side is the host's or a device's by its address.
+    /// A copy without gaps; each side is the host's or a device's by its address.
     pub(crate) fn linear(to: Address<'a>, from: Address<'a>, bytes: Count<'a>) -> Self {
         let [to, from] = [to, from].map(|side| Side::at(side.number(), UNIFIED));
         Self::between(to, from, bytes)
@@ -222,7 +222,7 @@ impl<'a> Copy3D<'a> {
         Self::between(Side::target(to), Side::device(from), bytes)
     }
 
-    /// The copy with its arrays as the memory that they are.
+    /// The copy with its arrays replaced by their memory.
     pub(crate) fn resolved(&self) -> Result<Self> {
         let size = [self.width, self.height, self.depth];
         Ok(Self {
@@ -232,7 +232,7 @@ impl<'a> Copy3D<'a> {
         })
     }
 
-    /// Whether a side's rows and slices are as large as the box and what lies before it.
+    /// True if a side's rows and slices are as large as the box and its offset.
     fn fits(&self, side: &Side<'_>) -> bool {
         let within = |from: usize, size: usize, room: usize| {
             from.checked_add(size).is_some_and(|end| end <= room)
@@ -241,8 +241,8 @@ impl<'a> Copy3D<'a> {
         rows && (self.depth <= 1 || within(side.y, self.height, side.height))
     }
 
-    /// Where its rows begin behind the sides' starts, and how long each is: those without gaps
-    /// between them are one.
+    /// The offsets of the rows from the sides' starts, and the length of each; rows without gaps
+    /// between them are merged into one.
     fn rows(&self) -> (Vec<(usize, usize)>, usize) {
         let (from, to) = (&self.from, &self.to);
         let rows = self.height <= 1 || from.pitch == self.width && to.pitch == self.width;
@@ -259,8 +259,8 @@ impl<'a> Copy3D<'a> {
         (starts.collect(), width)
     }
 
-    /// Whether it fills whole rows of an array, and whole slices where there are several: between them
-    /// nothing lies that anybody can see.
+    /// True if the copy fills whole rows of an array, and whole slices if there are several. The
+    /// gaps between them are not visible to programs.
     fn has_whole_rows(&self) -> Result<bool> {
         if self.to.kind != ARRAY {
             return Ok(false);
@@ -270,14 +270,14 @@ impl<'a> Copy3D<'a> {
         Ok(self.width == array.row() && slices)
     }
 
-    /// The copy as a graph keeps it.
+    /// The copy as kept by a graph.
     pub(crate) fn kept(self) -> Copy3D<'static> {
-        // SAFETY: only a lifetime changes, and a program that records a copy keeps its sides for as long as it
-        // launches the graph.
+        // SAFETY: only a lifetime changes, and a program that records a copy keeps its sides for as
+        // long as it launches the graph.
         unsafe { std::mem::transmute::<Self, Copy3D<'static>>(self) }
     }
 
-    /// Copies.
+    /// Does the copy.
     pub(crate) fn run(&self) -> Result {
         for side in [&self.from, &self.to] {
             side.check()?;
@@ -302,7 +302,8 @@ impl<'a> Copy3D<'a> {
         }
         for (at_to, at_from) in rows {
             let (to, from) = (to + at_to as u64, from + at_from as u64);
-            // SAFETY: each row lies on a side of this copy, and those of the program are as large as it takes.
+            // SAFETY: each row lies on a side of this copy, and those of the program are large
+            // enough.
             unsafe {
                 match (to_device_side, from_device_side) {
                     (true, true) => within(to, from, width)?,
@@ -316,25 +317,25 @@ impl<'a> Copy3D<'a> {
     }
 }
 
-/// Copies rows of the host to a device as one copy, and zeros between them.
+/// Copies rows of the host to a device as one copy, with zeros between them.
 ///
 /// # Safety
-/// The host's addresses are of so many bytes.
+/// The host's addresses have as many bytes as the rows span.
 unsafe fn fill(to: u64, from: u64, rows: &[(usize, usize)], width: usize) -> Result {
     let span = rows.last().map_or(0, |(last, _)| last + width);
     let mut bytes = vec![0_u8; span];
     for (at_to, at_from) in rows {
         let row = (from as usize + at_from) as *const u8;
         let place = bytes[*at_to..at_to + width].as_mut_ptr();
-        // SAFETY: the row is one of the source's, and its place in our bytes is as long.
+        // SAFETY: the row is one of the source's, and its place in our buffer is as long.
         unsafe { std::ptr::copy_nonoverlapping(row, place, width) };
     }
-    // SAFETY: the source is all of our vector; rows that fill an array lie on a device.
+    // SAFETY: the source is the whole vector; rows that fill an array lie on a device.
     unsafe { to_device(to, bytes.as_ptr().cast(), span) }
 }
 
-/// Whether there are several rows and the gaps between those of the source are small: one wait for all,
-/// gaps included, is then cheaper than one for each.
+/// True if there are several rows and the gaps between those of the source are small. Then one wait
+/// for all, gaps included, is cheaper than one wait for each row.
 fn is_dense(rows: &[(usize, usize)], width: usize) -> bool {
     let span = rows.last().map_or(0, |(_, last)| last + width);
     rows.len() > 1 && (span <= GAPS.0 || span / GAPS.1 <= rows.len() * width)
@@ -343,15 +344,17 @@ fn is_dense(rows: &[(usize, usize)], width: usize) -> bool {
 /// Copies rows of a device to the host with one wait.
 ///
 /// # Safety
-/// The host's addresses are of so many bytes.
+/// The host's addresses have as many bytes as the rows span.
 unsafe fn gather(to: u64, from: u64, rows: &[(usize, usize)], width: usize) -> Result {
     let span = rows.last().map_or(0, |(_, last)| last + width);
     let mut bytes = vec![0_u8; span];
-    // SAFETY: the target is all of our vector; pinned memory that is named for a device's holds every row.
+    // SAFETY: the target is the whole vector; pinned memory named instead of device memory holds
+    // every row.
     unsafe { to_host(bytes.as_mut_ptr().cast(), from, span)? };
     for (at_to, at_from) in rows {
         let row = &bytes[*at_from..at_from + width];
-        // SAFETY: the program has room for this row, and cannot have named our vector as its target.
+        // SAFETY: the program has room for this row, and cannot have named our vector as its
+        // target.
         unsafe {
             std::ptr::copy_nonoverlapping(row.as_ptr(), (to as usize + at_to) as *mut u8, width);
         }

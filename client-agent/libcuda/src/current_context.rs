@@ -10,14 +10,14 @@ use crate::process::{Process, process};
 use crate::stack::{Stack, stack, top};
 use crate::status::{Result, Status};
 
-/// Makes a context, current from now on.
+/// Creates a context and makes it current.
 pub(crate) fn create(device: usize, flags: u32) -> Result<Handle<Context>> {
     let (handle, _) = Context::add(device, flags, false);
     stack(|stack| stack.push(handle))?;
     Ok(handle)
 }
 
-/// A context that the program made.
+/// A context that the program created; an error for a primary context.
 pub(crate) fn made(context: Handle<Context>) -> Result<Arc<Context>> {
     let found = context.get()?;
     match found.primary {
@@ -26,7 +26,7 @@ pub(crate) fn made(context: Handle<Context>) -> Result<Arc<Context>> {
     }
 }
 
-/// Forgets a context that the program made.
+/// Destroys a context that the program created.
 pub(crate) fn destroy(context: Handle<Context>) -> Result {
     made(context)?;
     context.remove()?;
@@ -44,12 +44,12 @@ pub(crate) fn push(context: Handle<Context>) -> Result {
     stack(|stack| stack.push(context))
 }
 
-/// Takes the current context off: the one below is current then.
+/// Pops the current context; the one below becomes current.
 pub(crate) fn pop() -> Result<Handle<Context>> {
     stack(Stack::pop)?.ok_or(Status::INVALID_CONTEXT)
 }
 
-/// Replaces the current context; null takes it off.
+/// Replaces the current context; null pops it.
 pub(crate) fn set(context: Handle<Context>) -> Result {
     if !context.is_null() {
         context.check()?;
@@ -63,7 +63,7 @@ pub(crate) fn set(context: Handle<Context>) -> Result {
 }
 
 impl Handle<Context> {
-    /// The context, or the current one for null.
+    /// Returns the context, or the current one for null.
     pub(crate) fn or_current(self) -> Result<Arc<Context>> {
         match self.is_null() {
             true => Ok(current()?.1),
@@ -83,7 +83,7 @@ pub(crate) fn current() -> Result<(&'static Process, Arc<Context>)> {
     Ok((process, context))
 }
 
-/// The device of a context that was active when so many had ended.
+/// The device of a context that was active when the count of ended contexts was `endings`.
 #[derive(Clone, Copy)]
 struct Found {
     context: Handle<Context>,
@@ -92,7 +92,7 @@ struct Found {
 }
 
 thread_local! {
-    /// What the thread's last call found: most threads stay with one context.
+    /// The result of the thread's last call: most threads stay with one context.
     static FOUND: Cell<Found> = const {
         Cell::new(Found { context: Handle::NULL, endings: 0, device: 0 })
     };
@@ -112,7 +112,8 @@ pub(crate) fn current_device() -> Result<&'static Device> {
 
 #[cold]
 fn find_device(context: Handle<Context>) -> Result<usize> {
-    // Before it is looked at: what ends meanwhile is noticed by the next call.
+    // Loaded before the context is checked: a context that ends meanwhile is noticed by the next
+    // call.
     let endings = Context::endings();
     let device = context.with(|context| context.is_active().then_some(context.device));
     let device = device.ok().flatten().ok_or(Status::CONTEXT_IS_DESTROYED)?;
@@ -124,7 +125,7 @@ fn find_device(context: Handle<Context>) -> Result<usize> {
     Ok(device)
 }
 
-/// The handle of the current context, which may be of one that was destroyed or released.
+/// The handle of the current context, which may have been destroyed or released.
 #[inline]
 fn known() -> Result<Handle<Context>> {
     let context = top();

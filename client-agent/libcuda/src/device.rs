@@ -1,4 +1,4 @@
-//! One virtual device: its session, and what is known of it without asking.
+//! A virtual device: its session, and the state that is known without a request.
 
 #![expect(unsafe_code, reason = "reserves a range of this process's addresses")]
 
@@ -20,8 +20,8 @@ use crate::mirror::Mirrors;
 use crate::pool::{Pool, Pools};
 use crate::status::{Result, Status, note};
 
-/// Allocations are of so many bytes or a multiple, as a driver's are: programs that reach a few bytes
-/// too far, and there are some, work there.
+/// Granularity of allocations, equal to a driver's. Some programs access a few bytes past the end,
+/// and this keeps them working.
 const GRAIN: u64 = 256;
 
 /// Bytes of a page.
@@ -36,19 +36,19 @@ pub(crate) struct Device {
     held: Held,
     pub(crate) pools: Pools,
     pub(crate) ipc: Ipc,
-    /// Allocations of which the program says that copies wait; here they do anyhow.
+    /// Allocations that the program marked so that copies wait; here copies wait anyway.
     pub(crate) synchronous: Marked,
     session: Arc<Session>,
-    /// Whether some module's variables lie outside of the window.
+    /// True if variables of some module lie outside the window.
     elsewhere: AtomicBool,
-    /// The pages on which they lie, reserved in this process.
+    /// The pages of these variables, reserved in this process.
     reserved: Mutex<BTreeSet<u64>>,
-    /// How often the program had to wait for an answer.
+    /// Number of times that the program had to wait for an answer.
     round_trips: AtomicU64,
 }
 
 impl Device {
-    /// The device of a session; it has no number yet.
+    /// Makes the device of a session; it has no number yet.
     pub(crate) fn new(session: Session) -> Result<Self> {
         let properties = Properties::of(session.opened()).ok_or_else(|| {
             let why =
@@ -72,7 +72,7 @@ impl Device {
         })
     }
 
-    /// Fails as its session has failed: nothing is done there any more.
+    /// Fails if the session has failed: it runs no more work.
     pub(crate) fn alive(&self) -> Result {
         match self.with(Session::failure) {
             Some(failure) => Err((&failure).into()),
@@ -80,13 +80,13 @@ impl Device {
         }
     }
 
-    /// Says whether an address may be of a module's variable.
+    /// Says whether an address may belong to a module's variable.
     pub(crate) fn is_of_modules(&self, address: u64) -> bool {
         self.with(|session| session.channel().may_be_variable(address))
     }
 
-    /// Where a module's variables lie. A GPU's driver puts them outside of the window: what lies there is
-    /// reserved in this process too, so that no host pointer can be taken for them.
+    /// The variables of a module. A GPU's driver puts them outside the window. Their pages are
+    /// reserved in this process too, so that no host pointer can be mistaken for one.
     pub(crate) fn symbols(&self, module: &Module) -> Result<Vec<Symbol>> {
         self.round_trip(true);
         let session = self.session();
@@ -127,25 +127,25 @@ impl Device {
         Ok(())
     }
 
-    /// Whether all pages of a range are reserved for variables outside of the window.
+    /// True if all pages of a range are reserved for variables outside the window.
     pub(crate) fn has_reserved(&self, address: u64, bytes: u64) -> bool {
         let reserved = lock(&self.reserved);
         let mut pages = address / PAGE..address.saturating_add(bytes.max(1)).div_ceil(PAGE);
         pages.all(|page| reserved.contains(&page))
     }
 
-    /// Counts a wait for an answer, if it was one.
+    /// Counts a wait for an answer if `waited` is true.
     pub(crate) fn round_trip(&self, waited: bool) {
         self.round_trips
             .fetch_add(u64::from(waited), Ordering::Relaxed);
     }
 
-    /// How often the program had to wait for an answer.
+    /// Number of times that the program had to wait for an answer.
     pub(crate) fn round_trips(&self) -> u64 {
         self.round_trips.load(Ordering::Relaxed)
     }
 
-    /// Bytes that the program may still allocate, and those that its tenant may have.
+    /// Bytes that the program may still allocate, and the tenant's total bytes.
     pub(crate) fn memory(&self) -> Result<(u64, u64)> {
         let known = self.with(|session| session.channel().tenant_memory())?;
         Ok(known.map_or_else(
@@ -158,12 +158,12 @@ impl Device {
         ))
     }
 
-    /// Allocates memory of the current context.
+    /// Allocates memory that belongs to the current context.
     pub(crate) fn alloc(&self, bytes: usize) -> Result<u64> {
         self.alloc_until(bytes, Ends::WithContext)
     }
 
-    /// Allocates memory for host memory.
+    /// Allocates the device twin of host memory.
     pub(crate) fn alloc_twin(&self, bytes: usize) -> Result<u64> {
         self.alloc_until(bytes, Ends::AtReset)
     }
@@ -175,7 +175,7 @@ impl Device {
         Ok(address)
     }
 
-    /// Allocates memory from a pool of its own.
+    /// Allocates memory from one of the device's pools.
     pub(crate) fn alloc_from(&self, pool: &Arc<Pool>, bytes: usize) -> Result<u64> {
         let alloc = || self.alloc_until(bytes, Ends::AtReset);
         self.pools.alloc(pool, whole(bytes)?, alloc)
@@ -190,7 +190,7 @@ impl Device {
 
     /// Frees an allocation, managed or not.
     pub(crate) fn free(&self, address: u64) -> Result {
-        // Before it is free: another thread may be given it then.
+        // Before the memory is freed, because another thread may get the address then.
         self.held.remove(address);
         self.synchronous.set(address, false);
         if let Some(mut exported) = self.ipc.exported.if_used() {
@@ -205,7 +205,7 @@ impl Device {
         })
     }
 
-    /// Frees what is left of a context's allocations that end now; their addresses.
+    /// Frees the remaining allocations of a context that end now, and returns their addresses.
     pub(crate) fn free_all(&self, context: Handle<Context>, now: Ends) -> Result<Vec<u64>> {
         let left = self.held.take(context, now);
         for address in &left {
@@ -215,7 +215,7 @@ impl Device {
         Ok(left)
     }
 
-    /// Whether an address lies in its window.
+    /// True if an address lies in the session's window.
     pub(crate) fn holds(&self, address: u64) -> bool {
         self.with(|session| {
             let window = session.opened().window;
@@ -237,21 +237,21 @@ impl Device {
     }
 }
 
-/// The bytes of an allocation for which so many were asked.
+/// The size of an allocation, rounded up to [`GRAIN`].
 fn whole(bytes: usize) -> Result<u64> {
     let whole = (bytes as u64).checked_next_multiple_of(GRAIN);
     whole.ok_or(Status::OUT_OF_MEMORY)
 }
 
-/// A session's addresses, reserved in this process so that no host pointer can be taken for a
-/// device's. Given up when it is dropped.
+/// A session's addresses, reserved in this process so that no host pointer can be mistaken for a
+/// device address. The range is released when this is dropped.
 pub(crate) struct Reservation {
     base: *mut libc::c_void,
     size: usize,
 }
 
 impl Reservation {
-    /// Reserves a window; `None` where something is there already.
+    /// Reserves a window; `None` if the addresses are taken.
     pub(crate) fn of(window: Window) -> Option<Self> {
         let base = std::ptr::without_provenance_mut(usize::try_from(window.base).ok()?);
         let size = usize::try_from(window.size).ok()?;
@@ -259,17 +259,17 @@ impl Reservation {
             | libc::MAP_ANONYMOUS
             | libc::MAP_NORESERVE
             | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: a reservation without access, where nothing is mapped: nobody's memory changes.
+        // SAFETY: this reserves unmapped addresses without access, so no memory in use changes.
         let got = unsafe { libc::mmap(base, size, libc::PROT_NONE, flags, -1, 0) };
         if got == libc::MAP_FAILED {
             return None;
         }
-        // An old kernel takes the flag for a hint; what it gave instead is dropped.
+        // An old kernel treats the flag as a hint; a range at another address is dropped.
         let made = Self { base: got, size };
         (got == base).then_some(made)
     }
 
-    /// Keeps the addresses for as long as the process lives: a session lies there.
+    /// Keeps the addresses until the process ends, because a session uses them.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
@@ -277,7 +277,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by us, whole, and while it was no session's nothing was put there.
+        // SAFETY: we mapped the whole range, and while no session used it, nothing else was put
+        // there.
         unsafe { libc::munmap(self.base, self.size) };
     }
 }

@@ -1,4 +1,4 @@
-//! Events: a place in a session's order, and when the device got there.
+//! Events: a place in a session's order, and the time at which the device reached it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -12,10 +12,10 @@ use crate::status::{Result, Status};
 use crate::stream::Stream;
 use crate::{event_times, work};
 
-/// The flag of an event that takes no time.
+/// The flag of an event that records no time.
 pub(crate) const DISABLE_TIMING: u32 = 2;
 
-/// The flag of an event of several processes.
+/// The flag of an interprocess event.
 pub(crate) const INTERPROCESS: u32 = 4;
 
 /// An event.
@@ -28,7 +28,7 @@ pub(crate) struct Event {
     pub(crate) context: Handle<Context>,
     /// The op that recorded it last; 0 if none did.
     pub(crate) op: AtomicU64,
-    /// It was last recorded on a captured stream.
+    /// True if the event was last recorded on a captured stream.
     pub(crate) captured: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ table!(Event, INVALID_HANDLE);
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 impl Event {
-    /// A new event of a context.
+    /// Makes an event of a context.
     pub(crate) fn new(flags: u32, of: &Context) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         if flags & DISABLE_TIMING == 0 {
@@ -52,12 +52,12 @@ impl Event {
         }
     }
 
-    /// Whether it takes its time.
+    /// True if the event records a time.
     pub(crate) fn is_timed(&self) -> bool {
         self.flags & DISABLE_TIMING == 0
     }
 
-    /// When it was reached last, as far as answers say.
+    /// The time at which the event was last reached, as reported by answers.
     pub(crate) fn time(&self) -> Option<u64> {
         event_times::time(self.number)
     }
@@ -82,14 +82,14 @@ pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> Result {
         event.captured.store(false, Ordering::Relaxed);
         match event.flags & INTERPROCESS {
             0 => Ok(()),
-            // For other processes it is reached when this returns.
+            // An interprocess event is complete when this returns.
             _ => work::sync_through(device, op),
         }
     })?
 }
 
-/// Work of a device from now on comes behind an event: what runs in one order does already, another
-/// device's event is waited for here.
+/// Makes later work of a device wait for an event. An event of the same device needs no wait,
+/// because its ops run in one order. An event of another device is waited for here.
 pub(crate) fn wait(event: Handle<Event>, device: &Device) -> Result {
     let event = event.get()?;
     if event.device == device.ordinal {

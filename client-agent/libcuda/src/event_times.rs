@@ -1,4 +1,4 @@
-//! The times at which events were reached, as answers bring them.
+//! The times at which events were reached, as reported by answers.
 
 use crate::lock::lock;
 use std::collections::HashMap;
@@ -6,32 +6,32 @@ use std::sync::{LazyLock, Mutex};
 
 use bus_schemas::EventTime;
 
-/// When each event that a program has was reached last, nanoseconds of its device's clock; 0 is not
-/// yet.
+/// The time at which each existing event was last reached, nanoseconds of its device's clock; 0 if
+/// not yet reached.
 static TIMES: LazyLock<Mutex<HashMap<u32, u64>>> = LazyLock::new(Mutex::default);
 
-/// Keeps the times of events that an answer brought.
+/// Stores the event times of an answer.
 pub(crate) fn keep(reached: &[EventTime]) {
     let mut times = lock(&TIMES);
     for event in reached {
-        // One that was destroyed meanwhile is not kept.
+        // An event that was destroyed meanwhile has no entry.
         if let Some(time) = times.get_mut(&event.event) {
             *time = event.ns;
         }
     }
 }
 
-/// From now on the times of an event are kept.
+/// Starts to keep the times of an event.
 pub(crate) fn begin(event: u32) {
     lock(&TIMES).insert(event, 0);
 }
 
-/// They are not any more.
+/// Stops to keep the times of an event.
 pub(crate) fn forget(event: u32) {
     lock(&TIMES).remove(&event);
 }
 
-/// When an event was reached last, as far as answers say.
+/// The time at which an event was last reached, as reported by answers.
 pub(crate) fn time(event: u32) -> Option<u64> {
     lock(&TIMES).get(&event).copied().filter(|time| *time > 0)
 }

@@ -1,4 +1,4 @@
-//! What this process does with memory of other processes, and lets them do with its own.
+//! Memory of other processes that this process uses, and its own memory that they use.
 
 use bus_schemas::{Code, ExportPlace};
 use client_session::{ClientError, Session};
@@ -10,10 +10,10 @@ use crate::process::process;
 use crate::status::{Result, Status, note};
 use crate::work;
 
-/// How often something is asked for again while a session's memory is being moved.
+/// Maximum number of attempts while a session's memory is being moved.
 const TRIES: usize = 50;
 
-/// The device of this process on the worker that has what has this name.
+/// The device of this process on the worker that a name refers to.
 pub(crate) fn device_of(name: Name) -> Result<&'static Device> {
     let devices = &process()?.devices;
     let there = devices
@@ -27,7 +27,7 @@ pub(crate) fn device_of(name: Name) -> Result<&'static Device> {
     })
 }
 
-/// Asks again while the session's memory is being moved: an op of its own brings it back.
+/// Retries while the session's memory is being moved: an op of its own brings it back.
 pub(crate) fn patiently<T>(
     device: &Device,
     mut ask: impl FnMut(&Session) -> std::result::Result<T, ClientError>,
@@ -40,7 +40,8 @@ pub(crate) fn patiently<T>(
         tries += 1;
         match ask(&session) {
             Err(ClientError::Refused(failure)) if failure.retryable && tries < TRIES => {
-                // Where nothing is to be waited for, an op is: its session's memory comes for it.
+                // If there is nothing to wait for, waits for a new op: the session's memory returns
+                // for it.
                 session.sync()?;
             }
             Err(ClientError::Refused(failure)) if failure.code == Code::NotExported => {
@@ -52,7 +53,7 @@ pub(crate) fn patiently<T>(
     }
 }
 
-/// The name of the allocation of a device that begins at an address; the same each time.
+/// The name of the device allocation that begins at an address; the same each time.
 pub(crate) fn export(device: &Device, address: u64) -> Result<Name> {
     let mut exported = device.ipc.exported.lock();
     if let Some(name) = exported.get(&address) {
@@ -66,7 +67,7 @@ pub(crate) fn export(device: &Device, address: u64) -> Result<Name> {
     Ok(name)
 }
 
-/// Where what has this name lies on a device of this process.
+/// Opens the memory of a name on a device of this process, and returns its address.
 pub(crate) fn open(device: &Device, name: Name) -> Result<u64> {
     let mut opened = lock(&device.ipc.opened);
     if let Some(known) = opened.get_mut(&name.key) {
@@ -95,7 +96,7 @@ pub(crate) fn open(device: &Device, name: Name) -> Result<u64> {
     Ok(address)
 }
 
-/// Closes what was opened at an address; the last time it is not there any more.
+/// Closes the memory that was opened at an address; the last close unmaps it.
 pub(crate) fn close(device: &Device, address: u64) -> Result {
     let mut opened = lock(&device.ipc.opened);
     let mut found = opened.iter_mut().filter(|(_, it)| it.address == address);
@@ -110,7 +111,7 @@ pub(crate) fn close(device: &Device, address: u64) -> Result {
     device.with(|session| Ok(session.channel().unreserve(room)?))
 }
 
-/// Where what has this name lies.
+/// Finds the place of the memory of a name.
 pub(crate) fn find(device: &Device, name: Name) -> Result<ExportPlace> {
     patiently(device, |session| session.channel().find(name.key))
 }

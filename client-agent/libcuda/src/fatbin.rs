@@ -1,54 +1,59 @@
 //! Fatbins: containers of one program for several architectures, as machine code and as PTX.
 //!
-//! A header of 16 bytes (magic, version and its own size as 16 bit, bytes that follow as 64 bit),
-//! then entries: a header that says its own size, then the payload. Of an entry's header the
-//! kind (16 bit) stands at 0, its size at 4, the payload's at 8 (64 bit), that of what is
-//! compressed in it at 16, the architecture at 28, flags at 40 (64 bit), the size before the
-//! compression at 56 (64 bit). All is little-endian.
+//! A container has a header of 16 bytes: magic, version and header size (16 bits each), and the
+//! number of bytes that follow (64 bits). Entries follow, each with a header that gives its own
+//! size, and a payload. The header of an entry has these fields:
+//!
+//! - at 0 the kind (16 bits), at 4 the header's size
+//! - at 8 the payload's size (64 bits), at 16 the size of the compressed data in it
+//! - at 28 the architecture, at 40 flags (64 bits)
+//! - at 56 the size before compression (64 bits)
+//!
+//! All is little-endian.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
 
-/// How a container begins.
+/// Magic number of a container.
 pub(crate) const MAGIC: u32 = 0xba55_ed50;
-/// How the structure begins that points to one.
+/// Magic number of the structure that points to a container.
 pub(crate) const WRAPPER: u32 = 0x4662_43b1;
 
 /// Bytes of a container's header.
 pub(crate) const HEADER: usize = 16;
-/// Bytes of an entry's header up to its flags' end: the least there is.
+/// Bytes of an entry's header up to the end of its flags: the minimum.
 const ENTRY: usize = 48;
 /// `kind` of PTX, and of machine code.
 const PTX: u16 = 1;
 const ELF: u16 = 2;
-/// `flags` of what is compressed.
+/// `flags` of compressed payloads.
 const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
-/// `flags` of machine code that uses what only its very architecture has: that for `sm_90a`.
+/// `flags` of machine code that uses features of one exact architecture: that for `sm_90a`.
 const SPECIFIC: u64 = 0x10_0000;
-/// Most bytes of an image.
+/// Maximum bytes of an image.
 const LARGEST: u64 = 256 << 20;
 
-/// Why there is nothing to load.
+/// The reason why an image cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is no fatbin, or a broken one.
+    /// It is not a fatbin, or it is broken.
     Malformed(&'static str),
     /// It has no PTX for the device.
     NoPtx(String),
 }
 
-/// What an image is to run on.
+/// The device that an image is to run on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     /// Ten times the major compute capability, plus the minor.
     pub(crate) capability: u32,
-    /// Whether PTX for a newer architecture will do: the CPU device knows no difference.
+    /// True if PTX for a newer architecture is accepted: the CPU device runs any.
     pub(crate) newer: bool,
-    /// Whether machine code will do: the device is a GPU.
+    /// True if machine code is accepted: the device is a GPU.
     pub(crate) code: bool,
-    /// True if machine code may wait for its whole grid: the device's worker launches it so.
+    /// True if machine code may wait for its whole grid: the device's worker launches it that way.
     pub(crate) grids: bool,
 }
 
@@ -67,9 +72,9 @@ pub(crate) struct Entry<'a> {
     kind: u16,
     architecture: u32,
     flags: u64,
-    /// Bytes of the payload that count, 0 for all.
+    /// Bytes of the payload that are compressed data; 0 if the whole payload counts.
     compressed: u32,
-    /// Bytes before the compression.
+    /// Bytes before compression.
     size: u64,
     payload: Cow<'a, [u8]>,
 }
@@ -90,7 +95,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     field(bytes, at).map(u64::from_le_bytes)
 }
 
-/// Bytes of the container that begins so.
+/// Bytes of the container that begins with this header.
 pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
     if u32_at(header, 0)? != MAGIC {
         return None;
@@ -101,7 +106,7 @@ pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
     fits.then_some(bytes as usize)
 }
 
-/// The entry at the start of `bytes`, and what follows it.
+/// Splits off the entry at the start of `bytes`.
 fn entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     let own = u32_at(bytes, 4)? as usize;
     let payload = usize::try_from(u64_at(bytes, 8)?).ok()?;
@@ -139,7 +144,7 @@ fn entries(container: &[u8]) -> Result<Vec<Entry<'_>>, Refusal> {
 }
 
 impl Entry<'_> {
-    /// Itself, with bytes of its own.
+    /// Copies the payload.
     pub(crate) fn owned(self) -> Entry<'static> {
         Entry {
             payload: Cow::Owned(self.payload.into_owned()),
@@ -147,8 +152,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Whether it is machine code that runs on a device: for the same major architecture, and a minor one
-    /// that is not above it.
+    /// True if this is machine code that runs on a device: for the same major architecture, and a
+    /// minor one that is not above the device's.
     fn runs_on(&self, target: Target) -> bool {
         self.kind == ELF
             && self.architecture / 10 == target.capability / 10
@@ -158,7 +163,7 @@ impl Entry<'_> {
             }
     }
 
-    /// Its program, unpacked: a text without what lies behind its end, or machine code.
+    /// The unpacked program: a text without the bytes behind its end, or machine code.
     pub(crate) fn image(&self) -> Result<Vec<u8>, Refusal> {
         let count = match self.compressed {
             0 => self.payload.len(),
@@ -170,7 +175,7 @@ impl Entry<'_> {
             return Err(Refusal::Malformed("a program of the fatbin is too large"));
         }
         let mut image = if self.flags & LZ4 != 0 {
-            // No byte of input makes more than 255 of output.
+            // One byte of input makes at most 255 bytes of output.
             if self.size > packed.len() as u64 * 255 {
                 return Err(broken());
             }
@@ -193,8 +198,8 @@ impl Entry<'_> {
     }
 }
 
-/// The machine code of a container that suits a device best: the newest that runs there. It is not unpacked
-/// yet.
+/// The machine code of a container that suits a device best: the newest that runs there. It is
+/// still packed.
 pub(crate) fn machine_code(container: &[u8], target: Target) -> Result<Option<Entry<'_>>, Refusal> {
     if !target.code {
         return Ok(None);
@@ -204,8 +209,8 @@ pub(crate) fn machine_code(container: &[u8], target: Target) -> Result<Option<En
     Ok(suited.max_by_key(|entry| (entry.architecture, entry.flags & SPECIFIC)))
 }
 
-/// The PTX of a container that suits a device best: the newest that is not newer than it; where
-/// newer ones will do, else the oldest. It is not unpacked yet.
+/// The PTX of a container that suits a device best: the newest that is not newer than the device.
+/// If newer ones are accepted, the oldest of them otherwise. It is still packed.
 pub(crate) fn choose(container: &[u8], target: Target) -> Result<Entry<'_>, Refusal> {
     let entries = entries(container)?;
     let texts = || entries.iter().filter(|entry| entry.kind == PTX);
@@ -224,7 +229,7 @@ pub(crate) fn ptx(container: &[u8], target: Target) -> Result<Vec<u8>, Refusal> 
     choose(container, target)?.image()
 }
 
-/// The PTX of every container found in an object file or a library of such.
+/// The PTX of every container found in an object file or library.
 pub(crate) fn all_ptx(file: &[u8], target: Target) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut rest = file;
@@ -238,7 +243,7 @@ pub(crate) fn all_ptx(file: &[u8], target: Target) -> Vec<Vec<u8>> {
     found
 }
 
-/// What a container has, in words.
+/// The contents of a container, in words.
 fn contents(entries: &[Entry<'_>]) -> String {
     let names = entries.iter().filter_map(|entry| match entry.kind {
         PTX => Some(format!("PTX for sm_{}", entry.architecture)),

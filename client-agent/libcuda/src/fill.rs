@@ -13,7 +13,7 @@ use crate::process::holder;
 use crate::status::{Result, Status};
 use crate::work;
 
-/// A set of rows: `CUDA_MEMSET_NODE_PARAMS`, which begins its later version.
+/// A set of rows: `CUDA_MEMSET_NODE_PARAMS`, which is the begin of its later version.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fill {
@@ -29,7 +29,7 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    /// A set of one row of elements of so many bytes.
+    /// A set of one row of elements of `width` bytes.
     pub(crate) fn row(address: u64, value: u32, width: usize, count: usize) -> Self {
         let (pitch, width, rows) = (0, width as u32, 1);
         Self {
@@ -42,7 +42,7 @@ impl Fill {
         }
     }
 
-    /// The same row so often, each so many bytes behind the one before.
+    /// Repeats the row `rows` times, at distances of `pitch` bytes.
     pub(crate) fn repeated(self, pitch: usize, rows: usize) -> Self {
         Self {
             pitch,
@@ -51,7 +51,7 @@ impl Fill {
         }
     }
 
-    /// Sets.
+    /// Does the set.
     pub(crate) fn run(&self) -> Result {
         if self.rows <= 1 {
             return self.set(self.address, self.count * self.rows);
@@ -72,7 +72,7 @@ impl Fill {
             let behind = at.checked_mul(self.pitch)?;
             self.address.checked_add(behind as u64)
         });
-        // Refused before anything is written.
+        // Refused before any write.
         for start in starts.clone() {
             refuse_short(start.ok_or(Status::INVALID_VALUE)?, row as u64)?;
         }
@@ -81,7 +81,7 @@ impl Fill {
             .try_for_each(|start| self.set(start, self.count))
     }
 
-    /// Sets elements that lie side by side.
+    /// Sets adjacent elements.
     fn set(&self, address: u64, count: usize) -> Result {
         let device = device_of(address)?;
         if count == 0 {
@@ -96,7 +96,7 @@ impl Fill {
         })
     }
 
-    /// Sets pinned memory of the host's, behind the work so far; false where it is none.
+    /// Sets pinned host memory, after the work so far; false if the address is not pinned.
     fn set_host(&self, device: &Device, address: u64, count: usize) -> Result<bool> {
         let width = self.width as usize;
         let Some(bytes) = count.checked_mul(width) else {
@@ -108,7 +108,7 @@ impl Fill {
         }
         work::sync(device)?;
         let pattern = self.value.to_le_bytes();
-        // SAFETY: so many bytes are the program's there, pinned by it, and no work is under way.
+        // SAFETY: the program has this many bytes there, pinned by it, and no work is under way.
         let to = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };
         for (at, byte) in to.iter_mut().enumerate() {
             *byte = pattern[at % width];
@@ -117,8 +117,8 @@ impl Fill {
     }
 }
 
-/// Refuses a row that begins in no allocation of a device, pinned memory or variable, or ends behind the allocation
-/// that it begins in.
+/// Refuses a row that does not begin in a device allocation, pinned memory or variable, or that
+/// ends behind that allocation.
 fn refuse_short(address: u64, bytes: u64) -> Result {
     let device = device_of(address)?;
     match device.with(|session| session.channel().range(address)) {

@@ -1,4 +1,5 @@
-//! The guard between a foreign caller and the functions behind the exports, and the macro that defines exports.
+//! The guard between a foreign caller and the functions behind the exports, and the macro that
+//! defines exports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use crate::process::{is_leaving, process};
 use crate::status::{Result, Status, note};
 use crate::stream::Stream;
 
-/// What the child of a fork may call: they answer from what never changes and take no lock.
+/// Calls that the child of a fork may make: they read constants only and take no lock.
 const UNCHANGING: [&str; 5] = [
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -22,8 +23,9 @@ const UNCHANGING: [&str; 5] = [
     "cuGetProcAddress_v2",
 ];
 
-/// Runs what an export does if the table of the API admits the call and no capture forbids it; what it returns is of
-/// no interest but as an error. A call while the process exits says only that: its session is closed beneath it.
+/// Runs the body of an export if the table of the API admits the call and no capture forbids it.
+/// Only an error of the body matters. A call during the exit of the process returns only that,
+/// because its session is being closed.
 #[inline]
 pub(crate) fn guard<T>(
     function: &'static Function,
@@ -36,7 +38,8 @@ pub(crate) fn guard<T>(
     })
 }
 
-/// As [`guard`], for a form that waits on the thread's default stream and leaves the legacy one alone.
+/// Same as [`guard`], for a form that waits on the thread's default stream and leaves the legacy
+/// one alone.
 #[inline]
 pub(crate) fn guard_of_thread<T>(
     function: &'static Function,
@@ -61,7 +64,8 @@ fn guarded<T>(function: &'static Function, words: &[u64], body: impl FnOnce() ->
     }
 }
 
-/// Runs what a function outside the table of the API does: one that NVIDIA's manual does not describe.
+/// Runs the body of a function that is not in the table of the API, because NVIDIA's manual does
+/// not describe it.
 pub(crate) fn unlisted<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> i32 {
     if is_forked() {
         return Status::NOT_INITIALIZED.0;
@@ -72,12 +76,12 @@ pub(crate) fn unlisted<T>(name: &'static str, body: impl FnOnce() -> Result<T>) 
     }
 }
 
-/// The code by which the table of the API refuses a call, or 0: first by the program's state, then by arguments
-/// that no state makes right.
+/// The code by which the table of the API refuses a call, or 0. The program's state is checked
+/// first, then arguments that are invalid in every state.
 #[inline]
 pub(crate) fn admission(function: &'static Function, words: &[u64]) -> i32 {
     if is_forked() && !UNCHANGING.contains(&function.symbol) {
-        // Threads that the child has not may hold any lock.
+        // The child lacks the parent's threads, which may have held any lock.
         return Status::NOT_INITIALIZED.0;
     }
     match (function.state, process()) {
@@ -91,7 +95,7 @@ pub(crate) fn admission(function: &'static Function, words: &[u64]) -> i32 {
     function.refusal(words)
 }
 
-/// Runs a body; a panic is an unknown error, reported once.
+/// Runs a body; a panic becomes an unknown error, reported once.
 fn caught<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> i32 {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(_)) => 0,
@@ -104,7 +108,7 @@ fn caught<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> i32 {
 #[cold]
 fn panicked(name: &'static str) -> i32 {
     static REPORTED: AtomicBool = AtomicBool::new(false);
-    // The panic hook is the host's, and has printed what it prints.
+    // The panic hook belongs to the host program, and has printed its message.
     if !REPORTED.swap(true, Ordering::Relaxed) {
         note(
             Status::UNKNOWN,
@@ -114,7 +118,8 @@ fn panicked(name: &'static str) -> i32 {
     Status::UNKNOWN.0
 }
 
-/// Whether the name of a form is of a kind: `ptsz` and `ptds` stand at its end, `same` is any other.
+/// True if the name of a form is of a kind: `ptsz` and `ptds` are suffixes, `same` is any other
+/// name.
 pub(crate) const fn is_of_kind(form: &str, kind: &str) -> bool {
     let (ptsz, ptds) = (ends_with(form, "_ptsz"), ends_with(form, "_ptds"));
     match kind.as_bytes() {
@@ -136,21 +141,23 @@ const fn ends_with(text: &str, end: &str) -> bool {
 
 /// Defines exports of the driver API, each in one of two forms:
 ///
-/// - `fn cuName(arguments) also cuOther ptsz cuName_ptsz { body }`, where the body is that of a function which
-///   returns [`Result`];
-/// - `fn cuName(arguments) also cuOther ptsz cuName_ptsz => call;` for an export that only hands its arguments on.
+/// - `fn cuName(arguments) also cuOther ptsz cuName_ptsz { body }`, for a body that returns
+///   [`Result`];
+/// - `fn cuName(arguments) also cuOther ptsz cuName_ptsz => call;` for an export that only passes
+///   its arguments on.
 ///
-/// `also` names further symbols that mean the same. `ptsz` names forms whose NULL stream is the thread's default
-/// stream. `ptds` names forms that take no stream, and wait on the thread's default stream instead of the legacy
-/// one. A list with a name of another kind is an error of the compiler.
+/// `also` names further symbols with the same meaning. `ptsz` names forms that take the NULL stream
+/// for the thread's default stream. `ptds` names forms that take no stream, and wait on the
+/// thread's default stream instead of the legacy one. A list with a name of another kind is a
+/// compile error.
 ///
-/// Each export has a row in the table of the API ([`driver_api`]), by which calls are refused before the body; a
-/// function without a row is an error of the compiler.
+/// Each export has a row in the table of the API ([`driver_api`]), which refuses calls before the
+/// body runs. A function without a row is a compile error.
 ///
-/// `symbols.txt` names them as working. Arguments are of the types of [`crate::abi`], which carry what the
-/// program promises of them: therefore an export is no `unsafe fn` to Rust. One that begins with an underscore
-/// is of no use here. Arguments that belong together, as a list and its count, have a lifetime of their own:
-/// `fn cuName<'c>(list: List<'c, T>, count: Count<'c>)`.
+/// `symbols.txt` lists them as working. Arguments are of the types of [`crate::abi`], which carry
+/// the program's promises about them; so an export is no `unsafe fn` to Rust. Arguments that begin
+/// with an underscore are not used. Arguments that belong together, such as a list and its count,
+/// have a lifetime of their own: `fn cuName<'c>(list: List<'c, T>, count: Count<'c>)`.
 macro_rules! api {
     () => {};
     (fn $name:ident $(<$($life:lifetime),+>)? ($($args:tt)*) $(also $($also:ident),+)? $(ptsz $($ptsz:ident),+)?
@@ -200,7 +207,7 @@ macro_rules! api {
             $crate::guard::api!(@call $kind, $form, $name, ($($arg),*))
         }
     };
-    // The table may allow it other arguments.
+    // The table may allow this form other arguments.
     (@call same, $form:ident, $name:ident, ($($arg:ident),*)) => {{
         const ROW: &driver_api::Function = driver_api::function(stringify!($form));
         match $crate::guard::admission(ROW, &[$($crate::abi::Word::word(&$arg)),*]) {

@@ -1,4 +1,4 @@
-//! Tables of the objects that programs name by handles, one for each type. No handle is given out twice.
+//! Tables of the objects that programs name by handles, one for each type. No handle is used twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,25 +9,26 @@ use foldhash::fast::FixedState;
 use crate::abi::Handle;
 use crate::status::{Result, Status};
 
-/// The first handle. Small numbers have meanings of their own: default streams, devices' own pools.
+/// The first handle. Small numbers have a special meaning: default streams, the devices' default
+/// pools.
 const FIRST: usize = 0x0001_0000;
-/// They look like aligned pointers.
+/// Handles look like aligned pointers.
 const STEP: usize = 16;
 
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 
 /// The objects of one type.
 pub(crate) struct Handles<T> {
-    /// Numbers of our own making need no hash that withstands an attacker.
+    /// We assign the numbers, so the hash need not withstand attackers.
     table: DashMap<usize, Arc<T>, FixedState>,
 }
 
 /// A type of objects that have handles.
 pub(crate) trait Object: Sized + 'static {
-    /// The error of a handle that names no object of the type.
+    /// The error for a handle that names no object of the type.
     const UNKNOWN: Status;
 
-    /// All that there are.
+    /// The table of all objects of the type.
     fn table() -> &'static Handles<Self>;
 }
 
@@ -50,27 +51,27 @@ macro_rules! table {
 pub(crate) use table;
 
 impl<T: Object> Handle<T> {
-    /// Its object.
+    /// The object of the handle.
     ///
     /// # Errors
-    /// [`Object::UNKNOWN`] where there is none, here and below.
+    /// [`Object::UNKNOWN`] if there is none, here and below.
     pub(crate) fn get(self) -> Result<Arc<T>> {
         T::table().get(self).ok_or(T::UNKNOWN)
     }
 
-    /// Looks at its object.
+    /// Runs `look` on the object.
     #[inline]
     pub(crate) fn with<R>(self, look: impl FnOnce(&T) -> R) -> Result<R> {
         let found = T::table().table.get(&self.number());
         found.map(|object| look(&object)).ok_or(T::UNKNOWN)
     }
 
-    /// Whether there is such an object.
+    /// Fails if there is no such object.
     pub(crate) fn check(self) -> Result {
         self.with(|_| ())
     }
 
-    /// Takes its object out of the table.
+    /// Removes the object from the table.
     pub(crate) fn remove(self) -> Result<Arc<T>> {
         let removed = T::table().table.remove(&self.number());
         removed.map(|(_, object)| object).ok_or(T::UNKNOWN)
@@ -85,7 +86,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Keeps an object that needs to know its own handle.
+    /// Adds an object that needs its own handle.
     pub(crate) fn add_with(&self, make: impl FnOnce(Handle<T>) -> T) -> (Handle<T>, Arc<T>) {
         let handle = Handle::new(NEXT.fetch_add(STEP, Ordering::Relaxed));
         let object = Arc::new(make(handle));
@@ -93,7 +94,7 @@ impl<T> Handles<T> {
         (handle, object)
     }
 
-    /// Keeps an object and returns its handle.
+    /// Adds an object and returns its handle.
     pub(crate) fn add(&self, object: T) -> Handle<T> {
         self.add_with(|_| object).0
     }
@@ -104,21 +105,21 @@ impl<T> Handles<T> {
         found.map(|object| Arc::clone(&object))
     }
 
-    /// The handles of all objects of which something holds.
+    /// The handles of all objects that satisfy `wanted`.
     pub(crate) fn which(&self, mut wanted: impl FnMut(&T) -> bool) -> Vec<Handle<T>> {
         let rows = self.table.iter();
         rows.filter_map(|row| wanted(row.value()).then_some(Handle::new(*row.key())))
             .collect()
     }
 
-    /// Takes all objects out of which something holds.
+    /// Removes all objects that satisfy `wanted`.
     pub(crate) fn take(&self, wanted: impl FnMut(&T) -> bool) {
         for handle in self.which(wanted) {
             self.table.remove(&handle.number());
         }
     }
 
-    /// Puts another object behind a handle that is still known.
+    /// Replaces the object of a handle that is still known.
     pub(crate) fn replace(&self, handle: Handle<T>, make: impl FnOnce(&T) -> T) {
         if let Some(mut object) = self.table.get_mut(&handle.number()) {
             *object = Arc::new(make(&object));

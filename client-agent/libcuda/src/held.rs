@@ -1,5 +1,5 @@
-//! Allocations of a device's memory, each with the context that was current when the program asked for it: a
-//! context that ends frees its own.
+//! Allocations of a device's memory, each with the context that was current at the time. A context
+//! that ends frees its allocations.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
@@ -11,12 +11,12 @@ use crate::context::Context;
 use crate::lock::{Seldom, lock};
 use crate::stack::top;
 
-/// When an allocation is freed that the program does not free.
+/// The time at which an allocation is freed unless the program frees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// With its context.
     WithContext,
-    /// Not before the device's primary context is reset: memory of pools, and what belongs to host memory.
+    /// Only when the device's primary context is reset: memory of pools, and twins of host memory.
     AtReset,
 }
 
@@ -37,7 +37,7 @@ impl Held {
         lock(&self.table).remove(&address);
     }
 
-    /// Takes the allocations of a context out that end now.
+    /// Removes and returns the allocations of a context that end now.
     pub(crate) fn take(&self, context: Handle<Context>, now: Ends) -> Vec<u64> {
         let mut table = lock(&self.table);
         let is_over = |ends| now == Ends::AtReset || ends == now;
@@ -46,12 +46,12 @@ impl Held {
     }
 }
 
-/// Allocations that the program has marked, which few do.
+/// Allocations that the program has marked; marks are rare.
 #[derive(Debug, Default)]
 pub(crate) struct Marked(Seldom<BTreeSet<u64>>);
 
 impl Marked {
-    /// Marks the allocation at a base, or takes its mark away.
+    /// Sets or clears the mark of the allocation at a base.
     pub(crate) fn set(&self, base: u64, is_marked: bool) {
         if is_marked {
             self.0.lock().insert(base);

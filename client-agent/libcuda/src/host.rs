@@ -21,12 +21,12 @@ pub(crate) struct Pinned {
     pub(crate) base: usize,
     pub(crate) bytes: usize,
     pub(crate) flags: u32,
-    /// We gave it out; else the program registered it.
+    /// True if we allocated the range; false if the program registered it.
     pub(crate) ours: bool,
 }
 
 static PINNED: Mutex<BTreeMap<usize, Pinned>> = Mutex::new(BTreeMap::new());
-/// All such ranges there ever were lie between these: a launch looks here before it asks the table.
+/// Bounds of all pinned ranges so far: a launch checks these before the table.
 static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 
@@ -36,21 +36,21 @@ fn note(range: Pinned, table: &mut BTreeMap<usize, Pinned>) {
     HIGHEST.fetch_max(range.base + range.bytes, Ordering::Release);
 }
 
-/// The range that holds an address.
+/// The range that contains an address.
 pub(crate) fn find(address: usize) -> Option<Pinned> {
     let table = lock(&PINNED);
     let (_, range) = table.range(..=address).next_back()?;
     (address - range.base < range.bytes).then_some(*range)
 }
 
-/// Pages of zeros.
+/// Allocates zeroed pages.
 pub(crate) fn alloc(bytes: usize, flags: u32) -> Result<usize> {
     if bytes == 0 {
         return Err(Status::INVALID_VALUE);
     }
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: pages of the kernel's choice: nobody's memory changes.
+    // SAFETY: the kernel chooses the pages, so no memory in use changes.
     let got = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
     if got == libc::MAP_FAILED {
         return Err(Status::OUT_OF_MEMORY);
@@ -66,7 +66,7 @@ pub(crate) fn alloc(bytes: usize, flags: u32) -> Result<usize> {
     Ok(base)
 }
 
-/// Gives pages back.
+/// Frees pages.
 pub(crate) fn free(pages: Freed<'_>) -> Result {
     let base = pages.address().ok_or(Status::INVALID_VALUE)?;
     unmap(base)?;
@@ -76,7 +76,8 @@ pub(crate) fn free(pages: Freed<'_>) -> Result {
             let bytes = range.bytes;
             table.remove(&base);
             drop(table);
-            // SAFETY: we mapped the range, it is in no table any more, and the program uses it no more.
+            // SAFETY: we mapped the range, it is no longer in a table, and the program no longer
+            // uses it.
             unsafe { libc::munmap(base as *mut libc::c_void, bytes) };
             Ok(())
         }
@@ -84,7 +85,7 @@ pub(crate) fn free(pages: Freed<'_>) -> Result {
     }
 }
 
-/// Notes memory of the program's own, which stays until it is unregistered.
+/// Registers memory of the program, which stays until it is unregistered.
 pub(crate) fn register(memory: Room<'static>, bytes: Count<'static>, flags: u32) -> Result {
     let (base, bytes) = (memory.address() as usize, bytes.number());
     if base == 0 || bytes == 0 {
@@ -105,7 +106,7 @@ pub(crate) fn register(memory: Room<'static>, bytes: Count<'static>, flags: u32)
     Ok(())
 }
 
-/// Takes the device twins of a range away.
+/// Removes the device twins of a range.
 fn unmap(base: usize) -> Result {
     for device in &process()?.devices {
         if let Some(twin) = device.mirrors.remove(base) {
@@ -115,7 +116,7 @@ fn unmap(base: usize) -> Result {
     Ok(())
 }
 
-/// Forgets such memory.
+/// Unregisters memory of the program.
 pub(crate) fn unregister(base: usize) -> Result {
     unmap(base)?;
     let mut table = lock(&PINNED);
@@ -128,7 +129,7 @@ pub(crate) fn unregister(base: usize) -> Result {
     }
 }
 
-/// Where a device sees pinned host memory; its twin is made with the first question.
+/// The device address of pinned host memory; the first call creates its twin.
 pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
     if let Some(found) = device.mirrors.device_of(address) {
         return Ok(found);
@@ -136,7 +137,7 @@ pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
     let range = find(address).ok_or(Status::INVALID_VALUE)?;
     let session = device.session();
     let twin = device.alloc_twin(range.bytes)?;
-    // SAFETY: the range is ours or was registered, and both ends of that take the mirror away first.
+    // SAFETY: the range is ours or registered, and both of its ends remove the mirror first.
     unsafe {
         device
             .mirrors
@@ -145,9 +146,10 @@ pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
     Ok(twin + (address - range.base) as u64)
 }
 
-/// A kernel's parameters as its device is to see them, where that is not as the program gives them. Addresses are
-/// unified: a program may hand a kernel its own pointer to pinned memory, which becomes the address of the
-/// memory's twin. Pointers that lie in the device's memory are not seen here; those are to be asked for.
+/// The parameters of a kernel as its device must see them, if they differ from the program's.
+/// Addresses are unified: a program may pass its own pointer to pinned memory. That pointer becomes
+/// the address of the twin. Pointers within device memory are not translated; the program must ask
+/// for their device addresses.
 #[inline]
 pub(crate) fn translated(
     device: &Device,
@@ -180,8 +182,8 @@ fn translated_near(
     Ok(translated)
 }
 
-/// Where in a block of parameters pointers may lie: each parameter's whole words, for one may be a
-/// structure.
+/// The offsets in a block of parameters where pointers may lie: each whole word of a parameter,
+/// because a parameter may be a structure.
 fn words(layout: &[ParamInfo], bytes: usize) -> impl Iterator<Item = usize> {
     layout.iter().flat_map(move |param| {
         let (start, size) = (param.offset as usize, param.size as usize);

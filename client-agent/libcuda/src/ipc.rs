@@ -1,8 +1,8 @@
-//! Memory that processes of one tenant use of one another: names that go from process to process, and what
-//! this process has opened.
+//! Memory that processes of one tenant share: names that pass between processes, and the memory
+//! that this process has opened.
 //!
-//! What is exported is known by a key that only its name has; the worker looks it up among what the tenant has
-//! exported there. A name says on which worker that is: elsewhere it opens nothing.
+//! Exported memory is known by a key that only its name contains; the worker looks it up among the
+//! tenant's exports there. A name also says which worker that is; it cannot be opened elsewhere.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use client_session::Session;
 
 use crate::lock::Seldom;
 
-/// What another process needs to know to use some memory.
+/// The data that another process needs to use exported memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) key: ExportKey,
@@ -25,7 +25,7 @@ pub(crate) struct Name {
 pub(crate) const NAME: usize = 64;
 
 impl Name {
-    /// As other processes get it; `magic` says of what kind it is.
+    /// The name as bytes for other processes; `magic` states its kind.
     pub(crate) fn bytes(&self, magic: [u8; 8]) -> [u8; NAME] {
         let [first, second] = self.key.0;
         let words = [first, second, self.worker.0, self.session.0];
@@ -37,7 +37,7 @@ impl Name {
         bytes
     }
 
-    /// Reads a name of this kind.
+    /// Reads a name of the kind `magic`.
     pub(crate) fn read(bytes: &[u8; NAME], magic: [u8; 8]) -> Option<Self> {
         let mut words = bytes.as_chunks::<8>().0.iter().copied();
         let found = words.next()?;
@@ -51,7 +51,7 @@ impl Name {
         (found == magic && words.all(|word| word == 0)).then_some(name)
     }
 
-    /// A new name for something of a session.
+    /// Makes a new name for an object of a session.
     pub(crate) fn new(session: &Session) -> Self {
         let opened = session.opened();
         Self {
@@ -61,32 +61,32 @@ impl Name {
         }
     }
 
-    /// Whether it is of something that lies on the worker of this session.
+    /// True if the object is on the worker of this session.
     pub(crate) fn is_beside(&self, session: &Session) -> bool {
         session.opened().incarnation == self.worker
     }
 
-    /// Whether it is of something of this session.
+    /// True if the object belongs to this session.
     pub(crate) fn is_of(&self, session: &Session) -> bool {
         session.opened().session == self.session
     }
 }
 
-/// What a device's session has exported and opened.
+/// The exports and imports of a device's session.
 #[derive(Debug, Default)]
 pub(crate) struct Ipc {
-    /// By the first address of the allocation.
+    /// Names by the first address of the allocation.
     pub(crate) exported: Seldom<HashMap<u64, Name>>,
     pub(crate) opened: Mutex<HashMap<ExportKey, Opened>>,
 }
 
-/// What was opened.
+/// Opened memory.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) address: u64,
-    /// The reserved range that it lies in.
+    /// The reserved range that contains it.
     pub(crate) room: u64,
-    /// How often it was opened, and not closed.
+    /// Number of opens that were not closed.
     pub(crate) times: u64,
 }
 

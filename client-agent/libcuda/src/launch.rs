@@ -1,4 +1,4 @@
-//! Launches: parameters as CUDA passes them become the block that the kernel's image describes.
+//! Launches: packs parameters as CUDA passes them into the block that the kernel's image describes.
 
 #![expect(
     unsafe_code,
@@ -22,7 +22,7 @@ use crate::status::{Result, Status};
 use crate::tensor_map;
 use crate::work::submit;
 
-/// Grid, block and dynamic shared bytes, as CUDA's structures have them side by side.
+/// Grid, block and dynamic shared bytes, in the order of CUDA's structures.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -41,8 +41,8 @@ pub(crate) struct How {
 /// Pointers to parameters, or the pairs of an extra list.
 pub(crate) type Parameters<'a> = List<'a, *const c_void>;
 
-/// The kernel for which the parameters of the same call are: the program promises that they are what the
-/// kernel's image asks for.
+/// The kernel that the parameters of the same call are for. The program promises that they match
+/// the kernel's image.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Callee<'a> {
@@ -51,7 +51,7 @@ pub(crate) struct Callee<'a> {
 }
 
 impl Callee<'_> {
-    /// Its handle.
+    /// The handle of the kernel.
     pub(crate) fn kernel(self) -> Handle<Kernel> {
         self.kernel
     }
@@ -64,11 +64,11 @@ impl Word for Callee<'_> {
     }
 }
 
-/// A kernel with parameters as a program passes them, of which one is null.
+/// A kernel with parameters as a program passes them; one of the two lists is null.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arguments<'a> {
     kernel: Handle<Kernel>,
-    /// A pointer for each.
+    /// A pointer for each parameter.
     pointers: Parameters<'a>,
     /// Pairs of a key and a value: a packed block and its size.
     extra: Parameters<'a>,
@@ -111,7 +111,7 @@ pub(crate) fn launch(device: &Device, how: How, stream: u16, arguments: Argument
             Ok(mut block) => with(&mut block),
             Err(_) => Err(Status::UNKNOWN),
         });
-        // A thread that is ending has no block of its own any more.
+        // An ending thread no longer has a block of its own.
         launched.unwrap_or_else(|_| with(&mut Vec::new()))
     };
     arguments.kernel.with(run)?
@@ -141,8 +141,8 @@ pub(crate) fn start(
     };
     let submitted = submit(device, |session| session.launch_on(function, &on, params));
     submitted.map_err(|status| match status {
-        // A shape that no device has. The runtime hands on this error, and its programs know it by a code of
-        // the runtime's.
+        // A shape that no device supports. The runtime passes this error on, and its programs
+        // expect a code of the runtime.
         Status::INVALID_VALUE if crate::tables::asked::is_used() => Status::INVALID_CONFIGURATION,
         status => status,
     })?;
@@ -152,7 +152,8 @@ pub(crate) fn start(
     }
 }
 
-/// The attributes of a launch, with what the kernel and its parameters add; none on a device that takes none.
+/// The attributes of a launch, with those that the kernel and its parameters need; none on a device
+/// that accepts none.
 fn attributes(
     device: &Device,
     kernel: &Kernel,
@@ -170,7 +171,7 @@ fn attributes(
 }
 
 impl Arguments<'_> {
-    /// The parameters in a block, and the kernel that they are for.
+    /// Packs the parameters into a block; also returns the kernel.
     pub(crate) fn packed(&self) -> Result<(Vec<u8>, Arc<Kernel>)> {
         let kernel = self.kernel.get()?;
         let mut block = Vec::new();
@@ -178,7 +179,7 @@ impl Arguments<'_> {
         Ok((block, kernel))
     }
 
-    /// Puts the parameters into one block; the kernel is the one that is named.
+    /// Packs the parameters into a block; `kernel` is the one that the call names.
     fn pack(&self, kernel: &Kernel, block: &mut Vec<u8>) -> Result {
         let entry = kernel.entry();
         let bytes = entry.param_bytes as usize;
@@ -196,14 +197,16 @@ impl Arguments<'_> {
             return Err(Status::INVALID_VALUE);
         }
         for (at, param) in entry.params.iter().enumerate() {
-            // SAFETY: CUDA asks for as many pointers as the kernel has parameters; it is the one named.
+            // SAFETY: CUDA requires as many pointers as the kernel has parameters; it is the kernel
+            // that the call names.
             let from = unsafe { self.pointers.item(at) };
             if from.is_null() {
                 return Err(Status::INVALID_VALUE);
             }
             let (offset, size) = (param.offset as usize, param.size as usize);
             let to = &mut block[offset..offset + size];
-            // SAFETY: the pointer is to the whole parameter, and its place in our block is as large.
+            // SAFETY: the pointer is to the whole parameter, and its place in our block is as
+            // large.
             unsafe { std::ptr::copy_nonoverlapping(from.cast(), to.as_mut_ptr(), size) };
         }
         Ok(())
@@ -213,7 +216,7 @@ impl Arguments<'_> {
     fn extra(&self) -> Result<&[u8]> {
         let (mut pointer, mut size) = (std::ptr::null(), None);
         for pair in 0.. {
-            // SAFETY: the list goes on to its end key, which was not met yet.
+            // SAFETY: the list ends with its end key, which was not reached yet.
             let key = unsafe { self.extra.item(2 * pair) } as usize;
             if key == END {
                 break;
@@ -230,7 +233,7 @@ impl Arguments<'_> {
         match size {
             Some(0) => Ok(&[]),
             Some(size) if !pointer.is_null() => {
-                // SAFETY: the list says itself how many bytes its block has; it stays during the call.
+                // SAFETY: the list states how many bytes its block has; it stays during the call.
                 Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), size) })
             }
             _ => Err(Status::INVALID_VALUE),

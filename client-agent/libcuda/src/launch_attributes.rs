@@ -1,4 +1,4 @@
-//! Attributes of launches: clusters of blocks, and grids whose blocks wait for one another.
+//! Attributes of launches: clusters of blocks, and grids with blocks that wait for each other.
 
 use std::ffi::c_int;
 
@@ -20,25 +20,25 @@ pub(crate) struct LaunchAttribute {
     value: [u64; 8],
 }
 
-/// The attributes of cooperative launches and of thread block clusters. Others are hints, or say of streams and
-/// memory what holds in a session anyway.
+/// The attributes of cooperative launches and of thread block clusters. Others are hints, or demand
+/// properties of streams and memory that a session has anyway.
 const COOPERATIVE: c_int = 2;
 const CLUSTER: c_int = 4;
 
 impl LaunchAttribute {
-    /// The sides of the cluster that it names.
+    /// The sides of the cluster that the attribute names.
     fn cluster(&self) -> Option<[u32; 3]> {
         let [first, second, ..] = self.value;
         let sides = [first as u32, (first >> 32) as u32, second as u32];
         (self.id == CLUSTER).then(|| sides.map(|side| side.max(1)))
     }
 
-    /// Blocks of the cluster that it names.
+    /// Blocks of the cluster that the attribute names.
     pub(crate) fn cluster_blocks(&self) -> Option<i64> {
         self.cluster().map(product)
     }
 
-    /// Adds it to a launch of the kernel.
+    /// Adds the attribute to a launch of the kernel.
     pub(crate) fn apply(&self, kernel: Handle<Kernel>, how: &mut How) -> Result {
         if let Some(sides) = self.cluster() {
             how.attributes.cluster = checked(kernel, how.shape, sides)?;
@@ -56,7 +56,7 @@ fn product(sides: [u32; 3]) -> i64 {
     sides.fold(1, i64::saturating_mul)
 }
 
-/// The sides of a cluster that the kernel may have; of one block, none.
+/// The sides of a cluster, checked against the kernel; none for a cluster of one block.
 fn checked(kernel: Handle<Kernel>, shape: Shape, sides: [u32; 3]) -> Result<[u8; 3]> {
     let blocks = product(sides);
     if blocks == 1 {
@@ -81,7 +81,7 @@ impl How {
         Self { shape, attributes }
     }
 
-    /// A launch whose blocks wait for one another.
+    /// A launch with blocks that wait for each other.
     pub(crate) fn cooperative(shape: Shape) -> Self {
         let attributes = LaunchAttributes {
             cooperative: true,

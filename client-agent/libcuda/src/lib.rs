@@ -1,34 +1,34 @@
 //! `libcuda.so.1` for machines without a GPU: the CUDA driver API, served by a worker of a Warploom
 //! cluster.
 //!
-//! This library is a guest in somebody else's process. It starts nothing when it is loaded; its
-//! threads begin with `cuInit` and take no signals; it prints nothing but what kernels print; every
-//! export catches panics; after a `fork` every function is an error in the child, which is not
-//! initialised, and nothing here takes a lock there.
+//! This library runs inside the process of another program. It starts nothing when it is loaded.
+//! Its threads begin with `cuInit` and take no signals. It prints only the output of kernels. Every
+//! export catches panics. After a `fork`, the child is not initialised: every function returns an
+//! error there, and nothing here takes a lock.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | [`api`] | the exported functions: thin, each one names its arguments and calls the rest |
-//! | [`abi`] | types of the exports' arguments, by what the program promises of them |
+//! | [`abi`] | types of the exports' arguments, by the program's promises about them |
 //! | [`handle`] | tables of the objects that programs name by handles |
-//! | [`symbol`] | every symbol of the driver API, and how names and versions find them |
+//! | [`symbol`] | every symbol of the driver API, and the lookup by name and version |
 //! | [`process`] | the state of the process from `cuInit` on: settings, connection, devices |
 //! | [`visible`] | the devices that the program sees, by CUDA's variables |
 //! | [`uuid`] | UUIDs, read and written |
-//! | [`connection`] | the sessions' way to the cluster: opened, kept alive, ended |
+//! | [`connection`] | the sessions' connection to the cluster: opened, kept alive, ended |
 //! | [`fork`] | forks of the process: the child is not initialised |
 //! | [`device`] | one virtual device: its session, its memory, its properties |
-//! | [`context`], [`stack`], [`current_context`] | contexts, each thread's stack of them, and its current one |
+//! | [`context`], [`stack`], [`current_context`] | contexts, each thread's stack and current one |
 //! | [`module`] | images, libraries, functions |
 //! | [`pool`], [`pool_handle`] | pools of memory, and their handles |
 //! | [`physical`] | memory that is mapped at reserved addresses |
-//! | [`nvml`] | the little of NVIDIA's management library that JAX asks for |
+//! | [`nvml`] | the part of NVIDIA's management library that JAX needs |
 //! | [`copy`], [`copy3d`], [`fill`] | copies and sets |
-//! | [`array`], [`texture`] | arrays, texture and surface objects |
-//! | [`reset`], [`held`] | the end of all that a primary context has |
-//! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
-//! | [`thread_form`] | forms of functions for programs whose default stream is the thread's |
-//! | [`tables`] | tables of functions that the CUDA runtime asks its driver for |
+//! | [`mod@array`], [`texture`] | arrays, texture and surface objects |
+//! | [`reset`], [`held`] | the end of everything that a context owns |
+//! | [`graph`], [`capture`], [`user_object`] | graphs, stream capture, objects held by graphs |
+//! | [`thread_form`] | forms of functions for programs that use the thread's default stream |
+//! | [`tables`] | tables of functions that the CUDA runtime requests from its driver |
 //! | [`stats`] | the report at the program's end |
 //! | [`status`] | the driver's result codes |
 
@@ -90,26 +90,26 @@ mod work;
 
 use crate::abi::{Count, OutList};
 
-/// Tells a worker that this is no driver: on it, it would be its own client.
+/// Tells a worker that this is not a driver: a worker that loaded it would be its own client.
 #[expect(unsafe_code, reason = "an exported name")]
 #[unsafe(no_mangle)]
 pub static warploom_drop_in: u8 = 1;
 
-/// For those who run tests: 1 where a device of this process answers no more, else 0.
+/// For test runners: 1 if a device of this process no longer answers, else 0.
 #[expect(unsafe_code, reason = "an exported name")]
 #[unsafe(no_mangle)]
 pub extern "C" fn warploom_lost() -> std::ffi::c_int {
     std::ffi::c_int::from(process::is_any_lost())
 }
 
-/// For those who run tests: how many kernels were asked for that there is no PTX of; what was said of
-/// the last one goes to `text`, of so many bytes, ended by a zero byte.
+/// For test runners: number of requested kernels without PTX. The message of the last one is
+/// written to `text`, which has room for `room` bytes, with a terminating zero byte.
 #[expect(unsafe_code, reason = "an exported name")]
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn warploom_refusals<'c>(text: OutList<'c, u8>, room: Count<'c>) -> u64 {
     let (count, said) = module::last_refusal();
     if let Some(length) = room.number().checked_sub(1) {
-        // Null says that the text is not wanted.
+        // Null means that the text is not wanted.
         let _ = text.put(room, said.bytes().take(length).chain([0]));
     }
     count

@@ -1,14 +1,14 @@
-//! Locks whose data are whole although a thread panicked with them.
+//! Locks with data that stays valid although a thread panicked while holding them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Takes a lock, whatever became of the thread that had it last.
+/// Takes a lock, even if a thread panicked while holding it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value behind a lock that most programs never take to change it: they pay one load.
+/// A value behind a lock that most programs never change: they pay one load.
 #[derive(Debug, Default)]
 pub(crate) struct Seldom<T> {
     is_used: AtomicBool,
@@ -22,7 +22,7 @@ impl<T> Seldom<T> {
         lock(&self.value)
     }
 
-    /// Takes the lock, unless the value is still the first one.
+    /// Takes the lock, unless the value was never changed.
     #[inline]
     pub(crate) fn if_used(&self) -> Option<MutexGuard<'_, T>> {
         self.is_used

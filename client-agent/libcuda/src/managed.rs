@@ -15,14 +15,14 @@ use crate::status::{Result, Status};
 
 const PAGE: u64 = 4096;
 
-/// Whole pages in a session's window, which is reserved in this process for nothing else.
+/// Whole pages in a session's window, which this process reserves for nothing else.
 struct Pages {
     first: *mut libc::c_void,
     bytes: usize,
 }
 
 impl Pages {
-    /// The pages that a range lies on; `None` outside of the window.
+    /// The pages of a range; `None` if it is outside the window.
     fn of(session: &Session, address: u64, bytes: u64) -> Option<Self> {
         let window = session.opened().window;
         let pages = Self::around(address, bytes)?;
@@ -31,7 +31,7 @@ impl Pages {
         lies_there.then_some(pages)
     }
 
-    /// The pages that a range lies on, which is reserved.
+    /// The pages of a range that is reserved.
     fn around(address: u64, bytes: u64) -> Option<Self> {
         let first = address / PAGE * PAGE;
         let end = address.checked_add(bytes)?.checked_next_multiple_of(PAGE)?;
@@ -41,29 +41,29 @@ impl Pages {
         })
     }
 
-    /// Lets the program read and write them; false where the system does not.
+    /// Lets the program read and write the pages; false if the system refuses.
     fn open(&self) -> bool {
         self.protect(libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Takes them from the program again, with what is in them.
+    /// Takes the pages from the program, and discards their contents.
     ///
     /// # Safety
-    /// Nobody uses them any more.
+    /// The pages are no longer used.
     unsafe fn close(&self) {
-        // SAFETY: the caller says that what is lost here is nobody's.
+        // SAFETY: the caller promises that the discarded contents are not needed.
         unsafe { libc::madvise(self.first, self.bytes, libc::MADV_DONTNEED) };
         self.protect(libc::PROT_NONE);
     }
 
     fn protect(&self, access: i32) -> bool {
-        // SAFETY: the pages lie in a range that is ours; an access that is too strict faults and corrupts
-        // nothing.
+        // SAFETY: the pages lie in a range that is ours; an access that is too strict faults and
+        // corrupts nothing.
         unsafe { libc::mprotect(self.first, self.bytes, access) == 0 }
     }
 }
 
-/// Bytes, and the allocation that they lie in.
+/// The size of a managed range, and the allocation that contains it.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     bytes: u64,
@@ -80,19 +80,19 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
-    /// Whether an address is of managed memory.
+    /// True if an address is of managed memory.
     pub(crate) fn holds(&self, address: u64) -> bool {
         self.range(address).is_some()
     }
 
-    /// Where the managed memory begins that holds an address, and the bytes that were asked for.
+    /// The begin of the managed memory that contains an address, and the bytes that were asked for.
     pub(crate) fn range(&self, address: u64) -> Option<(u64, u64)> {
         let table = self.table.if_used()?;
         let (start, range) = table.range(..=address).next_back()?;
         (address - start < range.bytes).then_some((*start, range.asked))
     }
 
-    /// The pages of a range that lies in one managed allocation; `None` where it does not.
+    /// The pages of a range within one managed allocation; `None` if it is not within one.
     fn pages(&self, address: u64, bytes: u64) -> Option<std::ops::Range<u64>> {
         let table = self.table.if_used()?;
         let (start, range) = table.range(..=address).next_back()?;
@@ -101,7 +101,7 @@ impl Managed {
         inside.then(|| address / PAGE * PAGE..end.next_multiple_of(PAGE))
     }
 
-    /// Notes advice about a range; false where that is no managed memory.
+    /// Notes advice about a range; false if it is not managed memory.
     pub(crate) fn advise(&self, address: u64, bytes: u64, change: impl Fn(&mut Advice)) -> bool {
         let pages = self.pages(address, bytes);
         if let Some(pages) = pages.clone() {
@@ -110,15 +110,15 @@ impl Managed {
         pages.is_some()
     }
 
-    /// What was advised about a range; `None` where that is no managed memory.
+    /// The advice for a range; `None` if it is not managed memory.
     pub(crate) fn advice(&self, address: u64, bytes: u64) -> Option<Advice> {
         let pages = self.pages(address, bytes)?;
         Some(lock(&self.advised).of(pages))
     }
 
-    /// Allocates, on the device and here.
+    /// Allocates on the device and here.
     pub(crate) fn alloc(&self, session: &Session, mirrors: &Mirrors, bytes: usize) -> Result<u64> {
-        // Pages of its own: a multiple of a page lies in every range that is a page longer.
+        // Whole pages: a range with one page more always contains aligned pages.
         let asked = bytes as u64;
         let bytes = asked
             .checked_next_multiple_of(PAGE)
@@ -129,7 +129,8 @@ impl Managed {
             session.free(base)?;
             return Err(Status::OUT_OF_MEMORY);
         }
-        // SAFETY: the pages are fresh, and open until they are freed, which ends the mirror first.
+        // SAFETY: the pages are fresh, and open until they are freed, which removes the mirror
+        // first.
         unsafe { mirrors.add_zeroed(session, address as usize, address, bytes as usize)? };
         self.table
             .lock()
@@ -137,8 +138,8 @@ impl Managed {
         Ok(address)
     }
 
-    /// Has a variable of a module's be managed: the program has the same bytes at the same address, which is
-    /// in the session's window or `reserved` beside it.
+    /// Makes a module variable managed: the program has the same bytes at the same address. That
+    /// address is in the session's window, or `reserved` beside it.
     pub(crate) fn adopt(
         &self,
         session: &Session,
@@ -158,7 +159,8 @@ impl Managed {
         }
         let mut now = vec![0; bytes as usize];
         session.copy_out(address, &mut now)?;
-        // SAFETY: the pages were opened just now, stay open with the session, and the range is nobody's.
+        // SAFETY: the pages were just opened, stay open with the session, and the range has no
+        // other user.
         unsafe {
             std::ptr::copy_nonoverlapping(now.as_ptr(), address as *mut u8, now.len());
             mirrors.add(session, address as usize, address, now.len())?;
@@ -170,8 +172,8 @@ impl Managed {
         Ok(())
     }
 
-    /// Variables of a module that is unloaded are managed no more: what the program still reads there stays,
-    /// and is not written to the device, where something else will lie.
+    /// Ends the management of variables of an unloaded module. The program can still read their
+    /// values. They are not written to the device, where other data will lie.
     pub(crate) fn disown(&self, mirrors: &Mirrors, address: u64) {
         if self.taken(address).is_some() {
             mirrors.remove(address as usize);
@@ -182,16 +184,16 @@ impl Managed {
         self.table.if_used()?.remove(&address)
     }
 
-    /// Frees an allocation, if it is a managed one; whether it was.
+    /// Frees an allocation if it is managed; returns true if it was.
     pub(crate) fn free(&self, session: &Session, mirrors: &Mirrors, address: u64) -> Result<bool> {
         let Some(range) = self.taken(address) else {
             return Ok(false);
         };
         lock(&self.advised).forget(address..address + range.bytes.next_multiple_of(PAGE));
         mirrors.remove(address as usize);
-        // Before the addresses are free: another thread may be given them then.
+        // Before the addresses are free, because another thread may get them then.
         if let Some(pages) = Pages::of(session, address, range.bytes) {
-            // SAFETY: the program says with this call that it does not use them any more.
+            // SAFETY: by this call the program states that it no longer uses them.
             unsafe { pages.close() };
         }
         session.free(range.base)?;

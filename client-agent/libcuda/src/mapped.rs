@@ -1,4 +1,4 @@
-//! What is mapped where of the memory that a program makes itself (`cuMemMap`).
+//! The mappings of memory that the program creates (`cuMemMap`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::physical::{GRAIN, Home, Physical, State};
 use crate::process::process;
 use crate::status::{Result, Status, note};
 
-/// How a piece is reached where it is mapped.
+/// The way in which a piece is mapped at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Its memory is there.
+    /// Its memory is at that address.
     Home,
     /// Its memory is at its own address, and mapped there as well.
     Again,
@@ -24,7 +24,7 @@ pub(crate) enum Way {
     Imported,
 }
 
-/// A piece where it is mapped.
+/// The mapping of a piece.
 #[derive(Debug, Clone)]
 pub(crate) struct Mapping {
     pub(crate) handle: Handle<Physical>,
@@ -32,17 +32,17 @@ pub(crate) struct Mapping {
     pub(crate) way: Way,
 }
 
-/// The pieces that are mapped, by their first addresses.
+/// The mapped pieces, by their first addresses.
 pub(crate) type Mapped = BTreeMap<u64, Mapping>;
 
 pub(crate) static MAPPED: Mutex<Mapped> = Mutex::new(BTreeMap::new());
 
-/// Whether the device's worker moves memory, and maps it at several addresses.
+/// True if the device's worker moves memory, and maps it at several addresses.
 pub(crate) fn moves(device: &Device) -> bool {
     device.with(|session| session.channel().maps_memory())
 }
 
-/// Whether a handle's piece is mapped anywhere.
+/// True if the piece of a handle is mapped anywhere.
 pub(crate) fn holds(mapped: &Mapped, handle: Handle<Physical>) -> bool {
     mapped.values().any(|mapping| mapping.handle == handle)
 }
@@ -52,7 +52,7 @@ pub(crate) fn unsupported<T>(why: &str) -> Result<T> {
     Err(Status::NOT_SUPPORTED)
 }
 
-/// The answer where a piece was unmapped and its memory had to go.
+/// The error for a piece that was unmapped and had to be freed.
 pub(crate) fn is_gone<T>() -> Result<T> {
     unsupported(
         "memory of cuMemCreate that was mapped and unmapped is gone here: its worker moves no memory, or the \
@@ -60,7 +60,7 @@ pub(crate) fn is_gone<T>() -> Result<T> {
     )
 }
 
-/// The handle of what is mapped at an address, with one reference more.
+/// The handle of the piece mapped at an address, with one more reference.
 pub(crate) fn retain(address: u64) -> Result<Handle<Physical>> {
     let mapped = lock(&MAPPED);
     let (start, found) = mapped
@@ -74,7 +74,7 @@ pub(crate) fn retain(address: u64) -> Result<Handle<Physical>> {
     Ok(found.handle)
 }
 
-/// Gives a piece that is mapped at an address one of its own.
+/// Gives a piece that is mapped at an address an address of its own.
 fn part(device: &Device, (at, bytes): (u64, u64), keep: bool) -> Result<u64> {
     let room = device.with(|session| session.channel().reserve(bytes, GRAIN))?;
     let moved = device.with(|session| session.channel().relocate(room, at, keep));
@@ -85,7 +85,7 @@ fn part(device: &Device, (at, bytes): (u64, u64), keep: bool) -> Result<u64> {
     Ok(room)
 }
 
-/// Gives a piece an address of its own, which is mapped at one address and stays mapped there.
+/// Gives a piece that is mapped at one address its own address; it stays mapped at the former.
 pub(crate) fn keep_apart(
     device: &Device,
     (at, bytes): (u64, u64),
@@ -101,7 +101,7 @@ pub(crate) fn keep_apart(
     Ok(room)
 }
 
-/// Whether the worker takes one map more of this session.
+/// Fails unless the worker accepts one more map of this session.
 pub(crate) fn has_room(device: &Device, mapped: &Mapped) -> Result {
     let own = mapped
         .values()
@@ -114,8 +114,8 @@ pub(crate) fn has_room(device: &Device, mapped: &Mapped) -> Result {
     Err(Status::OUT_OF_MEMORY)
 }
 
-/// Takes the one address away from a piece whose memory is there. As long as a handle refers to it, its bytes
-/// stay, and [`settle`] moves them.
+/// Removes the only mapping of a piece that has its memory there. While a handle refers to the
+/// piece, its bytes stay, and [`settle`] moves them.
 pub(crate) fn leave(
     device: &Device,
     at: u64,
@@ -133,15 +133,16 @@ pub(crate) fn leave(
     Ok(())
 }
 
-/// Pieces that may have to be moved, for they were unmapped. Programs mostly release them at once, and then they
-/// are freed where they are.
+/// Unmapped pieces that may have to be moved. Programs mostly release them at once, and then they
+/// are freed in place.
 static LEAVING: Mutex<Vec<Arc<Physical>>> = Mutex::new(Vec::new());
 
-/// Whether there are any. Changed under their lock, and false only once all are moved: a thread that maps something
-/// where another has just unmapped waits for a third that moves it.
+/// True if there are any. It is changed under their lock, and is false only once all are moved. So
+/// a thread that maps memory where another has just unmapped waits for a third thread that moves
+/// it.
 static LEAVES: AtomicBool = AtomicBool::new(false);
 
-/// Moves pieces that were unmapped, ahead of any call but those by which programs get rid of them.
+/// Moves unmapped pieces before any call, except for the calls by which programs release them.
 #[inline]
 pub(crate) fn settle(called: &str) {
     if LEAVES.load(Ordering::Acquire) {
@@ -166,7 +167,7 @@ fn settle_now(called: &str) {
     LEAVES.store(false, Ordering::Release);
 }
 
-/// Gives a piece that was unmapped an address of its own. Where the window has none, it goes.
+/// Gives an unmapped piece an address of its own. If the window has no room, the piece is freed.
 pub(crate) fn find_room(device: &Device, bytes: u64, state: &mut State) {
     let Home::Leaving(at) = state.home else {
         return;
@@ -174,14 +175,14 @@ pub(crate) fn find_room(device: &Device, bytes: u64, state: &mut State) {
     state.home = match part(device, (at, bytes), false) {
         Ok(room) => Home::Own(room, None),
         Err(_) => {
-            // A session that has failed has nothing any more.
+            // A failed session has nothing left to unmap.
             let _ = device.with(|session| session.channel().unmap(at));
             Home::Gone
         }
     };
 }
 
-/// The kinds of handles for other processes that the piece has which is mapped at an address.
+/// The kinds of export handles of the piece that is mapped at an address.
 pub(crate) fn shared_at(address: u64) -> u64 {
     let mapped = lock(&MAPPED);
     mapped
@@ -189,12 +190,12 @@ pub(crate) fn shared_at(address: u64) -> u64 {
         .map_or(0, |mapping| mapping.piece.shared as u64)
 }
 
-/// Whether a range is mapped from its beginning to its end.
+/// True if a range is mapped from its begin to its end.
 pub(crate) fn is_mapped(address: u64, bytes: u64) -> bool {
     covered(&lock(&MAPPED), address, bytes).is_some()
 }
 
-/// The first addresses of the pieces that make up a range, if they do.
+/// The first addresses of the pieces that make up a range, if it is fully mapped.
 pub(crate) fn covered(mapped: &Mapped, address: u64, bytes: u64) -> Option<Vec<u64>> {
     let end = address.checked_add(bytes)?;
     let mut next = address;

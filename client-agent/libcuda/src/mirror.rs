@@ -1,7 +1,7 @@
-//! Host memory that kernels see: managed allocations, and pinned ones whose device address was
-//! asked for. Each has a twin on the device. What the program changed since is brought over before
-//! the next work, what kernels changed is brought back behind the next wait: CUDA allows the host
-//! to touch such memory only between a wait and the next launch.
+//! Host memory that kernels see: managed allocations, and pinned ones after the program asked for
+//! their device address. Each has a twin on the device. The program's changes are copied to the
+//! twin before the next work. The kernels' changes are copied back after the next wait. CUDA allows
+//! the host to touch such memory only between a wait and the next launch.
 
 #![expect(
     unsafe_code,
@@ -16,30 +16,30 @@ use client_session::Session;
 use crate::lock::lock;
 use crate::status::{Result, Status};
 
-/// Compared and copied in pieces of this many bytes.
+/// Bytes of the pieces that are compared and copied.
 const PIECE: usize = 4096;
 
-/// One such memory.
+/// A mirrored range of host memory.
 #[derive(Debug)]
 struct Mirror {
     host: usize,
     device: u64,
-    /// What the device has, as far as is known.
+    /// The contents of the twin, as far as known.
     seen: Vec<u8>,
 }
 
-/// All of a device.
+/// All mirrored ranges of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors {
-    /// There are any: the usual program has none, and pays one look.
+    /// True if there are any: the usual program has none, and pays one load.
     any: AtomicBool,
-    /// The device has worked since the last wait.
+    /// True if the device has worked since the last wait.
     worked: AtomicBool,
     list: Mutex<Vec<Mirror>>,
 }
 
 impl Mirrors {
-    /// Adds `bytes` bytes at `host` whose twin is at `device`, and copies them there.
+    /// Adds `bytes` bytes at `host` with their twin at `device`, and copies them there.
     ///
     /// # Safety
     /// The bytes stay readable and writable until [`Mirrors::remove`].
@@ -50,18 +50,19 @@ impl Mirrors {
         device: u64,
         bytes: usize,
     ) -> Result {
-        // SAFETY: the caller says that the bytes are readable, and CUDA that the program leaves them meanwhile.
+        // SAFETY: the caller promises that the bytes are readable, and CUDA that the program leaves
+        // them meanwhile.
         let now = unsafe { std::slice::from_raw_parts(host as *const u8, bytes) };
         session.copy_in(device, now)?;
         self.push(host, device, now.to_vec());
         Ok(())
     }
 
-    /// As [`Mirrors::add`], for pages that nobody has touched and an address of whole words: nothing
-    /// is sent, and neither side takes memory before it is used.
+    /// Same as [`Mirrors::add`], for untouched pages and an address of whole words. Nothing is
+    /// sent, and neither side takes memory before it is used.
     ///
     /// # Safety
-    /// As there, and the bytes are zero.
+    /// Same as there, and the bytes are zero.
     pub(crate) unsafe fn add_zeroed(
         &self,
         session: &Session,
@@ -79,7 +80,7 @@ impl Mirrors {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Forgets the memory at `host`; its twin's address.
+    /// Forgets the memory at `host` and returns its twin's address.
     pub(crate) fn remove(&self, host: usize) -> Option<u64> {
         let mut list = lock(&self.list);
         let at = list.iter().position(|mirror| mirror.host == host)?;
@@ -88,14 +89,14 @@ impl Mirrors {
         Some(mirror.device)
     }
 
-    /// Forgets the memory whose twin is at `device`, but for managed memory, which is its own twin.
+    /// Forgets the memory with its twin at `device`, except managed memory, which is its own twin.
     pub(crate) fn remove_twin(&self, device: u64) {
         let mut list = lock(&self.list);
         list.retain(|mirror| mirror.device != device || mirror.host as u64 == device);
         self.any.store(!list.is_empty(), Ordering::Release);
     }
 
-    /// The device's address of a host address.
+    /// The device address of a host address.
     pub(crate) fn device_of(&self, host: usize) -> Option<u64> {
         let list = lock(&self.list);
         let found = list
@@ -104,7 +105,7 @@ impl Mirrors {
         found.map(|it| it.device + (host - it.host) as u64)
     }
 
-    /// Whether an address is of a twin on the device.
+    /// True if an address is of a twin on the device.
     pub(crate) fn covers(&self, device: u64) -> bool {
         self.any.load(Ordering::Acquire)
             && lock(&self.list).iter().any(|it| {
@@ -113,7 +114,7 @@ impl Mirrors {
             })
     }
 
-    /// Before work of the device: what the host changed.
+    /// Copies the host's changes to the device before its work.
     #[inline]
     pub(crate) fn upload(&self, session: &Session) -> Result {
         if !self.any.load(Ordering::Acquire) {
@@ -130,7 +131,8 @@ impl Mirrors {
         }
         for mirror in list.iter_mut() {
             let len = mirror.seen.len();
-            // SAFETY: who added it vouches for the range until it is removed, under this lock.
+            // SAFETY: the caller of `add` vouches for the range until it is removed, under this
+            // lock.
             let now = unsafe { std::slice::from_raw_parts(mirror.host as *const u8, len) };
             let mut at = 0;
             while at < len {
@@ -154,7 +156,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Behind a wait: what the device changed.
+    /// Copies the device's changes to the host after a wait.
     pub(crate) fn download(&self, session: &Session) -> Result {
         if !self.any.load(Ordering::Acquire) || !self.worked.load(Ordering::Acquire) {
             return Ok(());
@@ -170,8 +172,8 @@ impl Mirrors {
                 if now[at..end] == mirror.seen[at..end] {
                     continue;
                 }
-                // SAFETY: the range stays writable until it is removed, under this lock, and the program leaves
-                // it until the wait is over.
+                // SAFETY: the range stays writable until it is removed, under this lock, and the
+                // program leaves it until the wait is over.
                 unsafe {
                     let to = (mirror.host + at) as *mut u8;
                     std::ptr::copy_nonoverlapping(now[at..end].as_ptr(), to, end - at);

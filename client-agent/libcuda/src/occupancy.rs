@@ -1,4 +1,4 @@
-//! Occupancy: how many blocks run at a time.
+//! Occupancy: the number of blocks that run at a time.
 
 #![expect(
     unsafe_code,
@@ -15,12 +15,12 @@ use crate::launch::Shape;
 use crate::module::Kernel;
 use crate::status::{Result, Status, note};
 
-/// `CUoccupancyB2DSize`: the dynamic shared bytes of a block of so many threads.
+/// `CUoccupancyB2DSize`: the dynamic shared bytes of a block with a number of threads.
 pub(crate) type SharedOfBlock = unsafe extern "C" fn(c_int) -> usize;
 
-/// Refuses a cooperative launch of more blocks than run at a time: each of them waits for all others. And of
-/// machine code where the worker is of a build before: it has its grid's workspace from the driver's launch of a
-/// whole grid.
+/// Refuses a cooperative launch of more blocks than run at a time, because each of them waits for
+/// all others. Machine code is refused too if the worker is of an older build. Such code gets its
+/// grid's workspace from the driver's launch of a whole grid.
 pub(crate) fn fits_together(kernel: Handle<Kernel>, shape: Shape) -> Result {
     let takes = current_device()?.properties.takes_launch_attributes();
     if !takes && kernel.get()?.is_machine_code() {
@@ -47,8 +47,8 @@ pub(crate) fn fits_together(kernel: Handle<Kernel>, shape: Shape) -> Result {
     }
 }
 
-/// Blocks of one launch that a processor runs at a time: its threads keep a limited number in progress,
-/// in a limited memory. `None` on a GPU, where the other figures say it.
+/// Blocks of one launch that a processor runs at a time: its threads keep a limited number in
+/// progress, in limited memory. `None` on a GPU, where the other figures decide.
 fn together(kernel: Handle<Kernel>, threads: c_int, shared: usize) -> Result<Option<u64>> {
     let kernel = kernel.get()?;
     let properties = &current_device()?.properties;
@@ -68,21 +68,21 @@ fn together(kernel: Handle<Kernel>, threads: c_int, shared: usize) -> Result<Opt
     Ok(Some(block.fitting().min(resident.into())))
 }
 
-/// The figures from which a block's memory is computed.
+/// The figures from which the memory of a block is computed.
 struct BlockMemory {
     threads: u64,
     /// Bytes of the block.
     shared: u64,
     /// Bytes of a thread.
     local: u64,
-    /// Of a thread.
+    /// Registers of a thread.
     registers: u64,
 }
 
 impl BlockMemory {
-    /// Blocks that the worker keeps in progress within its limit. An eighth of it stays free, for the
-    /// blocks are divided evenly between threads; a register counts twice, for the worker's own compiler
-    /// may need more of them than NVIDIA's.
+    /// Blocks that the worker keeps in progress within its limit. An eighth of the limit stays
+    /// free, because the blocks are divided evenly between threads. A register counts twice,
+    /// because the worker's own compiler may need more of them than NVIDIA's.
     fn fitting(&self) -> u64 {
         let thread = self.local + 8 * self.registers;
         let block = self.threads.next_multiple_of(32) * thread + self.shared;
@@ -90,19 +90,19 @@ impl BlockMemory {
     }
 }
 
-/// Shared memory is handed out in steps of so many bytes.
+/// Shared memory is allocated in steps of this many bytes.
 const SHARED_STEP: usize = 128;
 
-/// Warps that have their registers on a multiprocessor at a time. A warp has its registers in steps of 256, from
-/// one of four parts of the multiprocessor.
+/// Warps that fit a multiprocessor at a time by their registers. Each warp gets registers in steps
+/// of 256, from one of four parts of the multiprocessor.
 fn registers_allow(all: c_int, each: c_int) -> c_int {
     let warp = (i64::from(each.max(1)) * 32 + 255) / 256 * 256;
     c_int::try_from(i64::from(all) / 4 / warp * 4).unwrap_or(c_int::MAX)
 }
 
-/// Blocks of so many threads that run on one multiprocessor at a time. Programs multiply it by the
-/// number of multiprocessors for the grid of a cooperative launch; on a processor the answer is such that
-/// this grid runs at a time, except where not even one block for each multiprocessor does.
+/// Blocks of `threads` threads that run on one multiprocessor at a time. Programs multiply it by
+/// the number of multiprocessors for the grid of a cooperative launch. On a processor, the answer
+/// is such that this grid runs at a time, unless not even one block for each multiprocessor fits.
 pub(crate) fn occupancy(kernel: Handle<Kernel>, threads: c_int, shared: usize) -> Result<c_int> {
     let found = kernel.get()?;
     let properties = &current_device()?.properties;
@@ -132,14 +132,14 @@ pub(crate) fn occupancy(kernel: Handle<Kernel>, threads: c_int, shared: usize) -
         .min(really))
 }
 
-/// The block size of the most threads at a time, and the blocks that fill the device.
+/// The block size with the most threads at a time, and the number of blocks that fill the device.
 pub(crate) fn potential(
     kernel: Handle<Kernel>,
     of_block: Function<'_, SharedOfBlock>,
     shared: usize,
     limit: c_int,
 ) -> Result<(c_int, c_int)> {
-    // SAFETY: a program names this function to be asked during the call, with any size of a block.
+    // SAFETY: a program names this function to be called during the call, with any block size.
     let shared = |threads| of_block.get().map_or(shared, |of| unsafe { of(threads) });
     let properties = &current_device()?.properties;
     let found = kernel.get()?;
@@ -162,7 +162,7 @@ pub(crate) fn potential(
 mod tests {
     use super::*;
 
-    /// Against what the driver of an H200 answered, as `tests/gpu/driver.json` records it.
+    /// Checked against the answers of an H200 driver, as recorded in `tests/gpu/driver.json`.
     #[test]
     fn registers_are_handed_out_as_a_driver_does() {
         // Registers of a thread, warps at a time.

@@ -1,10 +1,11 @@
-//! Launches as CUDA 3 made them: shape and parameters are set on the kernel, call by call, and kept there.
+//! Launches in the style of CUDA 3: shape and parameters are set on the kernel, call by call, and
+//! kept there.
 
 use bus_schemas::Dim;
 
 use crate::status::{Result, Status};
 
-/// Bytes that the parameters of a kernel take at most.
+/// Maximum bytes of a kernel's parameters.
 const MOST: usize = 4_096;
 
 /// The shape and the parameters that a program has set on a kernel.
@@ -12,7 +13,7 @@ const MOST: usize = 4_096;
 pub(crate) struct OldLaunch {
     block: Dim,
     shared: u32,
-    /// Bytes of the parameters that are handed on.
+    /// Bytes of the parameters that are passed to the kernel.
     size: usize,
     block_bytes: Vec<u8>,
 }
@@ -43,7 +44,7 @@ impl OldLaunch {
         self.shared = bytes;
     }
 
-    /// Sets how many bytes the parameters take.
+    /// Sets the number of bytes of the parameters.
     pub(crate) fn set_size(&mut self, bytes: usize) -> Result {
         if bytes > MOST {
             return Err(Status::INVALID_VALUE);
@@ -68,10 +69,10 @@ impl OldLaunch {
         (self.block, self.shared)
     }
 
-    /// The parameters of a kernel that takes so many bytes.
+    /// The parameters of a kernel that takes `bytes` bytes.
     ///
     /// # Errors
-    /// `INVALID_VALUE` where the program said that there are fewer.
+    /// `INVALID_VALUE` if the program set fewer bytes.
     pub(crate) fn parameters(&self, bytes: usize) -> Result<Vec<u8>> {
         if self.size < bytes {
             return Err(Status::INVALID_VALUE);
@@ -97,7 +98,7 @@ mod tests {
         assert_eq!(parameters[..8], 9u64.to_ne_bytes());
         assert_eq!(parameters[8..], 7u32.to_ne_bytes());
         assert_eq!(old.parameters(13), Err(Status::INVALID_VALUE));
-        // What was not set is zero, and a size may be more than the kernel takes.
+        // Bytes that were not set are zero, and the size may exceed that of the kernel.
         old.set_size(64).expect("it fits");
         assert_eq!(
             old.parameters(16).map(|it| it[12..].to_vec()),

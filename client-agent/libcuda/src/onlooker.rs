@@ -9,13 +9,13 @@ use client_session::Observer;
 
 use crate::{event_times, stats};
 
-/// Looks on at one session.
+/// The observer of one session.
 pub(crate) struct Onlooker {
     launches: Arc<AtomicU64>,
 }
 
 impl Onlooker {
-    /// That of a session which begins.
+    /// Makes the observer of a new session.
     pub(crate) fn new() -> Self {
         Self {
             launches: stats::launches(),
@@ -26,7 +26,7 @@ impl Onlooker {
 impl Observer for Onlooker {
     fn pushed(&mut self, op: &Op, _: OpNumber) {
         if matches!(op, Op::Launch(_)) {
-            // Under the session's lock, so that nothing is lost between the two.
+            // Runs under the session's lock, so no count is lost between the two.
             let launches = self.launches.load(Ordering::Relaxed);
             self.launches.store(launches + 1, Ordering::Relaxed);
         }
@@ -37,14 +37,14 @@ impl Observer for Onlooker {
     }
 
     fn failed(&mut self, failure: &Failure, opened: &Opened) {
-        // The one thing that is said unasked: a CUDA error alone sends people to look for a device
-        // that died, and it is the cluster that is out of reach.
+        // The only unsolicited message: a CUDA error alone makes users look for a dead device,
+        // while in fact the cluster is out of reach.
         if matches!(
             failure.code,
             Code::NoBroker | Code::NoLeader | Code::Unanswered
         ) {
             let session = opened.session;
-            // Nobody listens any more.
+            // stderr may be closed.
             let _ = writeln!(
                 std::io::stderr(),
                 "warploom: {failure}; session {session} is over, its device is lost to this program"

@@ -1,11 +1,12 @@
 //! Memory that a program maps at addresses which it has reserved (`cuMemCreate`, `cuMemMap`).
 //!
-//! A piece of memory is allocated where it is mapped first, when it is. It gets an address of its own, which
-//! the program does not see, once it is mapped a second time, or is unmapped while a handle refers to it, or is
-//! exported: its bytes live there until no handle and no mapping is left. A piece of another process has its
-//! memory there, and is mapped by an import.
+//! A piece of memory is allocated at the address where it is first mapped, when that happens. It
+//! later gets an address of its own, which the program does not see. That happens once it is mapped
+//! a second time, is unmapped while a handle refers to it, or is exported. Its bytes live there
+//! until no handle and no mapping is left. The memory of an imported piece is in the other process;
+//! the piece is mapped by an import.
 //!
-//! What is mapped where is in `mapped.rs`.
+//! The mappings are in `mapped.rs`.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
@@ -19,10 +20,10 @@ use crate::ipc::Name;
 use crate::lock::lock;
 use crate::status::{Result, Status};
 
-/// Pieces of memory, addresses and reserved ranges are multiples of this.
+/// Granularity of pieces of memory, addresses and reserved ranges.
 pub(crate) const GRAIN: u64 = 2 << 20;
 
-/// The kind of handles for other processes that there is: a file descriptor.
+/// The only kind of export handle: a file descriptor.
 pub(crate) const SHARED: c_int = 1;
 
 /// A piece of memory.
@@ -31,9 +32,9 @@ pub(crate) struct Physical {
     /// The device's number.
     pub(crate) device: usize,
     pub(crate) bytes: u64,
-    /// The kinds of handles for other processes that it was made for.
+    /// The kinds of export handles that it was created for.
     pub(crate) shared: c_int,
-    /// Locked behind the table of what is mapped, where both are.
+    /// Locked after the table of mappings, if both are locked.
     pub(crate) state: Mutex<State>,
 }
 
@@ -41,30 +42,30 @@ pub(crate) struct Physical {
 pub(crate) struct State {
     /// The program's own references.
     pub(crate) references: u32,
-    /// Where its memory is.
+    /// The place of its memory.
     pub(crate) home: Home,
 }
 
-/// Where a piece's memory is.
+/// The place of a piece's memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Home {
-    /// It has none yet.
+    /// It has no memory yet.
     #[default]
     None,
-    /// At the one address where it is mapped; exported by this name where the worker moves no memory.
+    /// At its only mapped address; exported by this name if the worker moves no memory.
     Mapped(u64, Option<Name>),
     /// At an address of its own, exported by this name.
     Own(u64, Option<Name>),
-    /// Where it was mapped until just now: it is moved ahead of most calls.
+    /// At the address where it was mapped until just now; most calls first move it.
     Leaving(u64),
-    /// Nowhere: it was unmapped, and found no address of its own.
+    /// Freed: it was unmapped, and found no address of its own.
     Gone,
     /// In another process.
     Other(Name, ExportPlace),
 }
 
 impl Physical {
-    /// The whole of it, as whoever imports it needs to know.
+    /// The whole piece, as an importing process must describe it.
     pub(crate) fn whole(&self) -> ExportPlace {
         ExportPlace {
             bytes: self.bytes,
@@ -87,7 +88,7 @@ impl Physical {
 table!(Physical, INVALID_VALUE);
 
 impl Home {
-    /// By what other processes know it.
+    /// The name by which other processes know it.
     pub(crate) fn name(&self) -> Option<Name> {
         match self {
             Self::None | Self::Leaving(_) | Self::Gone => None,

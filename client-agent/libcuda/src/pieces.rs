@@ -1,4 +1,4 @@
-//! What programs do with the memory that they make and map themselves.
+//! Operations of programs on memory that they create and map themselves.
 
 use std::ffi::c_int;
 
@@ -13,21 +13,22 @@ use crate::physical::{GRAIN, Home, Physical, SHARED, State, piece};
 use crate::process::process;
 use crate::status::{Result, Status};
 
-/// A new piece of a device's memory.
+/// Creates a piece of a device's memory.
 pub(crate) fn create(device: &Device, bytes: u64, shared: c_int) -> Result<Handle<Physical>> {
     if bytes == 0 || !bytes.is_multiple_of(GRAIN) {
         return Err(Status::INVALID_VALUE);
     }
-    // It has no address yet, and so no memory; that it will find some when it is mapped is certain.
+    // It has no address yet, and so no memory; this makes sure that there will be memory when it is
+    // mapped.
     device.with(|session| session.channel().promise(bytes))?;
     let piece = Physical::of(device, bytes, shared, Home::None);
     Ok(Physical::table().add(piece))
 }
 
-/// A piece that another process has exported by this name.
+/// Imports a piece that another process has exported by this name.
 pub(crate) fn import(device: &Device, name: Name) -> Result<Handle<Physical>> {
     if device.with(|session| name.is_of(session)) {
-        // This process has it already: under the handle that it was exported from.
+        // This process has it already, under the handle that it was exported from.
         return Physical::table()
             .which(|piece| lock(&piece.state).home.name() == Some(name))
             .into_iter()
@@ -48,7 +49,8 @@ fn retained(handle: Handle<Physical>) -> Result {
     Ok(())
 }
 
-/// The name of a piece for other processes. One without an address of its own gets it now, and memory there.
+/// The name of a piece for other processes. A piece without an address of its own now gets one,
+/// with memory.
 pub(crate) fn export(device: &Device, handle: Handle<Physical>) -> Result<Name> {
     let piece = piece(handle)?;
     let mut mapped = lock(&MAPPED);
@@ -69,7 +71,7 @@ pub(crate) fn export(device: &Device, handle: Handle<Physical>) -> Result<Name> 
     Ok(name)
 }
 
-/// Where a piece's memory is, or will be, that is exported.
+/// The address of an exported piece's memory; the piece gets one if needed.
 fn exportable(
     device: &Device,
     piece: &Physical,
@@ -84,7 +86,7 @@ fn exportable(
                 device.with(|session| session.channel().unreserve(room))?;
                 return Err(error.into());
             }
-            // Its memory is there from here on, whatever comes of the export.
+            // Its memory is there from now on, even if the export fails.
             state.home = Home::Own(room, None);
             Ok(room)
         }
@@ -96,7 +98,7 @@ fn exportable(
     }
 }
 
-/// Takes a reference of the program's away; what is mapped stays until it is unmapped.
+/// Removes a reference of the program; mappings stay until they are unmapped.
 pub(crate) fn release(handle: Handle<Physical>) -> Result {
     let piece = piece(handle)?;
     let mut state = lock(&piece.state);
@@ -109,7 +111,7 @@ pub(crate) fn release(handle: Handle<Physical>) -> Result {
     Ok(())
 }
 
-/// Frees the memory of a piece that no handle refers to and that is mapped nowhere.
+/// Frees the memory of a piece without handles and mappings.
 pub(crate) fn end(handle: Handle<Physical>, piece: &Physical) -> Result {
     handle.remove()?;
     let mut state = lock(&piece.state);
@@ -126,7 +128,7 @@ pub(crate) fn end(handle: Handle<Physical>, piece: &Physical) -> Result {
     Ok(())
 }
 
-/// Gives a piece an address.
+/// Maps a piece at an address.
 pub(crate) fn map(device: &Device, address: u64, handle: Handle<Physical>) -> Result {
     let mut mapped = lock(&MAPPED);
     let piece = piece(handle)?;
@@ -180,7 +182,7 @@ pub(crate) fn map(device: &Device, address: u64, handle: Handle<Physical>) -> Re
     Ok(())
 }
 
-/// Takes the addresses of a range away from the pieces there, which it holds whole.
+/// Unmaps the pieces in a range, which must contain each of them whole.
 pub(crate) fn unmap(device: &Device, address: u64, bytes: u64) -> Result {
     let mut mapped = lock(&MAPPED);
     let whole = mapped::covered(&mapped, address, bytes).ok_or(Status::INVALID_VALUE)?;

@@ -1,5 +1,6 @@
-//! Pools of a device's memory: which allocations are of which, and how much of it each has. A pool keeps nothing
-//! in reserve. What is freed goes back to the session at once, whose bounds and quota hold for it as for all else.
+//! Pools of a device's memory: the pool of each allocation, and the bytes of each pool. A pool
+//! keeps no reserve. Freed memory returns to the session at once, under the session's limits and
+//! quota.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -20,7 +21,7 @@ pub(crate) enum Figure {
 /// A pool of memory.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Bytes that it may have at most, 0 for as many as there are.
+    /// Maximum bytes of the pool; 0 for no limit.
     limit: u64,
     figures: Mutex<Figures>,
 }
@@ -28,15 +29,15 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 struct Figures {
     used: u64,
-    /// The most that was in use, and reserved, since the program last set them back.
+    /// Maximum bytes in use, and reserved, since the program last reset them.
     most_used: u64,
     most_reserved: u64,
-    /// What the program said that it is to keep, and how it may use again what was freed.
+    /// The release threshold and the reuse policies that the program set.
     threshold: u64,
     reuse: [c_int; 3],
 }
 
-/// Which attributes are switches; [`Figures::reuse`] has them in this order.
+/// Numbers of the attributes that are switches; [`Figures::reuse`] has them in this order.
 const SWITCHES: std::ops::RangeInclusive<c_int> = 1..=3;
 const THRESHOLD: c_int = 4;
 const RESERVED: c_int = 5;
@@ -59,7 +60,7 @@ impl Pool {
         }
     }
 
-    /// Counts an allocation that is about to be made, unless that is more than the pool may have.
+    /// Counts an allocation before it is made; refuses it if it exceeds the pool's limit.
     fn grow(&self, bytes: u64) -> Result {
         let mut figures = lock(&self.figures);
         let used = figures.used.saturating_add(bytes);
@@ -70,7 +71,7 @@ impl Pool {
         Ok(())
     }
 
-    /// An allocation was made: the most that was ever in use may be more for it.
+    /// Updates the maximum in use after an allocation.
     fn made(&self) {
         let mut figures = lock(&self.figures);
         let used = figures.used;
@@ -83,7 +84,7 @@ impl Pool {
         figures.used = figures.used.saturating_sub(bytes);
     }
 
-    /// An attribute.
+    /// The value of an attribute.
     pub(crate) fn get(&self, attribute: c_int) -> Result<Figure> {
         let figures = lock(&self.figures);
         Ok(match attribute {
@@ -91,7 +92,7 @@ impl Pool {
                 Figure::Switch(figures.reuse[attribute as usize - 1])
             }
             THRESHOLD => Figure::Bytes(figures.threshold),
-            // Nothing is kept in reserve: what is reserved is what is in use.
+            // The pool keeps no reserve: the bytes reserved are those in use.
             RESERVED | USED => Figure::Bytes(figures.used),
             MOST_RESERVED => Figure::Bytes(figures.most_reserved),
             MOST_USED => Figure::Bytes(figures.most_used),
@@ -99,7 +100,7 @@ impl Pool {
         })
     }
 
-    /// Sets an attribute. What was most can be set back only, by 0.
+    /// Sets an attribute. A maximum can only be reset, by 0.
     pub(crate) fn set(&self, attribute: c_int, figure: Figure) -> Result {
         let mut figures = lock(&self.figures);
         match (attribute, figure) {
@@ -115,17 +116,17 @@ impl Pool {
     }
 }
 
-/// Whether an attribute is a switch, an `int` of the caller's, and not a number of bytes.
+/// True if an attribute is a switch (an `int` of the caller) and not a number of bytes.
 pub(crate) fn is_switch(attribute: c_int) -> bool {
     SWITCHES.contains(&attribute)
 }
 
-/// A pool that a program made, by its handle, with the number of its device.
+/// A pool that a program created, with the number of its device.
 pub(crate) struct MadePool(pub(crate) usize, pub(crate) Arc<Pool>);
 
 table!(MadePool, INVALID_VALUE);
 
-/// The pools of a device, as far as it must know them.
+/// The pools of a device, as far as the device must know them.
 pub(crate) struct Pools {
     pub(crate) own: Arc<Pool>,
     current: Mutex<Option<Handle<MadePool>>>,
@@ -144,12 +145,12 @@ impl Default for Pools {
 }
 
 impl Pools {
-    /// The handle of the pool that allocations come from that name none; nothing for its own.
+    /// The handle of the pool for allocations that name none; `None` for the device's default pool.
     pub(crate) fn current(&self) -> MutexGuard<'_, Option<Handle<MadePool>>> {
         lock(&self.current)
     }
 
-    /// Makes an allocation of a pool's: so many bytes, by `alloc`.
+    /// Makes an allocation of `bytes` bytes in a pool, by calling `alloc`.
     pub(crate) fn alloc(
         &self,
         pool: &Arc<Pool>,
@@ -163,13 +164,13 @@ impl Pools {
         Ok(address)
     }
 
-    /// The pool of an allocation, if it is of one.
+    /// The pool of an allocation, if it has one.
     pub(crate) fn of(&self, address: u64) -> Option<Arc<Pool>> {
         let of = self.of.if_used()?;
         of.get(&address).map(|(pool, _)| Arc::clone(pool))
     }
 
-    /// An allocation is about to be freed, whether it is a pool's or not.
+    /// Notes that an allocation is about to be freed; it need not be from a pool.
     pub(crate) fn free(&self, address: u64) {
         let was = self.of.if_used().and_then(|mut of| of.remove(&address));
         if let Some((pool, bytes)) = was {
@@ -198,7 +199,7 @@ mod tests {
         pools.alloc(&other, 1024, || Ok(8192)).expect("it is made");
         assert_eq!((bytes(&own, USED), bytes(&other, USED)), (512, 1024));
         pools.free(8192);
-        // Memory of no pool.
+        // Memory outside any pool.
         pools.free(12288);
         assert_eq!((bytes(&own, USED), bytes(&other, USED)), (512, 0));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Pools by their handles: each device has one of its own, and programs make more.
+//! Pools by their handles: each device has a default pool, and programs create more.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::pool::{MadePool, Pool};
 use crate::process::process;
 use crate::status::{Result, Status};
 
-/// The handle of the first device's own pool; the other devices' follow.
+/// The handle of the first device's default pool; those of the other devices follow.
 const OWN: usize = 0x100;
 
-/// Makes a pool on a device; its handle.
+/// Creates a pool on a device and returns its handle.
 pub(crate) fn make(device: &Device, limit: u64) -> Handle<MadePool> {
     MadePool::table().add(MadePool(device.ordinal, Arc::new(Pool::new(limit))))
 }
 
-/// Takes a pool of the program's out. Its allocations stay until they are freed.
+/// Destroys a pool of the program. Its allocations stay until they are freed.
 pub(crate) fn destroy(pool: Handle<MadePool>) -> Result {
     let made = pool.remove()?;
     let device = process()?.devices.get(made.0);
@@ -38,7 +38,7 @@ pub(crate) fn find(pool: Handle<MadePool>) -> Result<(&'static Device, Arc<Pool>
     Ok((device, Arc::clone(&device.pools.own)))
 }
 
-/// The handle of the pool that an allocation came from; null for one of no pool, or of one that is gone.
+/// The handle of an allocation's pool; null if it has none, or if the pool is destroyed.
 pub(crate) fn of(device: &Device, address: u64) -> Handle<MadePool> {
     let Some(pool) = device.pools.of(address) else {
         return Handle::NULL;
@@ -50,17 +50,17 @@ pub(crate) fn of(device: &Device, address: u64) -> Handle<MadePool> {
     made.into_iter().next().unwrap_or(Handle::NULL)
 }
 
-/// The handle of a device's own pool.
+/// The handle of a device's default pool.
 pub(crate) fn own(device: &Device) -> Handle<MadePool> {
     Handle::new(OWN + device.ordinal)
 }
 
-/// The handle of the pool that a device's allocations come from where they name none.
+/// The handle of the pool for a device's allocations that name none.
 pub(crate) fn current(device: &Device) -> Handle<MadePool> {
     device.pools.current().unwrap_or_else(|| own(device))
 }
 
-/// Makes a pool the one that its device's allocations come from.
+/// Makes a pool the current pool of its device.
 pub(crate) fn set_current(device: &Device, pool: Handle<MadePool>) -> Result {
     let (of, _) = find(pool)?;
     if of.ordinal != device.ordinal {

@@ -19,7 +19,7 @@ use crate::stats;
 use crate::status::{Result, Status, note};
 use crate::visible;
 
-/// Everything of this process.
+/// The whole state of this process.
 pub(crate) struct Process {
     pub(crate) devices: Vec<Device>,
     pub(crate) contexts: PrimaryContexts,
@@ -28,13 +28,13 @@ pub(crate) struct Process {
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static BEGINNING: Mutex<()> = Mutex::new(());
-/// The process exits.
+/// True once the process exits.
 static LEAVING: AtomicBool = AtomicBool::new(false);
 
 /// Initialises the process, once.
 ///
 /// # Errors
-/// What is wrong, with its reason noted; a later call tries again.
+/// The initialisation error, with its reason noted; a later call tries again.
 pub(crate) fn init() -> Result {
     fork::watched(init_once)
 }
@@ -59,31 +59,31 @@ pub(crate) fn process() -> Result<&'static Process> {
         return Err(Status::DEINITIALIZED);
     }
     let process = PROCESS.load(Ordering::Acquire);
-    // SAFETY: what is stored there is a box that is never freed.
+    // SAFETY: the pointer stored there is to a box that is never freed.
     unsafe { process.as_ref() }.ok_or(Status::NOT_INITIALIZED)
 }
 
-/// Whether the process exits, and its sessions with it.
+/// True if the process exits, and its sessions with it.
 #[inline]
 pub(crate) fn is_leaving() -> bool {
     LEAVING.load(Ordering::Relaxed)
 }
 
-/// Whether a device answers no more: its session is over, while the process goes on.
+/// True if a device no longer answers: its session is over, while the process goes on.
 pub(crate) fn is_any_lost() -> bool {
     let lost = |device: &Device| device.with(|session| session.failure().is_some());
     !is_forked() && process().is_ok_and(|process| process.devices.iter().any(lost))
 }
 
-/// The device that an address lies on.
+/// The device that contains an address.
 pub(crate) fn holder(address: u64) -> Result<Option<&'static Device>> {
     let devices = &process()?.devices;
     Ok(devices.iter().find(|device| device.holds(address)))
 }
 
-/// At the end of the process: the sessions end, so that their memory is free at once. Whatever
-/// other threads are about, nothing here waits for them. The exiting thread has lost its
-/// thread-local values by now, and so another one does it.
+/// Ends the sessions at the exit of the process, so that their memory is free at once. It waits for
+/// no other thread of the program. The exiting thread has lost its thread-local values by now, so
+/// another thread does it.
 extern "C" fn leave() {
     let Ok(process) = process() else {
         return;
@@ -98,7 +98,7 @@ extern "C" fn leave() {
     let Ok(Ok(thread)) = std::panic::catch_unwind(AssertUnwindSafe(farewell)) else {
         return;
     };
-    // Not joined: a thread that the program ended by force may have left a lock behind.
+    // Not joined: a thread that the program killed may have left a lock taken.
     let begun = Instant::now();
     while !thread.is_finished() && begun.elapsed() < 2 * FAREWELL {
         thread::sleep(Duration::from_micros(200));

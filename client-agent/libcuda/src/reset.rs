@@ -1,4 +1,5 @@
-//! The end of all that a context has. A primary one itself stays, for it may be retained again.
+//! The end of everything that a context owns. A primary context itself stays, because it may be
+//! retained again.
 
 use crate::abi::Handle;
 use crate::api::Link;
@@ -12,11 +13,11 @@ use crate::status::Result;
 use crate::stream::Stream;
 use crate::{array, capture, current_context, module, tables, texture, work};
 
-/// Resets the primary context of a device. Host memory stays as it is, pinned or not: a program that
-/// still reads it goes on; the devices' twins of it are freed.
+/// Resets the primary context of a device. Host memory stays, pinned or not, so that a program can
+/// go on reading it; its device twins are freed.
 ///
 /// # Errors
-/// Where the device answers no more: then what is on it ends with its session.
+/// If the device no longer answers; then everything on it ends with its session.
 pub(crate) fn primary(device: &'static Device) -> Result {
     let context = process()?.contexts.of(device.ordinal)?;
     let waited = work::sync(device);
@@ -27,14 +28,15 @@ pub(crate) fn primary(device: &'static Device) -> Result {
     end_memory(context.handle, device, Ends::AtReset)
 }
 
-/// Destroys a context that is no primary one, with its memory, modules, streams, events, arrays, textures and
-/// links. What other contexts have stays, and so do libraries, memory of pools and host memory.
+/// Destroys a context that is not a primary one, with its memory, modules, streams, events, arrays,
+/// textures and links. Objects of other contexts stay, and so do libraries, memory of pools and
+/// host memory.
 ///
 /// # Errors
-/// `INVALID_CONTEXT` where there is no such context, or it is a primary one.
+/// `INVALID_CONTEXT` if there is no such context, or it is a primary one.
 pub(crate) fn destroy(context: Handle<Context>) -> Result {
     let found = current_context::made(context)?;
-    // A device that answers no more has nothing of it: that ends with its session.
+    // A device that no longer answers needs no cleanup: everything on it ends with its session.
     if let Some(device) = process()?.devices.get(found.device) {
         let _ = work::sync(device);
         end_handles(context);
@@ -43,9 +45,9 @@ pub(crate) fn destroy(context: Handle<Context>) -> Result {
     current_context::destroy(context)
 }
 
-/// Ends what has a handle and no memory.
+/// Destroys the objects that have a handle and no memory.
 fn end_handles(context: Handle<Context>) {
-    // Destructors of the program's: they may free something themselves, and the context is still there.
+    // Destructors of the program: they may free something themselves, and the context still exists.
     tables::end_context(context);
     capture::forget_context(context);
     Stream::table().take(|stream| stream.context == context);
@@ -53,7 +55,7 @@ fn end_handles(context: Handle<Context>) {
     Link::table().take(|link| link.context == context);
 }
 
-/// Unloads modules and frees memory, with what lies there.
+/// Unloads modules and frees memory, with the objects in it.
 fn end_memory(context: Handle<Context>, device: &Device, now: Ends) -> Result {
     module::unload_all(context, &process()?.devices)?;
     let freed = device.free_all(context, now)?;

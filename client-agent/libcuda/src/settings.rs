@@ -1,8 +1,8 @@
-//! CUDA's own variables for how images are loaded and launches waited for.
+//! CUDA's own variables that control how images are loaded and how launches are waited for.
 
 use std::sync::OnceLock;
 
-/// Whether images are loaded when they are given: CUDA's variable for that.
+/// True if images are loaded when they are given, by CUDA's variable for that.
 pub(crate) fn is_eager() -> bool {
     static EAGER: OnceLock<bool> = OnceLock::new();
     *EAGER.get_or_init(|| {
@@ -11,7 +11,7 @@ pub(crate) fn is_eager() -> bool {
     })
 }
 
-/// Whether each launch is waited for: CUDA's variable for that.
+/// True if each launch is waited for, by CUDA's variable for that.
 #[inline]
 pub(crate) fn is_blocking() -> bool {
     static BLOCKING: OnceLock<bool> = OnceLock::new();

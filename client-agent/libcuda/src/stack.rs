@@ -7,11 +7,11 @@ use crate::abi::Handle;
 use crate::context::Context;
 use crate::status::{Result, Status};
 
-/// Contexts of a thread that lie in the stack itself.
+/// Number of contexts of a thread that are stored in the stack itself.
 const NEAR: usize = 14;
 
-/// A thread's contexts. Nothing of it is destroyed with the thread's other values: handlers of the
-/// process's exit, such as destructors of the program's, run behind that and still have a context.
+/// A thread's contexts. It is not destroyed with the thread's other values. Exit handlers of the
+/// process, such as destructors of the program, run after those and still have a context.
 #[derive(Debug)]
 pub(crate) struct Stack {
     near: [Handle<Context>; NEAR],
@@ -46,7 +46,7 @@ impl Stack {
         if self.depth >= NEAR {
             self.far.pop();
         } else {
-            // Freed here, for nothing else does.
+            // Freed here, because nothing else frees it.
             *self.far = Vec::new();
         }
         Some(last)
@@ -57,10 +57,10 @@ thread_local! {
     static STACK: RefCell<Stack> = const { RefCell::new(Stack::EMPTY) };
 }
 
-/// Looks at the thread's stack, or changes it.
+/// Inspects or changes the thread's stack.
 ///
 /// # Errors
-/// Where the thread is at it already.
+/// If the thread is already in such a call.
 pub(crate) fn stack<R>(body: impl FnOnce(&mut Stack) -> R) -> Result<R> {
     STACK
         .with(|stack| {

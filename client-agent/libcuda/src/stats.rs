@@ -1,5 +1,6 @@
-//! The report at the program's end where `WARPLOOM_STATS` is set, on what the program cost and what it missed:
-//! a line for people on stderr or, where the variable has a path, a line of JSON in that file.
+//! The report at the program's end, if `WARPLOOM_STATS` is set, on the program's costs and missing
+//! functions. It is a readable line on stderr. If the variable has a path, it is a line of JSON in
+//! that file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,22 +14,22 @@ use crate::lock::lock;
 use crate::module;
 use crate::tables::asked;
 
-/// What was called and is not supported.
+/// Functions that were called and are not supported.
 static MISSED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
-/// Kernels that were brought to a device.
+/// Kernels that were loaded on a device.
 static KERNELS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// Launches of each session.
 static LAUNCHES: Mutex<Vec<Arc<AtomicU64>>> = Mutex::new(Vec::new());
 
-/// Most kernels that are reported.
+/// Maximum number of kernels that are reported.
 const MOST_KERNELS: usize = 65_536;
 
-/// An export that does nothing yet was called.
+/// Notes a call of an export that is not supported yet.
 pub(crate) fn missed(name: &'static str) {
     lock(&MISSED).insert(name);
 }
 
-/// A kernel is on a device.
+/// Notes that a kernel is on a device.
 pub(crate) fn used(kernel: &str) {
     let mut kernels = lock(&KERNELS);
     if kernels.len() < MOST_KERNELS {
@@ -36,14 +37,14 @@ pub(crate) fn used(kernel: &str) {
     }
 }
 
-/// A counter of one more session's launches, to which one thread at a time adds.
+/// Adds a counter of launches for one more session; one thread at a time adds to it.
 pub(crate) fn launches() -> Arc<AtomicU64> {
     let counter = Arc::default();
     lock(&LAUNCHES).push(Arc::clone(&counter));
     counter
 }
 
-/// Writes the report, if it is asked for.
+/// Writes the report, if it is enabled.
 pub(crate) fn report(devices: &[Device]) {
     let Some(wish) = std::env::var_os("WARPLOOM_STATS") else {
         return;
@@ -51,7 +52,7 @@ pub(crate) fn report(devices: &[Device]) {
     let waits: u64 = devices.iter().map(Device::round_trips).sum();
     if wish.as_encoded_bytes().contains(&b'/') {
         let file = File::options().create(true).append(true).open(wish);
-        // Whoever asked finds nothing, then.
+        // On an error, the user finds no report.
         let _ = file.and_then(|mut file| writeln!(file, "{}", json(waits)));
         return;
     }
@@ -60,7 +61,7 @@ pub(crate) fn report(devices: &[Device]) {
         true => "none".to_owned(),
         false => missed.iter().copied().collect::<Vec<_>>().join(", "),
     };
-    // Nobody listens any more.
+    // stderr may be closed.
     let _ = writeln!(
         std::io::stderr(),
         "warploom: waited {waits} times for an answer; called in vain: {names}{}{}{}",
@@ -70,7 +71,7 @@ pub(crate) fn report(devices: &[Device]) {
     );
 }
 
-/// What ended the devices' sessions: the runtime's own words say no more than the code.
+/// The failures of the devices' sessions: the runtime's message says no more than the code.
 fn failures(devices: &[Device]) -> String {
     let failures = devices
         .iter()
@@ -105,7 +106,7 @@ fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.map(quoted).collect::<Vec<_>>().join(", ")
 }
 
-/// A word as JSON has it.
+/// A word as a JSON string.
 fn quoted(word: &str) -> String {
     let mut out = "\"".to_owned();
     for c in word.chars() {

@@ -16,7 +16,7 @@ use crate::lock::lock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(crate) i32);
 
-/// What the functions behind the exports return.
+/// The result of the functions behind the exports.
 pub(crate) type Result<T = ()> = std::result::Result<T, Status>;
 
 macro_rules! codes {
@@ -35,7 +35,7 @@ macro_rules! codes {
 }
 
 impl Status {
-    /// A code of the runtime's, which the driver has no name for.
+    /// A code of the runtime, which the driver has no name for.
     pub(crate) const INVALID_CONFIGURATION: Self = Self(9);
 }
 
@@ -148,13 +148,13 @@ codes! {
 }
 
 impl Status {
-    /// It as what a function returns that always fails.
+    /// The status as the result of a function that always fails.
     pub(crate) fn err(self) -> Result {
         Err(self)
     }
 }
 
-/// Name and meaning of a code, each ended by a zero byte.
+/// Name and meaning of a code, each with a terminating zero byte.
 pub(crate) fn describe(code: i32) -> Option<(&'static str, &'static str)> {
     let at = CODES.binary_search_by_key(&code, |row| row.0).ok()?;
     Some((CODES[at].1, CODES[at].2))
@@ -171,18 +171,19 @@ impl From<&Failure> for Status {
     }
 }
 
-/// A kernel's assertion was false: it is written to stderr once, as drivers do.
+/// Writes a kernel's failed assertion to stderr once, as drivers do.
 fn assertion(detail: &str) {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     if !REPORTED.swap(true, Ordering::Relaxed) {
-        // Nobody may be listening.
+        // stderr may be closed.
         let text = driver_text(detail);
         let _ = writeln!(std::io::stderr(), "{}", text.as_deref().unwrap_or(detail));
     }
 }
 
-/// A false assertion in the words of drivers: `FILE:LINE: FUNCTION: block: [0,0,0], thread: [1,0,0]
-/// Assertion ...`; we have the place ahead.
+/// A failed assertion in the format of drivers:
+/// `FILE:LINE: FUNCTION: block: [0,0,0], thread: [1,0,0] Assertion ...`. Our own format has the
+/// place first.
 fn driver_text(detail: &str) -> Option<String> {
     let (place, said) = detail.split_once("]: ")?;
     let (block, thread) = place.split_once("block ")?.1.split_once(", thread ")?;
@@ -207,12 +208,12 @@ impl From<ClientError> for Status {
     }
 }
 
-/// What is known beyond a code, for `cuGetErrorString`: the last detail of each code. The texts are
-/// kept for ever, as the driver's are; so many there may be.
+/// Details of statuses for `cuGetErrorString`: the last detail of each code. The texts are kept
+/// forever, like those of the driver, so their number is bounded.
 static DETAILS: Mutex<Vec<(i32, String, &'static str)>> = Mutex::new(Vec::new());
 const DETAILS_KEPT: usize = 256;
 
-/// Notes what stands behind a status.
+/// Notes the detail of a status.
 pub(crate) fn note(status: Status, detail: String) {
     let mut details = lock(&DETAILS);
     if details.len() >= DETAILS_KEPT
@@ -220,7 +221,7 @@ pub(crate) fn note(status: Status, detail: String) {
             .iter()
             .any(|row| row.0 == status.0 && row.1 == detail)
     {
-        // The newest of its code stands last.
+        // The newest detail of a code comes last.
         if let Some(at) = details
             .iter()
             .position(|row| row.0 == status.0 && row.1 == detail)
@@ -236,11 +237,11 @@ pub(crate) fn note(status: Status, detail: String) {
     details.push((status.0, detail, text));
 }
 
-/// Meaning of a code with what is known beyond it, ended by a zero byte.
+/// Meaning of a code with the noted detail, with a terminating zero byte.
 pub(crate) fn explain(code: i32) -> Option<&'static str> {
     let (_, text) = describe(code)?;
     if is_forked() {
-        // Whoever holds the lock may be no thread of this process.
+        // The lock may be held by a thread that does not exist in this process.
         return Some(text);
     }
     let details = lock(&DETAILS);

@@ -1,5 +1,5 @@
-//! Streams. A session runs its ops in one order, so that a stream is a name on an op, and waiting
-//! for one stream is waiting for what was called so far.
+//! Streams. A session runs its ops in one order. So a stream is a label on an op, and a wait for
+//! one stream waits for all calls so far.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub(crate) const NON_BLOCKING: u32 = 1;
 /// `CUlaunchAttributeValue`.
 pub(crate) type AttributeValue = [u64; 8];
 
-/// A stream that a program made.
+/// A stream that a program created.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) number: u16,
@@ -42,7 +42,7 @@ impl Stream {
 
 table!(Stream, INVALID_HANDLE);
 static NEXT: AtomicU16 = AtomicU16::new(1);
-/// The number of the last thread that used its default stream by itself.
+/// The number of the last thread that used its per-thread default stream.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -50,12 +50,14 @@ thread_local! {
     static THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A new stream's number: 0 is the default's. Numbers are names for traces, and may come again.
+/// A new stream's number; 0 is that of the default stream. Numbers are labels for traces, and may
+/// repeat.
 pub(crate) fn number() -> u16 {
     NEXT.fetch_add(1, Ordering::Relaxed).max(1)
 }
 
-/// What identities of per-thread default streams end in. Handles of objects end in four zero bits.
+/// Low bits of the identities of per-thread default streams. Handles of objects end in four zero
+/// bits.
 const PER_THREAD_IDS: usize = 2;
 
 /// The calling thread's number.
@@ -69,13 +71,13 @@ pub(crate) fn thread_number() -> usize {
 }
 
 impl Handle<Stream> {
-    /// `CU_STREAM_LEGACY`: the legacy default stream by its own name.
+    /// `CU_STREAM_LEGACY`: the legacy default stream by its explicit name.
     const LEGACY: Self = Self::new(1);
     /// `CU_STREAM_PER_THREAD`: the default stream of the thread that names it.
     pub(crate) const PER_THREAD: Self = Self::new(2);
 
-    /// What tells it from all other streams: the program has one name for the default streams of all threads,
-    /// and two for the legacy one.
+    /// The stream's unique identity. The program uses one name for the default streams of all
+    /// threads, and two names for the legacy one.
     pub(crate) fn identity(self) -> Self {
         match self.number() {
             0 => Self::LEGACY,
@@ -84,21 +86,21 @@ impl Handle<Stream> {
         }
     }
 
-    /// Whether it names a default stream: the legacy one by either of its names, or the thread's.
+    /// True if it names a default stream: the legacy one by either of its names, or the thread's.
     #[inline]
     pub(crate) fn is_default(self) -> bool {
         self.number() <= 2
     }
 
-    /// Whether it names the legacy default stream, which cannot be captured.
+    /// True if it names the legacy default stream, which cannot be captured.
     pub(crate) fn is_legacy(self) -> bool {
         self.number() <= 1
     }
 
-    /// The number that its ops carry.
+    /// The number that the stream's ops carry.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` where it names no stream, here and below.
+    /// `INVALID_HANDLE` if it names no stream, here and below.
     #[inline]
     pub(crate) fn op_number(self) -> Result<u16> {
         match self.is_default() {
@@ -107,7 +109,7 @@ impl Handle<Stream> {
         }
     }
 
-    /// The stream that the program made; none for a default one.
+    /// The stream that the program created; `None` for a default one.
     pub(crate) fn made(self) -> Result<Option<Arc<Stream>>> {
         match self.is_default() {
             true => Ok(None),
@@ -115,7 +117,7 @@ impl Handle<Stream> {
         }
     }
 
-    /// The device that its work goes to.
+    /// The device of the stream's work.
     pub(crate) fn device(self) -> Result<&'static Device> {
         if self.is_default() {
             return current_device();
@@ -124,7 +126,7 @@ impl Handle<Stream> {
         process()?.devices.get(device).ok_or(Status::INVALID_DEVICE)
     }
 
-    /// The context that it was made in, or that a default one is used in.
+    /// The context in which it was created, or in which a default stream is used.
     pub(crate) fn context(self) -> Result<Handle<Context>> {
         match self.made()? {
             Some(stream) => Ok(stream.context),

@@ -1,11 +1,11 @@
-//! Every symbol of the driver API, and how names and versions find them.
+//! Every symbol of the driver API, and the lookup by name and version.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::api::*;
 use crate::status::{Status, note};
 
-/// An address of code.
+/// The address of a function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address(pub(crate) *const ());
 
@@ -13,22 +13,22 @@ pub(crate) struct Address(pub(crate) *const ());
     unsafe_code,
     reason = "addresses of functions are the same in every thread"
 )]
-// SAFETY: nothing is read or written through it; it is called as the function it is.
+// SAFETY: nothing is read or written through it; it is only called, with its own signature.
 unsafe impl Sync for Address {}
 
 /// A function of the driver API in one of its versions.
 #[derive(Debug)]
 pub(crate) struct Symbol {
-    /// As it is exported.
+    /// The exported name.
     #[cfg(test)]
     pub(crate) name: &'static str,
-    /// Without suffixes: what programs ask for.
+    /// The name without suffixes, as programs look it up.
     pub(crate) base: &'static str,
-    /// The version of CUDA that it came with, 1000 times the major plus 10 times the minor.
+    /// The version of CUDA that introduced it, 1000 times the major plus 10 times the minor.
     pub(crate) version: i32,
-    /// Whether its default stream is the thread's.
+    /// True if its default stream is the thread's.
     pub(crate) per_thread: bool,
-    /// Whether it does anything.
+    /// True if it is implemented.
     #[cfg(test)]
     pub(crate) implemented: bool,
     pub(crate) address: Address,
@@ -64,7 +64,7 @@ fn refuse(name: &'static str, called: &AtomicBool) -> i32 {
     Status::NOT_SUPPORTED.0
 }
 
-/// The version of CUDA that brought the newest function.
+/// The version of CUDA that introduced the newest function.
 pub(crate) fn newest() -> i32 {
     SYMBOLS
         .iter()
@@ -73,20 +73,20 @@ pub(crate) fn newest() -> i32 {
         .unwrap_or(0)
 }
 
-/// What a program finds that asks for a function by name and version.
+/// The result of a lookup by name and version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Address(*const ()),
-    /// There is no such function.
+    /// The function does not exist.
     Unknown,
-    /// It came with a later version.
+    /// A later version introduced it.
     TooNew,
 }
 
-/// The newest form of a function that a program of this version knows; with `per_thread`, the form
-/// whose default stream is the thread's, where there is one.
+/// The newest form of a function that a program of this version knows. With `per_thread`, the form
+/// for the thread's default stream, if there is one.
 pub(crate) fn find(base: &str, version: i32, per_thread: bool) -> Found {
-    // Sorted by symbol, and so the forms of one function stand together or close by.
+    // The list is sorted by symbol, so the forms of one function are adjacent or nearly so.
     let forms = || SYMBOLS.iter().filter(move |symbol| symbol.base == base);
     let mut best: Option<&Symbol> = None;
     for symbol in forms().filter(|symbol| symbol.version <= version) {
@@ -147,10 +147,10 @@ mod tests {
         assert_eq!(names.len(), 724);
     }
 
-    /// Tests that the coverage table names of a function.
+    /// Number of tests that the coverage table names for a function.
     const SHOWN: usize = 2;
 
-    /// `docs/reference/cuda-coverage.md`; with `WARPLOOM_BLESS` set it is written.
+    /// Checks `docs/reference/cuda-coverage.md`; with `WARPLOOM_BLESS` set, it is written.
     #[test]
     fn the_coverage_table_is_up_to_date() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -160,7 +160,7 @@ mod tests {
             for entry in std::fs::read_dir(root.join(folder)).expect("the tests") {
                 let path = entry.expect("an entry").path();
                 let name = path.file_name().expect("a name").to_string_lossy();
-                // What it declares is not called there.
+                // It declares functions but calls none.
                 if name != "driver.h" {
                     let text = std::fs::read_to_string(&path).expect("a source");
                     tests.push((name.into_owned(), text));

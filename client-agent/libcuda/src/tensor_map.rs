@@ -1,5 +1,6 @@
-//! Tensor maps. A program gets a recipe in place of what the device's driver would encode, without a wait; the
-//! worker encodes it wherever it comes to the device: among a launch's parameters, or in a small copy.
+//! Tensor maps. A program gets a recipe instead of the map that a device's driver would encode,
+//! without a wait. The worker encodes it when it reaches the device: among a launch's parameters,
+//! or in a small copy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,13 +11,13 @@ use crate::device::Device;
 use crate::status::{Result, Status, note};
 use crate::work;
 
-/// Copies to the device of at most so many bytes are searched for recipes.
+/// Maximum bytes of a copy to the device that is searched for recipes.
 const SEARCHED: usize = 64 << 10;
 
-/// True once the program has made a recipe: before, nothing is searched.
+/// True once the program has made a recipe; before that, nothing is searched.
 static MADE: AtomicBool = AtomicBool::new(false);
 
-/// The last `CUtensorMapSwizzle` that devices of compute capability 9 have.
+/// The last `CUtensorMapSwizzle` that devices of compute capability 9 support.
 const HOPPER_SWIZZLES: u8 = 3;
 
 /// `CUtensorMap`.
@@ -24,7 +25,7 @@ const HOPPER_SWIZZLES: u8 = 3;
 #[derive(Clone, Copy)]
 pub(crate) struct Encoded(pub(crate) [u8; TENSOR_MAP_BYTES]);
 
-/// A recipe as the program keeps it.
+/// Encodes a recipe in the form that the program keeps.
 pub(crate) fn encode(map: &TensorMap) -> Result<Encoded> {
     if !current_device()?.properties.takes_clusters() {
         let why = "tensor maps need a worker with a GPU of compute capability 9.0 or later";
@@ -42,7 +43,7 @@ pub(crate) fn encode(map: &TensorMap) -> Result<Encoded> {
     Ok(Encoded(map.write()))
 }
 
-/// Gives a recipe another address.
+/// Sets another address in a recipe.
 pub(crate) fn replaced(map: Encoded, address: u64) -> Result<Encoded> {
     let map = TensorMap::read(&map.0).map_err(|why| {
         note(Status::INVALID_VALUE, format!("tensor map: {why}"));
@@ -51,14 +52,14 @@ pub(crate) fn replaced(map: Encoded, address: u64) -> Result<Encoded> {
     encode(&TensorMap { address, ..map })
 }
 
-/// Where recipes begin in bytes, at multiples of `step` from `first`.
+/// Offsets of recipes in bytes, at multiples of `step` from `first`.
 fn places(bytes: &[u8], first: usize, step: usize) -> impl Iterator<Item = usize> {
     let last = bytes.len().saturating_sub(TENSOR_MAP_BYTES - 1);
     let all = (first..last).step_by(step);
     all.filter(|at| TensorMap::begins(&bytes[*at..]))
 }
 
-/// True where recipes stand among a launch's parameters.
+/// True if a launch's parameters contain recipes.
 #[inline]
 pub(crate) fn stands_in(params: &[u8]) -> bool {
     params.len() >= TENSOR_MAP_BYTES
@@ -66,7 +67,7 @@ pub(crate) fn stands_in(params: &[u8]) -> bool {
         && places(params, 0, TENSOR_MAP_PARAMETER).next().is_some()
 }
 
-/// Behind a copy to the device: recipes among its bytes become tensor maps there.
+/// Turns recipes in a finished copy to the device into tensor maps there.
 pub(crate) fn copied(device: &Device, to: u64, bytes: &[u8]) -> Result {
     if !MADE.load(Ordering::Relaxed) || !(TENSOR_MAP_BYTES..=SEARCHED).contains(&bytes.len()) {
         return Ok(());
@@ -112,7 +113,8 @@ mod tests {
         let found = |first, step| places(&bytes, first, step).collect::<Vec<_>>();
         assert_eq!(found(0, 64), [320]);
         assert_eq!(found(16, 64), [16]);
-        // Among parameters a map is aligned by where they begin on the device, which is not known here.
+        // Among parameters, a map's alignment depends on their address on the device, which is not
+        // known here.
         assert_eq!(found(0, 16), [16, 320]);
         assert_eq!(places(&bytes[..447], 0, 64).count(), 0);
         assert_eq!(places(&[], 0, 16).count(), 0);

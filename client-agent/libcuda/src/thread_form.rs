@@ -1,4 +1,4 @@
-//! The forms of functions for programs whose default stream is the thread's (`_ptsz`, `_ptds`).
+//! The forms of functions for programs that use the thread's default stream (`_ptsz`, `_ptds`).
 
 use std::ffi::{c_int, c_uint};
 
@@ -13,10 +13,11 @@ use crate::launch::Callee;
 use crate::pool::MadePool;
 use crate::stream::{AttributeValue, Stream};
 
-/// An argument of a function that has a form for the thread's default stream. A structure with a stream in it is
-/// none: its export says itself which stream is meant.
+/// An argument of a function that has a form for the thread's default stream. A structure that
+/// contains a stream is not one: its export selects the stream itself.
 pub(crate) trait Argument: Sized {
-    /// The argument as the other form takes it: the NULL stream is the thread's, all else is as it is.
+    /// The argument as the other form takes it: the NULL stream becomes the thread's, all else is
+    /// unchanged.
     fn of_thread(self) -> Self {
         self
     }

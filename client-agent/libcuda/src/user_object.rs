@@ -1,4 +1,4 @@
-//! User objects: what a program ties to graphs, and takes down when nothing refers to it any more.
+//! User objects: resources that a program ties to graphs, and that are destroyed once unreferenced.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,7 +6,8 @@ use crate::abi::{Handle, HostCall};
 use crate::handle::{Object, table};
 use crate::status::{Result, Status};
 
-/// A user object. Graphs hold it, and the table does while the program has references of its own.
+/// A user object. Graphs hold it, and the table holds it while the program has references of its
+/// own.
 #[derive(Debug)]
 pub(crate) struct UserObject {
     destroy: HostCall,
@@ -16,7 +17,7 @@ pub(crate) struct UserObject {
 
 table!(UserObject, INVALID_VALUE);
 
-/// A new object with so many references of the program's.
+/// Creates an object with `references` references of the program.
 pub(crate) fn create(destroy: HostCall, references: u32) -> Handle<UserObject> {
     UserObject::table().add(UserObject {
         destroy,
@@ -24,14 +25,14 @@ pub(crate) fn create(destroy: HostCall, references: u32) -> Handle<UserObject> {
     })
 }
 
-/// Adds references of the program's.
+/// Adds references of the program.
 pub(crate) fn retain(object: Handle<UserObject>, count: u32) -> Result {
     let references = &object.get()?.references;
     references.fetch_add(count, Ordering::Relaxed);
     Ok(())
 }
 
-/// Takes references of the program's away.
+/// Removes references of the program.
 pub(crate) fn release(object: Handle<UserObject>, count: u32) -> Result {
     let fewer = |have: u32| have.checked_sub(count);
     let had = object

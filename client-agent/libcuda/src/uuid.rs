@@ -1,10 +1,10 @@
-//! UUIDs, of devices and of tables: their bytes are in the order of their text.
+//! UUIDs of devices and of tables: their bytes are in the order of their text.
 
 pub(crate) use client_session::uuid_text as text;
 
 pub(crate) type Uuid = [u8; 16];
 
-/// The UUID of a text that is one.
+/// The UUID of a valid text.
 pub(crate) const fn parsed(text: &str) -> Uuid {
     let (text, mut id, mut at, mut digits) = (text.as_bytes(), [0; 16], 0, 0);
     while at < text.len() {

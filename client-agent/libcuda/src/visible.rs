@@ -7,8 +7,8 @@ use client_session::gpu_uuid;
 use crate::attribute::Properties;
 use crate::device::Device;
 
-/// Keeps the devices that `CUDA_VISIBLE_DEVICES` names, in its order; without it all of them, in the
-/// order of `CUDA_DEVICE_ORDER`. The sessions of the others end.
+/// Keeps the devices that `CUDA_VISIBLE_DEVICES` names, in its order. Without it, keeps all
+/// devices, in the order of `CUDA_DEVICE_ORDER`. The sessions of the others end.
 pub(crate) fn of(devices: Vec<Device>) -> Vec<Device> {
     let variable = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let by_bus = variable("CUDA_DEVICE_ORDER").is_some_and(|order| order == "PCI_BUS_ID");
@@ -28,11 +28,11 @@ pub(crate) fn of(devices: Vec<Device>) -> Vec<Device> {
         .collect()
 }
 
-/// What a device is chosen and sorted by.
+/// The properties by which a device is chosen and sorted.
 #[derive(Debug, Clone)]
 struct Row {
     bus: i32,
-    /// Threads that it runs at a time, the more the faster.
+    /// A measure of speed: multiprocessors times clock.
     width: i64,
     uuid: String,
 }
@@ -59,8 +59,9 @@ fn order(rows: &[Row], by_bus: bool) -> Vec<usize> {
     order
 }
 
-/// The devices of a list of numbers and UUIDs: those before the first that names none. A UUID may be
-/// cut short where it is still one device's. A device that is named twice makes the list invalid.
+/// The devices of a list of numbers and UUIDs, up to the first entry that names none. A UUID may be
+/// abbreviated if it still identifies one device. A device that is named twice makes the list
+/// invalid.
 fn chosen(list: &str, rows: &[Row], order: &[usize]) -> Vec<usize> {
     let mut chosen = Vec::new();
     for word in list.split(',') {

@@ -1,5 +1,5 @@
-//! Work of a device, with what CUDA does around it: host memory that kernels see is brought over
-//! before, and back behind a wait; what kernels printed appears at a wait.
+//! Work of a device, with the actions that CUDA adds. Host memory that kernels see is copied to the
+//! device before the work, and back after a wait. The output of kernels appears at a wait.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use client_session::Session;
 use crate::device::Device;
 use crate::status::{Result, Status};
 
-/// Appends something that may read or write the device's memory.
+/// Appends work that may read or write the device's memory.
 pub(crate) fn submit<R>(
     device: &Device,
     body: impl FnOnce(&Session) -> client_session::Result<R>,
@@ -20,9 +20,9 @@ pub(crate) fn submit<R>(
     })
 }
 
-/// Appends a copy or a set of memory that begins at `address`. What kernels see of the host is brought over
-/// only where it is touched: else what the program writes there afterwards would be missed by the next
-/// kernel.
+/// Appends a copy or a set of memory that begins at `address`. Host memory that kernels see is
+/// copied over only if the work touches it. Otherwise the next kernel would miss later writes of
+/// the program.
 pub(crate) fn submit_at<R>(
     device: &Device,
     address: u64,
@@ -34,7 +34,7 @@ pub(crate) fn submit_at<R>(
     }
 }
 
-/// Waits for everything so far.
+/// Waits for all work so far.
 pub(crate) fn sync(device: &Device) -> Result {
     let session = device.session();
     let last = session.channel().last();
@@ -54,17 +54,17 @@ fn sync_session(device: &Device, session: &Session, op: OpNumber) -> Result {
     device.mirrors.download(session)
 }
 
-/// Waits for a copy to the host, which comes after everything so far.
+/// Waits for a copy to the host, which comes after all work so far.
 pub(crate) fn read(device: &Device, from: u64, to: &mut [u8]) -> Result {
     let session = device.session();
     device.mirrors.upload(&session)?;
     device.round_trip(true);
     session.copy_out(from, to)?;
-    // It was a wait for everything before as well.
+    // This was a wait for all earlier work as well.
     device.mirrors.download(&session)
 }
 
-/// Behind a call that returns only when it is done where the program sees the memory itself.
+/// Waits at the end of a synchronous call, if the program sees the memory directly.
 pub(crate) fn settle(device: &Device, address: u64) -> Result {
     match device.mirrors.covers(address) {
         true => sync(device),
@@ -72,7 +72,7 @@ pub(crate) fn settle(device: &Device, address: u64) -> Result {
     }
 }
 
-/// Whether the ops through `op` are done, without waiting.
+/// True if the ops through `op` are done; does not wait.
 pub(crate) fn is_done(device: &Device, op: OpNumber) -> Result<bool> {
     device.with(|session| match session.failure() {
         Some(failure) => Err(Status::from(&failure)),
@@ -83,12 +83,12 @@ pub(crate) fn is_done(device: &Device, op: OpNumber) -> Result<bool> {
     })
 }
 
-/// What kernels printed goes to the program's standard output, as the driver does it.
+/// Writes the output of kernels to the program's standard output, as the driver does.
 fn print(session: &Session) {
     let text = session.take_printed();
     if !text.is_empty() {
         let mut out = std::io::stdout().lock();
-        // Nobody reads it any more.
+        // stdout may be closed.
         let _ = out.write_all(&text).and_then(|()| out.flush());
     }
 }

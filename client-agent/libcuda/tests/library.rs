@@ -1,4 +1,4 @@
-//! The library as a program finds it: loaded by path, asked by name, without a cluster.
+//! The library from the view of a program: loaded by path, looked up by name, without a cluster.
 
 #![expect(unsafe_code, reason = "calls a C interface")]
 
@@ -18,7 +18,7 @@ fn load() -> Library {
     unsafe { Library::open(Some(path()), RTLD_NOW) }.expect("it is built with its tests")
 }
 
-/// A text that a function is given.
+/// A text that is passed to a function.
 #[repr(transparent)]
 struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
 
@@ -60,9 +60,9 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Where a library, or what it needs, has a symbol.
+/// The address of a symbol in a library or its dependencies.
 fn address(library: &Library, name: &str) -> Option<*mut c_void> {
-    // SAFETY: every symbol has an address, which nobody follows here.
+    // SAFETY: every symbol has an address, which is never followed here.
     let found = unsafe { library.get::<*mut c_void>(name.as_bytes()) };
     found.ok().map(|symbol| *symbol)
 }
@@ -91,7 +91,7 @@ fn every_symbol_of_the_driver_api_is_exported_and_found() {
     assert_eq!(count, 724);
 }
 
-/// Names that are no functions of NVML: programs look them up to see that they are not there.
+/// Names that are not functions of NVML: programs look them up to see that they are missing.
 const NO_NVML: [&str; 2] = ["nvmlDeviceGetColour", "nvmlInit_v9"];
 
 #[test]
@@ -144,12 +144,12 @@ fn nvml_without_a_cluster_answers_that_there_is_no_driver() {
 #[test]
 fn nothing_but_the_driver_api_is_exported() {
     let bytes = std::fs::read(path()).expect("the library");
-    // Rust's own symbols would be seen by name in the table of exported names.
+    // Rust's own symbols would appear by name in the table of exported names.
     let names = String::from_utf8_lossy(&bytes);
     assert!(names.contains("libcuda.so.1"), "its SONAME");
     let library = load();
     for foreign in ["rust_eh_personality", "async_nats", "malloc"] {
-        // What the process itself has is found in it, not here.
+        // Symbols of the process itself are found in it, not here.
         let (found, process) = (
             address(&library, foreign),
             address(&Library::this(), foreign),

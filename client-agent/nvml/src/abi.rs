@@ -1,5 +1,5 @@
-//! Arguments of the C interface, by what the caller promises of them: none can be made without `unsafe`,
-//! and programs are all who make them, by calling an export. The promise ends with the call.
+//! Arguments of the C interface, typed by what the caller promises about them. None can be made
+//! without `unsafe`; only programs make them, by calling an export. The promise ends with the call.
 
 #![expect(
     unsafe_code,
@@ -13,7 +13,7 @@ use bus_schemas::GpuId;
 
 use crate::status::{Result, Status};
 
-/// Where a value is to be written, or null.
+/// Destination of a value, or null.
 #[repr(transparent)]
 pub(crate) struct Out<'a, T> {
     to: *mut T,
@@ -21,7 +21,7 @@ pub(crate) struct Out<'a, T> {
 }
 
 impl<T> Out<'_, T> {
-    /// Refuses null, ahead of what takes time.
+    /// Refuses null, before any slow work.
     pub(crate) fn check(&self) -> Result {
         match self.to.is_null() {
             true => Err(Status::INVALID_ARGUMENT),
@@ -32,14 +32,15 @@ impl<T> Out<'_, T> {
     /// Writes a value; null is an error.
     pub(crate) fn put(&self, value: T) -> Result {
         self.check()?;
-        // SAFETY: an `Out` that is not null has room for a value; nothing is said of its alignment.
+        // SAFETY: an `Out` that is not null has room for a value; its alignment is not promised.
         unsafe { self.to.write_unaligned(value) };
         Ok(())
     }
 }
 
 impl<T: Copy> Out<'_, T> {
-    /// The value as the caller set it; null is an error. Only for arguments that it sets.
+    /// Reads the value that the caller set; null is an error. Only for arguments that the caller
+    /// sets.
     pub(crate) fn take(&self) -> Result<T> {
         self.check()?;
         // SAFETY: such an `Out` that is not null holds a value that the caller has set.
@@ -47,7 +48,7 @@ impl<T: Copy> Out<'_, T> {
     }
 }
 
-/// Where a list is to be written, or null; how many items it has room for is told beside it.
+/// Destination of a list, or null; another argument has its room in items.
 #[repr(transparent)]
 pub(crate) struct OutList<'a, T> {
     to: *mut T,
@@ -55,8 +56,8 @@ pub(crate) struct OutList<'a, T> {
 }
 
 impl<T: Copy> OutList<'_, T> {
-    /// Writes items, and their number to `count`, which says the room first. Where that is too small, the
-    /// number is all that is written.
+    /// Writes items, and their number to `count`, which first holds the room. If the room is too
+    /// small, only the number is written.
     pub(crate) fn put(&self, count: &Out<'_, u32>, items: &[T]) -> Result {
         let room = count.take()?;
         let number = items.len() as u32;
@@ -74,7 +75,7 @@ impl<T: Copy> OutList<'_, T> {
         count.put(number)
     }
 
-    /// Changes each of so many items; null is an error.
+    /// Changes each of `count` items; null is an error.
     pub(crate) fn change(&self, count: usize, change: impl Fn(T) -> T) -> Result {
         if self.to.is_null() {
             return Err(Status::INVALID_ARGUMENT);
@@ -82,19 +83,19 @@ impl<T: Copy> OutList<'_, T> {
         for at in 0..count {
             // SAFETY: the caller has set as many items as it says, and `at` is below that.
             let at = unsafe { self.to.add(at) };
-            // SAFETY: as above; nothing is said of the alignment.
+            // SAFETY: as above; the alignment is not promised.
             unsafe { at.write_unaligned(change(at.read_unaligned())) };
         }
         Ok(())
     }
 }
 
-/// Where a text is to be written, or null; its room in bytes is told beside it.
+/// Destination of a text, or null; another argument has its room in bytes.
 #[repr(transparent)]
 pub(crate) struct OutText<'a>(OutList<'a, u8>);
 
 impl OutText<'_> {
-    /// Writes a text with its end; one that is too long is an error.
+    /// Writes a text with a terminating zero byte; one that is too long is an error.
     pub(crate) fn put(&self, room: u32, text: &str) -> Result {
         if self.0.to.is_null() {
             return Err(Status::INVALID_ARGUMENT);
@@ -109,7 +110,7 @@ impl OutText<'_> {
         Ok(())
     }
 
-    /// Writes as much of a text as there is room for.
+    /// Writes as much of a text as fits.
     pub(crate) fn put_cut(&self, room: u32, text: &str) -> Result {
         let room_for = (room as usize)
             .checked_sub(1)
@@ -127,7 +128,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The text; null, and what is not UTF-8, is an error.
+    /// Returns the text; null is an error, and so is text that is not UTF-8.
     pub(crate) fn take(&self) -> Result<&'a str> {
         if self.from.is_null() {
             return Err(Status::INVALID_ARGUMENT);
@@ -138,13 +139,13 @@ impl<'a> Text<'a> {
     }
 }
 
-/// What a program knows a device by: its number in the cluster, so that it stays the same device whatever
-/// becomes of others, in the child of a fork too.
+/// The handle of a device for programs: its number in the cluster. So it stays the same device when
+/// other devices come or go, and in the child of a fork too.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Handle(usize);
 
-/// Marks a handle, which is never null and no number that a program makes up.
+/// Marks a handle, so that it is never null, nor a number that a program invents.
 const MARK: usize = 0x5741_5250 << 32;
 
 impl Handle {

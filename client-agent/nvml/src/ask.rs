@@ -1,5 +1,5 @@
-//! Asking the cluster what a tenant has of its devices: the leader which there are, each worker what is
-//! held there. Every wait has an end.
+//! Requests to the cluster for a tenant's use of its devices. The leader lists the devices, and
+//! each worker reports the memory held there. Every wait has a deadline.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::snapshot::DeviceState;
 
-/// How long one request is waited for before it is sent again.
+/// Time after which an unanswered request is sent again.
 const ASK: Duration = Duration::from_millis(300);
-/// Pause before asking again where nobody takes the question.
+/// Pause before a repeated request if no peer receives it.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long the leader's list of devices is good: it has more to do than to tell it.
+/// Time for which the leader's list of devices stays valid, to save the leader work.
 const LISTED: Duration = Duration::from_secs(1);
-/// The part of the patience that workers have at least: a half.
+/// Divisor of the patience: workers get at least this part, a half.
 const WORKERS: u32 = 2;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// No leader answers.
     #[error("no leader of the cluster answers, or it is older than this program")]
     NoLeader,
-    /// What the leader says.
+    /// The leader refused the request.
     #[error("{0}")]
     Refused(Failure),
     /// Its answer cannot be read.
@@ -38,18 +38,18 @@ pub enum AskError {
     Unreadable(String),
 }
 
-/// Who asks for a tenant, on its connection.
+/// A client that asks for a tenant, on the tenant's connection.
 #[derive(Debug)]
 pub struct Asker {
     client: Client,
     subjects: Subjects,
     tenant: Tenant,
-    /// What the leader said last, and when.
+    /// The leader's last list, and the time at which it came.
     devices: Option<(Instant, Vec<TenantDevice>)>,
 }
 
 impl Asker {
-    /// An asker that knows nothing yet.
+    /// Makes an asker without any list.
     #[must_use]
     pub fn new(client: Client, subjects: Subjects, tenant: Tenant) -> Self {
         Self {
@@ -60,8 +60,8 @@ impl Asker {
         }
     }
 
-    /// Asks for all of the tenant's devices, by number. A worker that does not answer in time has no
-    /// share in the result; a leader that does not is believed to say what it said before.
+    /// Asks for all of the tenant's devices, sorted by number. A worker that does not answer in
+    /// time has no share in the result. If the leader does not answer, its previous list is used.
     ///
     /// # Errors
     /// [`AskError`], within `patience`.
@@ -72,7 +72,7 @@ impl Asker {
             match self.list(deadline - patience / WORKERS).await {
                 Ok(devices) => self.devices = Some((Instant::now(), devices)),
                 Err(AskError::NoLeader) if self.devices.is_some() => {}
-                // Those that were there are gone.
+                // The devices of the earlier list are gone.
                 Err(AskError::Refused(failure))
                     if self.devices.is_some() && failure.code.is_placement() =>
                 {
@@ -89,7 +89,7 @@ impl Asker {
         Ok(join_all(states).await)
     }
 
-    /// The leader's list.
+    /// Asks the leader for its list.
     async fn list(&self, deadline: Instant) -> Result<Vec<TenantDevice>, AskError> {
         let subject = self.subjects.to_leader(&self.tenant, ToLeader::Devices);
         let request = encode(&DevicesRequest { v: WIRE_VERSION });
@@ -107,7 +107,7 @@ impl Asker {
         }
     }
 
-    /// A worker's word; none where it does not come, or is not that worker's.
+    /// Asks a worker for its status; `None` if it does not answer, or if another worker does.
     async fn share(&self, device: &TenantDevice, deadline: Instant) -> Option<MemoryStatus> {
         let subject = self
             .subjects
@@ -121,7 +121,8 @@ impl Asker {
         (status.incarnation == device.incarnation).then_some(status)
     }
 
-    /// Asks until there is an answer: questions may be lost, or be too many for who is asked.
+    /// Repeats a request until there is an answer: a request may be lost, or the receiver may be
+    /// overloaded.
     async fn answer(&self, subject: String, request: Vec<u8>, deadline: Instant) -> Option<Bytes> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

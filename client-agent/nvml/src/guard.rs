@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::library::is_initialised;
 use crate::status::{Result, Status};
 
-/// What may be called before `nvmlInit`.
+/// Functions that may be called before `nvmlInit`.
 const BEFORE_INIT: [&str; 7] = [
     "nvmlInit",
     "nvmlInit_v2",
@@ -17,7 +17,7 @@ const BEFORE_INIT: [&str; 7] = [
     "nvmlSystemGetNVMLVersion",
 ];
 
-/// Runs what an export does, where the library is initialised; a panic is an unknown error.
+/// Runs the body of an export if the library is initialised; a panic becomes an unknown error.
 pub(crate) fn guard<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> i32 {
     if !is_initialised() && !BEFORE_INIT.contains(&name) {
         return Status::UNINITIALIZED.0;
@@ -29,9 +29,9 @@ pub(crate) fn guard<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> 
     }
 }
 
-/// Defines exports of NVML: `fn nvmlName(arguments) also nvmlOther { body }`, where the body is that of a
-/// function which returns [`Result`], and `also` names older or newer forms that mean the same. Arguments
-/// are of the types of [`crate::abi`], which carry what the program promises of them.
+/// Defines exports of NVML: `fn nvmlName(arguments) also nvmlOther { body }`. The body returns
+/// [`Result`], and `also` names older or newer forms with the same meaning. Arguments are of the
+/// types of [`crate::abi`], which carry the program's promises about them.
 macro_rules! api {
     () => {};
     (fn $name:ident ($($arg:ident: $ty:ty),* $(,)?) $(also $($also:ident),+)? $body:block $($rest:tt)*) => {

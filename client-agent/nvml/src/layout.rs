@@ -1,4 +1,4 @@
-//! Structures of NVML, by the layouts that programs are compiled with.
+//! Structures of NVML, in the layouts that programs are compiled with.
 
 /// Memory of a device, bytes.
 #[repr(C)]
@@ -9,7 +9,7 @@ pub(crate) struct Memory {
     pub(crate) used: u64,
 }
 
-/// The same, with what is in nobody's hands.
+/// The same, with the reserved memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryV2 {
@@ -36,7 +36,7 @@ pub(crate) struct ProcessV1 {
     pub(crate) used: u64,
 }
 
-/// The same, with the part of the device that it is bound to.
+/// The same, with the part of the device that the process is bound to.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct ProcessV2 {
@@ -46,7 +46,7 @@ pub(crate) struct ProcessV2 {
     pub(crate) compute_instance: u32,
 }
 
-/// How busy a process kept a device.
+/// The time that a process kept a device busy.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct ProcessSample {
@@ -59,7 +59,7 @@ pub(crate) struct ProcessSample {
     pub(crate) decoder: u32,
 }
 
-/// A place on the PCI bus, as first published.
+/// A PCI address, as first published.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct PciV2 {
@@ -72,7 +72,7 @@ pub(crate) struct PciV2 {
     pub(crate) reserved: [u32; 4],
 }
 
-/// The same with a longer text at the end.
+/// The same, with a longer text at the end.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct PciV3 {
@@ -85,7 +85,7 @@ pub(crate) struct PciV3 {
     pub(crate) bus_id: [u8; 32],
 }
 
-/// What a device is made of.
+/// The units of a device.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Attributes {

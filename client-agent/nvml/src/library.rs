@@ -1,8 +1,8 @@
-//! The library's state in one process: who has initialised it, its watcher, the newest snapshot.
+//! The library's state in one process: its users, its watcher, the newest snapshot.
 //!
-//! The child of a fork has none of the parent's threads, and locks that they held stay taken there: it
-//! gets a state of its own, which is initialised as often as the parent was, and asks the cluster by a
-//! connection of its own.
+//! The child of a fork has none of the parent's threads, and locks that they held stay taken there.
+//! So it gets a state of its own, which is initialised as often as the parent's was. It asks the
+//! cluster on a connection of its own.
 
 #![expect(unsafe_code, reason = "a fork handler of the C library")]
 
@@ -17,25 +17,25 @@ use crate::snapshot::{DeviceState, Viewer, arranged};
 use crate::status::{Reasons, Result, Status};
 use crate::watcher::{WatchError, Watcher};
 
-/// How long initialising may take, and the first question of a forked child.
+/// Time limit of initialisation, and of the first request of a forked child.
 const BEGINNING: Duration = Duration::from_secs(2);
-/// How long any other question may take.
+/// Time limit of any other request.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long an answer is as good as a new one: tools ask twenty things of each device in a row.
+/// Time for which an answer is reused: tools query about twenty properties of each device in a row.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// Forks that this process is away from the one that loaded the library.
+/// Number of forks between this process and the one that loaded the library.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
-/// How often the library is initialised, for a child to know.
+/// Number of times that the library is initialised, kept for a child.
 static USERS: AtomicUsize = AtomicUsize::new(0);
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What the cluster said, and when.
+/// An answer of the cluster, with its time.
 #[derive(Debug)]
 pub(crate) struct View {
     /// The devices in this process's order.
     pub(crate) devices: Vec<DeviceState>,
-    /// Who looks.
+    /// The process that looks at the devices.
     pub(crate) viewer: Viewer,
     /// Microseconds since 1970.
     pub(crate) taken: u64,
@@ -52,14 +52,14 @@ struct State {
     settings: Option<ProgramSettings>,
     watcher: Option<Watcher>,
     known: Option<(Instant, Result<Arc<View>>)>,
-    /// What the cluster said last.
+    /// The last answer of the cluster.
     said: Option<Arc<View>>,
-    /// The watcher was late with its last answer.
+    /// True if the watcher was late with its last answer.
     late: bool,
 }
 
 impl View {
-    /// What stays true of it while nothing is heard: all but what workers said.
+    /// The part of the view that stays valid during silence: all but the workers' reports.
     fn unheard(&self) -> Self {
         let devices = self.devices.iter().map(DeviceState::unheard);
         Self {
@@ -70,7 +70,7 @@ impl View {
     }
 }
 
-/// In the child of a fork: no lock, no allocation.
+/// Runs in the child of a fork: no lock, no allocation.
 extern "C" fn forked() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
 }
@@ -79,12 +79,12 @@ extern "C" fn forked() {
 fn library() -> &'static Library {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.swap(true, Ordering::SeqCst) {
-        // SAFETY: the handler adds to one number and takes no lock, which a child of a fork may do.
+        // SAFETY: the handler adds to one number and takes no lock, which a forked child may do.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     }
     let generation = GENERATION.load(Ordering::SeqCst);
     let before = LIBRARY.load(Ordering::Acquire);
-    // SAFETY: what is stored there is a box that is never freed.
+    // SAFETY: the pointer stored there is to a box that is never freed.
     if let Some(library) = unsafe { before.as_ref() }
         && library.generation == generation
     {
@@ -106,23 +106,23 @@ fn library() -> &'static Library {
     let made = Box::into_raw(Box::new(library));
     let order = Ordering::AcqRel;
     match LIBRARY.compare_exchange(before, made, order, Ordering::Acquire) {
-        // SAFETY: it was just made of a box, and is never freed.
+        // SAFETY: it was just made from a box, and is never freed.
         Ok(_) => unsafe { &*made },
         Err(theirs) => {
-            // SAFETY: it was just made of a box, and nobody else has seen it.
+            // SAFETY: it was just made from a box, and has no other user.
             drop(unsafe { Box::from_raw(made) });
-            // SAFETY: what is stored there is a box that is never freed.
+            // SAFETY: the pointer stored there is to a box that is never freed.
             unsafe { &*theirs }
         }
     }
 }
 
-/// Whether some part of the process has initialised the library.
+/// True if any part of the process has initialised the library.
 pub(crate) fn is_initialised() -> bool {
     USERS.load(Ordering::SeqCst) > 0
 }
 
-/// Initialises the library, or notes one more user of it.
+/// Initialises the library, or counts one more user of it.
 ///
 /// # Errors
 /// [`Status::DRIVER_NOT_LOADED`], with its reason noted, within [`BEGINNING`].
@@ -141,10 +141,10 @@ pub(crate) fn init() -> Result {
     Ok(())
 }
 
-/// One user fewer; the last one's leaving ends the connection.
+/// Removes one user; without users, the connection ends.
 ///
 /// # Errors
-/// [`Status::UNINITIALIZED`] where there is none.
+/// [`Status::UNINITIALIZED`] if there is none.
 pub(crate) fn shutdown() -> Result {
     let mut state = library().lock();
     state.users = state.users.checked_sub(1).ok_or(Status::UNINITIALIZED)?;
@@ -155,10 +155,10 @@ pub(crate) fn shutdown() -> Result {
     Ok(())
 }
 
-/// What the cluster says, not older than [`FRESH`].
+/// The state of the cluster, not older than [`FRESH`].
 ///
 /// # Errors
-/// [`Status::TIMEOUT`] where it does not answer, within [`PATIENCE`].
+/// [`Status::TIMEOUT`] if it does not answer within [`PATIENCE`].
 pub(crate) fn view() -> Result<Arc<View>> {
     let library = library();
     let mut state = library.lock();
@@ -172,7 +172,7 @@ pub(crate) fn view() -> Result<Arc<View>> {
     state.look(patience, &library.reasons)
 }
 
-/// The text of a code, with the reason of an initialisation that failed.
+/// The text of a code, with the reason of a failed initialisation.
 pub(crate) fn explain(code: i32) -> *const c_char {
     library().reasons.explain(code)
 }
@@ -185,14 +185,15 @@ impl Library {
 
 impl State {
     fn look(&mut self, patience: Duration, reasons: &Reasons) -> Result<Arc<View>> {
-        // A refusal is as good: several threads that wait their turn do not wait one after another.
+        // A refusal is reused too, so that several threads in the queue do not wait one after
+        // another.
         if let Some((when, known)) = &self.known
             && when.elapsed() < FRESH
         {
             return known.clone();
         }
         let view = match (self.ask(patience), &self.said) {
-            // On a busy machine the thread's word that a worker is silent may come too late.
+            // On a busy machine, the thread's report that a worker is silent may come too late.
             (Err(WatchError::Silent), Some(said)) => Ok(Arc::new(said.unheard())),
             (answer, _) => answer.map(Arc::new).map_err(|why| {
                 reasons.note(&why.to_string());
@@ -230,7 +231,7 @@ impl State {
         let ended = matches!(answer, Err(WatchError::Connect(_)));
         let late = matches!(answer, Err(WatchError::Silent));
         if ended || late && self.late {
-            // Its thread has ended, or is stuck: the next question gets another one.
+            // Its thread has ended or is stuck: the next request gets a new one.
             self.watcher = None;
         }
         self.late = late && self.watcher.is_some();
@@ -261,7 +262,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(30);
 
-    /// A state whose watcher answers nothing as long as what is returned beside it lives.
+    /// A state with a watcher that answers nothing while the returned guard lives.
     fn silent(said: Option<View>) -> (State, impl Sized) {
         let (watcher, asked) = Watcher::silent();
         let settings = ProgramSettings::read(|name| {

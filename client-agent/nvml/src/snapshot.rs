@@ -1,4 +1,4 @@
-//! What a tenant has of its devices at one moment: memory, activity, processes.
+//! A snapshot of a tenant's devices: memory, activity, processes.
 
 use bus_schemas::{
     DeviceProperties, GpuId, Incarnation, MemoryStatus, SessionMemoryStatus, ShortText,
@@ -6,29 +6,30 @@ use bus_schemas::{
 };
 use client_session::{bus_id, gpu_uuid};
 
-/// A process that has sessions, on the machine that its client named.
+/// A process with sessions, on the machine that its client named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessState {
     /// The machine.
     pub host: String,
-    /// Its id there.
+    /// Process id on that machine.
     pub pid: u32,
     /// The file name of its program.
     pub name: String,
     /// Bytes that its sessions on the device have allocated.
     pub held: u64,
-    /// The part of the last second in which its launches ran there, parts per million.
+    /// The part of the last second in which its launches ran on the device, parts per million.
     pub busy_ppm: u32,
 }
 
-/// The tenant's memory on a device, and how busy it kept that.
+/// The tenant's memory on a device, and the time that it kept the device busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Bytes that the tenant may hold.
     pub total: u64,
     /// Bytes that its sessions have allocated.
     pub held: u64,
-    /// Bytes that it may still allocate: less than is left of `total` where others have the memory.
+    /// Bytes that it may still allocate: less than the rest of `total` if other tenants have the
+    /// memory.
     pub free: u64,
     /// The part of the last second in which at least one launch of the tenant ran, parts per million.
     pub busy_ppm: u32,
@@ -41,25 +42,28 @@ pub struct DeviceState {
     pub gpu: GpuId,
     /// The worker that serves it.
     pub worker: Incarnation,
-    /// What it is.
+    /// Properties of the device.
     pub properties: DeviceProperties,
-    /// Bytes that the tenant may hold there by the leader's word: its quota, or the device's memory.
+    /// Bytes that the tenant may hold there, as reported by the leader: its quota, or the device's
+    /// memory.
     pub allowed: u64,
-    /// What the worker says; none where it does not answer: it has just gone, or is of a build before.
+    /// The worker's report; `None` if it does not answer, because it has just gone or is of an
+    /// older build.
     pub share: Option<Share>,
-    /// The tenant's processes there, by machine and id; sessions of clients that do not say whose they
-    /// are are in none.
+    /// The tenant's processes there, by machine and id. Sessions of clients that do not report
+    /// their process are in none.
     pub processes: Vec<ProcessState>,
 }
 
 impl DeviceState {
-    /// A device by the leader's word and, if it answered, its worker's.
+    /// Builds the state of a device from the leader's report and, if it answered, its worker's.
     #[must_use]
     pub fn new(device: TenantDevice, status: Option<&MemoryStatus>) -> Self {
         let sessions = status.map_or(&[][..], |status| &status.sessions);
         let device_memory = Some(device.properties.memory).filter(|bytes| *bytes > 0);
         let allowed = device.quota.min(device_memory.unwrap_or(u64::MAX));
-        // Of a tenant without a session there the worker knows nothing, and says nothing of others.
+        // The worker knows nothing of a tenant without a session there, and reports nothing of
+        // others.
         let told = |status: &MemoryStatus| match status.tenants.first() {
             Some(own) => (status.capacity, status.free, own.busy_ppm),
             None => (allowed, allowed, 0),
@@ -84,7 +88,7 @@ impl DeviceState {
         }
     }
 
-    /// It without what its worker said.
+    /// The state without the worker's report.
     #[must_use]
     pub fn unheard(&self) -> Self {
         Self {
@@ -94,19 +98,19 @@ impl DeviceState {
         }
     }
 
-    /// Bytes that the tenant may hold: the worker's word, else the leader's.
+    /// Bytes that the tenant may hold: from the worker's report, else from the leader's.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.share.map_or(self.allowed, |share| share.total)
     }
 
-    /// Its UUID, as CUDA's programs write it.
+    /// The UUID of the device, in the form that CUDA programs write.
     #[must_use]
     pub fn uuid(&self) -> String {
         gpu_uuid(&self.properties.uuid)
     }
 
-    /// Its place on the PCI bus, as `cuDeviceGetPCIBusId` gives it.
+    /// The PCI bus id of the device, equal to that of `cuDeviceGetPCIBusId`.
     #[must_use]
     pub fn bus_id(&self) -> String {
         bus_id(self.gpu)
@@ -120,13 +124,13 @@ impl DeviceState {
     }
 }
 
-/// A share as whole percent, at most 100.
+/// Converts parts per million to whole percent, at most 100.
 #[must_use]
 pub fn percent(ppm: u32) -> u32 {
     (ppm.saturating_add(5_000) / 10_000).min(100)
 }
 
-/// The processes that have these sessions.
+/// The processes of these sessions.
 fn processes(sessions: &[SessionMemoryStatus]) -> Vec<ProcessState> {
     let mut processes: Vec<ProcessState> = Vec::new();
     for session in sessions {
@@ -158,7 +162,7 @@ fn processes(sessions: &[SessionMemoryStatus]) -> Vec<ProcessState> {
     processes
 }
 
-/// Who looks: the machine and the process, by which the order of the devices is chosen.
+/// The machine and process of a viewer, which determine the order of the devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewer {
     /// The machine.
@@ -173,15 +177,16 @@ impl Viewer {
     pub fn here() -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
-            // As clients write it.
+            // In the form that clients report.
             host: ShortText::new(host.trim()).as_str().to_owned(),
             pid: std::process::id(),
         }
     }
 }
 
-/// The devices as a viewer numbers them: those on which it has sessions, then those on which another
-/// process of the tenant on its machine has, then the rest; each by number, and so many at most.
+/// The devices in the viewer's order. First come those with sessions of the viewer, then those with
+/// sessions of another process of the tenant on its machine, then the rest. Each group is sorted by
+/// number; at most `most` devices are returned.
 #[must_use]
 pub fn arranged(mut devices: Vec<DeviceState>, viewer: &Viewer, most: usize) -> Vec<DeviceState> {
     devices.sort_by_key(|device| {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(crate) i32);
 
-/// What a function does, or why not.
+/// The result of a function, or the status that explains its failure.
 pub(crate) type Result<T = ()> = std::result::Result<T, Status>;
 
 macro_rules! codes {
@@ -23,7 +23,7 @@ macro_rules! codes {
     };
 }
 
-// Codes that nothing here answers are explained too.
+// Codes that are never returned here are explained too.
 #[expect(dead_code, reason = "the list is NVML's, not ours")]
 mod list {
     use super::*;
@@ -64,12 +64,13 @@ mod list {
     }
 }
 
-/// The text of a number that is no code.
+/// The text of an unknown code.
 const NO_CODE: &CStr = c"Unknown Error";
-/// Different reasons that are kept: their texts must stay, for programs keep pointers to them.
+/// Maximum number of different reasons: their texts must stay, because programs keep pointers to
+/// them.
 const REASONS: usize = 16;
 
-/// Why the driver is "not loaded", the newest last.
+/// The reasons why the driver is "not loaded", the newest last.
 #[derive(Default)]
 pub(crate) struct Reasons(Mutex<Vec<&'static CStr>>);
 
@@ -78,7 +79,7 @@ impl Reasons {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the reason of [`Status::DRIVER_NOT_LOADED`].
+    /// Adds a reason of [`Status::DRIVER_NOT_LOADED`].
     pub(crate) fn note(&self, why: &str) {
         let text = format!("Driver Not Loaded: {}", why.replace('\0', "?"));
         let Ok(text) = CString::new(text) else {
@@ -93,7 +94,7 @@ impl Reasons {
         }
     }
 
-    /// The text of a code, with the newest reason where it has one; it stays.
+    /// The text of a code, with the newest reason if it has one; the text stays valid.
     pub(crate) fn explain(&self, code: i32) -> *const c_char {
         let reason = || self.lock().last().copied();
         let is_noted = code == Status::DRIVER_NOT_LOADED.0;

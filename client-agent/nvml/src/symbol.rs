@@ -1,5 +1,5 @@
-//! Every function of NVML that programs look up: defined in [`crate::api`], or here, where it answers
-//! that it is not supported.
+//! Every function of NVML that programs look up: defined in [`crate::api`], or here as one that
+//! returns that it is not supported.
 
 #![expect(unsafe_code, reason = "exports of a C interface")]
 
@@ -11,7 +11,7 @@ use crate::status::Status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Address(*const ());
 
-// SAFETY: it is a function's, which nobody changes.
+// SAFETY: it is the address of a function, which never changes.
 unsafe impl Sync for Address {}
 
 /// A function of NVML.
@@ -19,20 +19,20 @@ unsafe impl Sync for Address {}
 pub struct Symbol {
     /// Its name.
     pub name: &'static str,
-    /// Whether it answers, or only that it is not supported.
+    /// True if it works; false if it returns that it is not supported.
     pub works: bool,
     address: Address,
 }
 
 impl Symbol {
-    /// Where it lies in this process.
+    /// Address of the function in this process.
     #[must_use]
     pub fn address(&self) -> *const () {
         self.address.0
     }
 }
 
-/// All of them, by name.
+/// All functions, by name.
 #[must_use]
 pub fn symbols() -> &'static [Symbol] {
     SYMBOLS
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn every_function_is_refused_before_the_library_is_initialised() {
         for symbol in symbols().iter().filter(|symbol| !symbol.works) {
-            // SAFETY: those that do not work take no argument and return a number.
+            // SAFETY: functions that do not work take no argument and return a number.
             let call: extern "C" fn() -> i32 = unsafe { std::mem::transmute(symbol.address()) };
             assert_eq!(call(), Status::UNINITIALIZED.0, "{}", symbol.name);
         }

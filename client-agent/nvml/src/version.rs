@@ -1,7 +1,8 @@
-//! The driver's version, as tools that list devices show it.
+//! The driver's version, as shown by tools that list devices.
 
-/// The branch of NVIDIA's drivers that speaks CUDA 13.0, as `cuDriverGetVersion` says here unless a
-/// program is told otherwise. Tools compare the number; there is no such driver on this machine.
+/// The branch of NVIDIA's drivers for CUDA 13.0, which `cuDriverGetVersion` reports here unless a
+/// program is configured otherwise. Tools compare the number; there is no such driver on this
+/// machine.
 const DRIVER: &str = "580.00";
 
 /// The text of `nvmlSystemGetDriverVersion`.

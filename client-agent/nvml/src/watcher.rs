@@ -1,4 +1,4 @@
-//! The thread that has the connection to the cluster, and asks when it is asked.
+//! The thread that owns the connection to the cluster, and sends the requests.
 
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -14,33 +14,34 @@ use tokio::time::timeout;
 use crate::ask::{AskError, Asker};
 use crate::snapshot::DeviceState;
 
-/// How much less than its asker the thread waits, so that its word about why comes in time.
+/// The thread waits this much less than its caller, so that the reason of a failure arrives in
+/// time.
 const EARLIER: Duration = Duration::from_millis(100);
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
-    /// What the environment says of the cluster is missing or wrong.
+    /// A setting of the cluster in the environment is missing or wrong.
     #[error("{0}")]
     Settings(String),
     /// There is no connection.
     #[error("{0}")]
     Connect(String),
-    /// The system gives no thread.
+    /// The system refused to start a thread.
     #[error("no thread: {0}")]
     Thread(std::io::Error),
-    /// The cluster does not say.
+    /// The cluster refused to answer.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// Nothing came in time.
+    /// No answer came in time.
     #[error("the cluster does not answer")]
     Silent,
 }
 
 type Answer = Result<Vec<DeviceState>, WatchError>;
 
-/// A question: until when it may take, and where the answer goes. One that waited for the one before has less
-/// time, or that would be late for all that follow.
+/// A request: its deadline, and the destination of the answer. A request that waited for the one
+/// before has less time left; otherwise it would delay all later ones.
 pub(crate) struct Question(Instant, SyncSender<Answer>);
 
 /// The thread; it ends when this is dropped.
@@ -61,14 +62,14 @@ impl Watcher {
         Ok(Self { questions })
     }
 
-    /// One that never answers as long as the other half lives.
+    /// A watcher that never answers while the other half lives.
     #[cfg(test)]
     pub(crate) fn silent() -> (Self, UnboundedReceiver<Question>) {
         let (questions, asked) = unbounded_channel();
         (Self { questions }, asked)
     }
 
-    /// Asks, and waits for so long.
+    /// Asks, and waits for at most `patience`.
     pub(crate) fn ask(&self, patience: Duration) -> Answer {
         let (answer, answered) = sync_channel(1);
         let until = Instant::now() + patience.saturating_sub(EARLIER);
@@ -88,7 +89,7 @@ fn run(settings: &ProgramSettings, patience: Duration, questions: UnboundedRecei
         .enable_all()
         .on_thread_start(block_signals)
         .build();
-    // Without one the questions' senders are dropped, which their askers see.
+    // Without a runtime the requests' senders are dropped, which their callers notice.
     if let Ok(runtime) = runtime {
         runtime.block_on(serve(settings, patience, questions));
         runtime.shutdown_background();
@@ -116,7 +117,7 @@ async fn serve(
         detail: "it does not answer".into(),
     };
     let client = match connected.map_err(silent).and_then(|it| it) {
-        // Nobody is to hear what becomes of it: the next answer says that.
+        // Its later state is not reported; the next answer shows it.
         Ok((client, _)) => client,
         Err(why) => {
             let why = why.to_string();
@@ -131,7 +132,7 @@ async fn serve(
     while let Some(Question(until, answer)) = questions.recv().await {
         let patience = until.saturating_duration_since(Instant::now());
         let found = asker.ask(patience).await;
-        // An asker that waits no more has been told so.
+        // A caller that no longer waits has already got its error.
         let _ = answer.send(found.map_err(WatchError::from));
     }
 }

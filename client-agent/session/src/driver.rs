@@ -1,10 +1,10 @@
-//! The driver of a connection's tasks: a thread of the client's own, or whichever thread waits for an
+//! The driver of a connection's tasks: the client's own thread, or any thread that waits for an
 //! answer.
 //!
-//! A thread that waits for an answer would sleep while another one reads the socket and wakes it:
-//! two changes of thread that cost as much as a message's way through the broker. So a thread that
-//! waits drives the connection itself, and the client's own thread does so only while nobody has
-//! waited for a while.
+//! Otherwise a thread that waits for an answer would sleep while another one reads the socket and
+//! wakes it. These two thread switches cost as much as a message's path through the broker. So a
+//! waiting thread drives the connection itself. The client's own thread drives only if no thread
+//! has waited for a while.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -18,36 +18,36 @@ use tokio::sync::Notify;
 
 use crate::wait;
 
-/// How long after the last wait the client's own thread drives again.
+/// Time after the last wait at which the client's own thread drives again.
 const KEEP: Duration = Duration::from_micros(300);
-/// How long it sleeps while one wait goes on and on; whoever ends that wakes it.
+/// Time that it sleeps while one wait goes on; the thread that ends that wait wakes it.
 const DEEP: Duration = Duration::from_millis(50);
 
 thread_local! {
-    /// This thread drives, or waits its turn to.
+    /// True if this thread drives, or waits for its turn to drive.
     static HERE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the client's own thread and the waiting threads share.
+/// State shared by the client's own thread and the waiting threads.
 struct Shared {
-    // Taken out when the client goes; whoever waits holds it for reading.
+    // Taken out when the client is dropped; each waiting thread holds it for reading.
     runtime: RwLock<Option<Runtime>>,
     handle: Handle,
     clock: Instant,
-    /// Threads that drive or wait their turn.
+    /// Number of threads that drive or wait for their turn.
     waiters: AtomicUsize,
-    /// Waits begun so far.
+    /// Number of waits begun so far.
     begun: AtomicU64,
-    /// When the last wait ended, nanoseconds of `clock`.
+    /// The time at which the last wait ended, nanoseconds of `clock`.
     ended: AtomicU64,
-    /// The client's own thread drives.
+    /// True while the client's own thread drives.
     own: AtomicBool,
-    /// It sleeps for long.
+    /// True while it sleeps for long.
     deep: AtomicBool,
-    /// It is to drive at once.
+    /// True if it must drive at once.
     kicked: AtomicBool,
     stop: AtomicBool,
-    /// It is to leave driving to others.
+    /// Tells it to leave driving to another thread.
     release: Notify,
     thread: OnceLock<Thread>,
 }
@@ -57,8 +57,8 @@ struct Shared {
 pub struct Driver(Arc<Shared>);
 
 impl Driver {
-    /// Starts the client's own thread. `begins` runs on each further thread that the runtime
-    /// starts, for names that are looked up: it inherits from whoever drives at the time.
+    /// Starts the client's own thread. `begins` runs on each further thread that the runtime starts
+    /// for name lookups, because such a thread inherits from the thread that drives at the time.
     pub fn start(
         begins: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
@@ -89,18 +89,18 @@ impl Driver {
         Ok((Self(shared), thread))
     }
 
-    /// Where the connection's tasks live.
+    /// Handle of the runtime on which the connection's tasks run.
     pub fn handle(&self) -> &Handle {
         &self.0.handle
     }
 
-    /// Runs a future on the calling thread, which drives the connection meanwhile. Within a
-    /// runtime of the caller's it sleeps instead.
+    /// Runs a future on the calling thread, which drives the connection meanwhile. Within a runtime
+    /// of the caller, the thread sleeps instead.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
         let shared = &self.0;
         let within = match Handle::try_current() {
             Ok(_) => true,
-            // A thread that runs the handlers of its process's exit can drive no runtime.
+            // A thread that runs the exit handlers of its process cannot drive a runtime.
             Err(error) => error.is_thread_local_destroyed(),
         };
         if within || HERE.get() {
@@ -119,7 +119,7 @@ impl Driver {
         runtime.block_on(future)
     }
 
-    /// Something was left to be sent, and its caller goes on without waiting: somebody must drive.
+    /// Makes sure that a thread drives: a message is left to be sent, and its caller does not wait.
     pub fn kick(&self) {
         let shared = &self.0;
         if shared.own.load(Ordering::SeqCst) || shared.waiters.load(Ordering::SeqCst) > 0 {
@@ -130,7 +130,7 @@ impl Driver {
         }
     }
 
-    /// Ends the connection and all its tasks; waits for those who drive.
+    /// Ends the connection and all its tasks; waits for the threads that drive.
     pub fn stop(&self) {
         let shared = &self.0;
         shared.stop.store(true, Ordering::SeqCst);
@@ -142,14 +142,14 @@ impl Driver {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(runtime) = runtime {
-            // Allowed anywhere, within a runtime of the caller's too.
+            // Allowed anywhere, within a runtime of the caller too.
             runtime.shutdown_background();
         }
     }
 }
 
-/// A thread drives or waits its turn, until this is dropped: by a panic too, or nobody would drive
-/// ever after.
+/// Marks a thread that drives or waits for its turn, until this is dropped. A panic drops it too;
+/// otherwise no thread would ever drive again.
 struct Turn<'w>(&'w Shared);
 
 impl<'w> Turn<'w> {
@@ -187,7 +187,7 @@ impl Shared {
         }
     }
 
-    /// The client's own thread.
+    /// Runs the client's own thread.
     fn serve(&self) {
         while !self.stop.load(Ordering::SeqCst) {
             self.drive();
@@ -201,10 +201,11 @@ impl Shared {
             return;
         };
         self.own.store(true, Ordering::SeqCst);
-        // Whoever began to wait before it could see that we drive drives when we look.
+        // A thread that began to wait before it could see that we drive has been counted, so it
+        // takes over now.
         runtime.block_on(async {
             self.release.notified().await;
-            // What the waiting thread has just published leaves before it takes over.
+            // Messages that the waiting thread has just published leave before it takes over.
             for _ in 0..3 {
                 tokio::task::yield_now().await;
             }

@@ -23,13 +23,13 @@ pub enum ClientError {
     Evidence {
         /// The log.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it cannot be written.
         detail: String,
     },
 }
 
 impl ClientError {
-    /// The stable code, as `docs/reference/errors.md` lists them.
+    /// The stable code, as listed in `docs/reference/errors.md`.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
@@ -39,7 +39,7 @@ impl ClientError {
         }
     }
 
-    /// The client's own thread is gone, or the session was closed here.
+    /// The error after the client's own thread has ended, or the session was closed here.
     #[must_use]
     pub fn closed() -> Self {
         Self::Session(closed())
@@ -49,7 +49,7 @@ impl ClientError {
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, ClientError>;
 
-/// This call is refused; the session goes on.
+/// The error of a refused call; the session goes on.
 pub fn refused(code: Code, detail: impl Into<String>) -> ClientError {
     ClientError::Refused(Failure::new(code, detail))
 }

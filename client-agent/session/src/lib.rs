@@ -1,13 +1,13 @@
-//! The client's shell around a session's outbox: a [`SessionChannel`] per session, one [`Driver`] for all
-//! channels of a connection, and the [`Session`] that programs use.
+//! The client's shell around a session's outbox: a [`SessionChannel`] per session, one [`Driver`]
+//! for all channels of a connection, and the [`Session`] that programs use.
 //!
-//! User threads append to a channel under a short lock and publish from where they are. What
-//! arrives, and every timer, is the business of one task per session beside the connection, and
-//! whoever waits for an answer runs those tasks meanwhile: a sync changes threads no more often
-//! than a bare request does.
+//! User threads append to a channel under a short lock and publish from their own thread. Messages
+//! and timers are handled by one task per session beside the connection. A thread that waits for an
+//! answer runs those tasks meanwhile. So a sync switches threads no more often than a bare request
+//! does.
 //!
-//! There is no actor system here and no telemetry: the agent of `actors` adds both, and the
-//! drop-in `libcuda`, a guest in foreign processes, does without.
+//! There is no actor system here and no telemetry: the agent of `actors` adds both. The drop-in
+//! `libcuda`, which runs inside the processes of other programs, has neither.
 
 mod channel;
 mod driver;

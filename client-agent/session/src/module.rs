@@ -1,4 +1,4 @@
-//! Modules and their functions, as a session's program names them.
+//! Modules and their functions, as named by a session's program.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,16 +10,16 @@ use bus_schemas::{
 
 use crate::error::{Result, refused};
 
-/// Most threads of a block.
+/// Maximum threads of a block.
 const BLOCK_THREADS: u64 = 1024;
 /// Largest grid: x, y, z.
 const GRID: Dim = [i32::MAX as u32, 65_535, 65_535];
 /// Largest block: x, y, z.
 const BLOCK: Dim = [1024, 1024, 64];
-/// Most shared bytes of a block on any device.
+/// Maximum shared bytes of a block on any device.
 const SHARED: u64 = 227 << 10;
 
-/// Images that were found valid, so that each is parsed once, and what workers said of them.
+/// Images that were found valid, so that each is parsed once, and the workers' verdicts on them.
 #[derive(Debug, Default)]
 pub struct Images {
     known: Mutex<HashMap<ModuleHash, Arc<ptx::ModuleInfo>>>,
@@ -27,7 +27,8 @@ pub struct Images {
 }
 
 impl Images {
-    /// What a worker said of an image: nothing yet, why its device cannot run it, or that it can.
+    /// A worker's verdict on an image: none yet, the reason why its device cannot run it, or that
+    /// it can.
     pub(crate) fn judgement(&self, of: (Incarnation, ModuleHash)) -> Option<Option<Failure>> {
         let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
         judged.get(&of).cloned()
@@ -41,7 +42,7 @@ impl Images {
     /// The summary of an image.
     ///
     /// # Errors
-    /// [`Code::BadModule`] where it is neither PTX, with line and column, nor machine code.
+    /// [`Code::BadModule`] if it is neither PTX, with line and column, nor machine code.
     pub fn examine(&self, hash: ModuleHash, image: &[u8]) -> Result<Arc<ptx::ModuleInfo>> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(info) = known().get(&hash) {
@@ -71,7 +72,7 @@ pub struct Function {
     fingerprint: FunctionFingerprint,
     param_bytes: u32,
     static_shared: u32,
-    /// Most threads of a block, and the exact block where the image demands one.
+    /// Maximum threads of a block, and the exact block if the image demands one.
     threads: u64,
     exact: Option<Dim>,
 }
@@ -80,7 +81,7 @@ impl Module {
     /// Finds a kernel by its entry name.
     ///
     /// # Errors
-    /// [`Code::UnknownFunction`] with the names there are.
+    /// [`Code::UnknownFunction`] with the existing names.
     pub fn function(&self, name: &str) -> Result<Function> {
         let entries = (0..).zip(&self.info.entries);
         let Some((index, entry)) = entries.into_iter().find(|(_, entry)| entry.name == name) else {
@@ -105,7 +106,7 @@ impl Module {
         self.info.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// What the image says of itself.
+    /// Summary of the image.
     #[must_use]
     pub fn info(&self) -> &Arc<ptx::ModuleInfo> {
         &self.info
@@ -118,7 +119,7 @@ impl Module {
     }
 }
 
-/// How a kernel is launched.
+/// The stream, shape and attributes of a kernel launch.
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchOn {
     /// The session's stream number; 0 is the default stream.
@@ -129,18 +130,18 @@ pub struct LaunchOn {
     pub block: Dim,
     /// Dynamic shared bytes.
     pub shared: u32,
-    /// Attributes beyond the shape. Only a device with `launch_attributes` takes any.
+    /// Attributes beyond the shape. Only a device with `launch_attributes` accepts any.
     pub attributes: LaunchAttributes,
 }
 
 impl Function {
-    /// Bytes of the parameter block a launch takes.
+    /// Bytes of the parameter block of a launch.
     #[must_use]
     pub fn param_bytes(&self) -> u32 {
         self.param_bytes
     }
 
-    /// The launch, which [`Function::check`] found to be right, and its key.
+    /// The launch, which [`Function::check`] has accepted, and its key.
     #[inline]
     pub(crate) fn launch(&self, on: &LaunchOn) -> (Launch, KernelKey) {
         let launch = Launch {
@@ -154,8 +155,8 @@ impl Function {
         (launch, self.fingerprint.launch_key(&launch))
     }
 
-    /// Refuses a shape that the kernel or no device has, as CUDA does: a wrong one is this call's error, not the
-    /// session's.
+    /// Refuses a shape that the kernel or every device lacks, as CUDA does: a wrong one is an error
+    /// of this call, not of the session.
     ///
     /// # Errors
     /// [`Code::BadLaunch`].

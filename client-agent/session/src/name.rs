@@ -1,8 +1,8 @@
-//! Names of devices as programs know them: the same text in CUDA, in NVML and in our commands.
+//! Names of devices for programs: the same text in CUDA, in NVML and in our commands.
 
 use bus_schemas::GpuId;
 
-/// A UUID as it is written; its bytes are in the order of its text.
+/// The text of a UUID; its bytes are in the order of the text.
 #[must_use]
 pub fn uuid_text(uuid: &[u8; 16]) -> String {
     let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -16,13 +16,13 @@ pub fn uuid_text(uuid: &[u8; 16]) -> String {
     parts.join("-")
 }
 
-/// The UUID of a device with what stands before it.
+/// The UUID of a device with its prefix.
 #[must_use]
 pub fn gpu_uuid(uuid: &[u8; 16]) -> String {
     format!("GPU-{}", uuid_text(uuid))
 }
 
-/// The place on the PCI bus that a device of this number is said to have.
+/// The PCI bus id that is reported for a device with this number.
 #[must_use]
 pub fn bus_id(gpu: GpuId) -> String {
     format!("0000:{:02x}:00.0", gpu & 0xff)

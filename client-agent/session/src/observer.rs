@@ -1,24 +1,24 @@
-//! The observer of a channel: traces, metrics and logs of what it does.
+//! The observer of a channel: traces, metrics and logs of its work.
 
 use async_nats::HeaderMap;
 use bus_schemas::{EventTime, Failure, Op, OpNumber, Opened};
 
-/// Called for what a channel does, under the channel's lock, on the
-/// caller's thread. Who does not care about one of them leaves it out.
+/// Called for the work of a channel, under the channel's lock, on the caller's thread. All methods
+/// have default bodies, so an observer implements only those that it needs.
 pub trait Observer: Send {
-    /// The W3C `traceparent` that what follows is part of; none ends that.
+    /// Sets the W3C `traceparent` of the following work; `None` ends it.
     fn set_trace(&mut self, _traceparent: Option<&str>) {}
 
     /// An op was appended.
     #[inline]
     fn pushed(&mut self, _op: &Op, _number: OpNumber) {}
 
-    /// Whether [`Observer::headers`] may have any.
+    /// True if [`Observer::headers`] may return any.
     fn traced(&self) -> bool {
         false
     }
 
-    /// Headers of a message whose first op is this.
+    /// Headers of a message that begins with this op.
     fn headers(&self, _op: OpNumber) -> Option<HeaderMap> {
         None
     }
@@ -29,15 +29,15 @@ pub trait Observer: Send {
     /// An op was answered.
     fn answered(&mut self, _op: OpNumber, _opened: &Opened) {}
 
-    /// The answer that comes next says when timed events were reached: of each recorded since the
-    /// answer before, its last time.
+    /// Reports the times of timed events, before the answer that brought them: for each event
+    /// recorded since the previous answer, its last time.
     fn timed(&mut self, _times: &[EventTime]) {}
 
     /// The session failed.
     fn failed(&mut self, _failure: &Failure, _opened: &Opened) {}
 }
 
-/// Nobody looks on.
+/// An observer that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unobserved;
 

@@ -11,37 +11,38 @@ use tokio::time::Instant;
 
 use crate::error::{ClientError, refused};
 
-/// How long one open request is waited for before it is asked again.
+/// Time after which an unanswered open request is sent again.
 const ASK: Duration = Duration::from_millis(500);
-/// Pause before asking again.
+/// Pause before a repeated request.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The same where the leader knows of no place: it comes with a worker, or when others go.
+/// The same pause if the leader has no place: one becomes free with a new worker, or when other
+/// sessions end.
 const NO_PLACE: Duration = Duration::from_millis(100);
 
-/// How many times its patience an opening lasts where a leader hears the question and does not answer: on a starved
-/// machine it answers late, and where it died, another takes over.
+/// Factor of the patience if a leader hears the request but does not answer. On an overloaded
+/// machine it answers late; if it died, another takes over.
 const LATE: u32 = 4;
 
-/// Who asks for a session, and how long.
+/// The parameters of a request for sessions.
 #[derive(Debug, Clone)]
 pub struct Opening {
     /// The tenant.
     pub tenant: Tenant,
     /// Name of the connection at the broker.
     pub connection: String,
-    /// A number nobody else has: the request may be repeated, and means one session.
+    /// A unique number: the request may be repeated, and means one session.
     pub nonce: u64,
-    /// Devices, each on another worker: all or none.
+    /// Number of devices, each on another worker: all or none.
     pub devices: u32,
-    /// How long to ask; four times as long where a leader hears the question and is late.
+    /// Time to keep asking; four times as long if a leader hears the request and is late.
     pub patience: Duration,
 }
 
-/// Asks until there are sessions on as many devices as are wanted, or a reason why there will be
-/// none; each comes with the subscription to all that the session receives.
+/// Asks until there are sessions on as many devices as requested, or a reason why there will be
+/// none. Each session comes with the subscription to all of its messages.
 ///
 /// # Errors
-/// What the leader answers; [`ClientError::Connect`] where the subscription cannot be made.
+/// The leader's refusal; [`ClientError::Connect`] if the subscription cannot be made.
 pub async fn open(
     client: &Client,
     subjects: &Subjects,
@@ -70,7 +71,7 @@ pub async fn open(
     Ok(sessions)
 }
 
-/// Asks for sessions until there are some, or a reason why there will be none.
+/// Asks until there are sessions, or a reason why there will be none.
 async fn ask(
     client: &Client,
     subject: String,
@@ -95,8 +96,8 @@ async fn ask(
                 }
                 let empty = || Failure::new(Code::Malformed, "an empty answer");
                 last = answer.failure.unwrap_or_else(empty);
-                // There may be a place soon, as in a cluster that is starting; anything else is the
-                // answer.
+                // There may be a place soon, for example in a cluster that is starting; any other
+                // refusal is final.
                 if last.code != Code::NoLeader && !last.code.is_placement() {
                     return Err(ClientError::Refused(last));
                 }

@@ -1,9 +1,9 @@
-//! The process that a session belongs to, as its worker is told for people.
+//! The process of a session, as reported to its worker for operators.
 
 use bus_schemas::{ClientProcess, ShortText};
 
-/// This process: the machine's name, its id there, and the file name of its program. What the host
-/// does not say is empty.
+/// This process: the machine's name, its id there, and the file name of its program. Fields that
+/// the host does not provide are empty.
 pub(crate) fn this_process() -> ClientProcess {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let program = std::env::current_exe().unwrap_or_default();

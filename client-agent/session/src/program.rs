@@ -1,4 +1,4 @@
-//! Settings of a program whose libraries are the drop-in: the cluster and the tenant, from the
+//! Settings of a program that uses the drop-in libraries: the cluster and the tenant, from the
 //! environment, which `warploom run` sets.
 
 use std::ffi::OsString;
@@ -10,35 +10,35 @@ use bus::parse_duration;
 use bus_schemas::{BrokerUrl, Tenant};
 use toml::Table;
 
-/// How to reach the cluster.
+/// The settings for access to the cluster.
 #[derive(Clone)]
 pub struct ProgramSettings {
     /// The broker; several URLs are separated by commas.
     pub url: BrokerUrl,
-    /// User and password; none where the broker wants no login.
+    /// User and password; `None` if the broker requires no login.
     pub login: Option<(String, String)>,
     /// The cluster's name.
     pub cluster: Tenant,
-    /// Whose program it is.
+    /// The tenant of the program.
     pub tenant: Tenant,
-    /// How many virtual devices the program sees.
+    /// Number of virtual devices that the program sees.
     pub devices: usize,
-    /// How long connecting, and then opening sessions, may take.
+    /// Time limit for connecting, and then for opening sessions.
     pub opening: Duration,
-    /// How long a session waits for somebody who does not answer.
+    /// Time that a session waits for a silent peer.
     pub deadline: Duration,
 }
 
-/// What these are where nobody says.
+/// Defaults of these settings.
 const OPENING: Duration = Duration::from_millis(2_400);
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The version of CUDA that this library speaks, which it names where nobody says another.
+/// The CUDA version of this library, which it reports by default.
 const DRIVER_VERSION: i32 = 13_000;
-/// Names another: there are programs that send PTX only to a driver as new as their own toolkit.
+/// Sets another version: some programs send PTX only to a driver as new as their own toolkit.
 const DRIVER_VARIABLE: &str = "WARPLOOM_CLIENT_DRIVER_VERSION";
 
-/// The version of CUDA that the driver says it speaks, 1000 times the major plus 10 times the minor.
+/// The CUDA version that the driver reports, 1000 times the major plus 10 times the minor.
 pub fn driver_version() -> i32 {
     static VERSION: OnceLock<i32> = OnceLock::new();
     *VERSION.get_or_init(|| {
@@ -48,16 +48,16 @@ pub fn driver_version() -> i32 {
     })
 }
 
-/// Whether the memory of this process's sessions may be swapped out.
+/// The variable that controls if the memory of this process's sessions may be swapped out.
 const SWAP_VARIABLE: &str = "WARPLOOM_CLIENT_SWAP";
 
-/// Whether the memory of this process's sessions may be swapped out: unless it is forbidden, it may.
+/// True if the memory of this process's sessions may be swapped out, which is the default.
 pub(crate) fn swaps() -> bool {
     static PINNED: OnceLock<bool> = OnceLock::new();
     !*PINNED.get_or_init(|| std::env::var(SWAP_VARIABLE).is_ok_and(|said| said == "off"))
 }
 
-/// A version such as 13.4, not below what this library speaks.
+/// A version such as 13.4, not below the version of this library.
 fn version(text: &str) -> Option<i32> {
     let (major, minor) = text.split_once('.')?;
     let (major, minor) = (major.parse::<u8>().ok()?, minor.parse::<u8>().ok()?);
@@ -65,14 +65,14 @@ fn version(text: &str) -> Option<i32> {
     (version >= DRIVER_VERSION && minor < 100).then_some(version)
 }
 
-/// Most virtual devices of one process.
+/// Maximum number of virtual devices of one process.
 const DEVICES: usize = bus_schemas::limits::DEVICES as usize;
 
 impl ProgramSettings {
     /// Reads the variables.
     ///
     /// # Errors
-    /// What is missing or wrong, and what to do.
+    /// The missing or wrong setting, and how to fix it.
     pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
         let text = |name: &str| -> Result<Option<String>, String> {
             let Some(value) = variable(name).filter(|value| !value.is_empty()) else {
@@ -165,7 +165,7 @@ fn time(name: &str, text: &str) -> Result<Duration, String> {
 fn credentials(path: &str) -> Result<Table, String> {
     let text = fs::read_to_string(path)
         .map_err(|error| format!("WARPLOOM_BROKER_CREDENTIALS: {path}: {error}"))?;
-    // Its message names what is wrong, never the text.
+    // Its message names the error, never the text.
     let parsed = text.parse::<Table>();
     parsed.map_err(|error| {
         let why = error.message();

@@ -1,4 +1,5 @@
-//! The task of one session beside the connection: it receives, and keeps the session's timer.
+//! The task of one session beside the connection: it receives messages, and runs the session's
+//! timer.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::channel::SessionChannel;
 
-/// How long the connection may take to take a message.
+/// Time limit for the connection to accept a message.
 const STUCK: Duration = Duration::from_millis(200);
 
-/// Ends a channel when its session is no longer served, however that comes.
+/// Ends a channel when its session is no longer served, for any reason.
 struct Served(Arc<SessionChannel>);
 
 impl Drop for Served {
@@ -35,7 +36,8 @@ pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut message
             biased;
             message = messages.next() => {
                 let Some(message) = message else { return };
-                // With a status it is the broker's word that nobody listens, not a message of ours.
+                // A message with a status is the broker's report that there is no receiver, not a
+                // message to us.
                 if let Some((session, what)) = subjects.parse_client(&message.subject)
                     && session == channel.opened().session
                     && message.status.is_none()
@@ -48,8 +50,8 @@ pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut message
             () = &mut timer, if due.is_some() => {}
         }
         while let Some(message) = channel.next_kept() {
-            // Without a connection nothing takes messages, and the clock has to be looked at. This one
-            // is lost then: the outbox sends again what is not acknowledged.
+            // Without a connection no message is accepted, and the timer must go on. This message
+            // is lost then: the outbox resends those that are not acknowledged.
             let published = message.publish(channel.client());
             if tokio::time::timeout(STUCK, published).await.is_err() {
                 break;

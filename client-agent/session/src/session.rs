@@ -22,26 +22,27 @@ use slots::Slots;
 const INLINE: usize = 4 * limits::INLINE_BYTES;
 /// Larger copies travel in pieces of this many bytes.
 const PIECE: usize = limits::PIECE_BYTES;
-/// Pieces of a copy to the host that are under way at a time.
+/// Maximum number of pieces of a copy to the host that are under way.
 const PIECES: usize = 4;
 
 /// A virtual device: memory, modules and a program order of its own. Any number of threads may use
-/// it; ops run in the order of the calls. Dropping it asks for its end and does not wait.
+/// it; ops run in the order of the calls. Dropping it requests its end and does not wait.
 #[derive(Debug)]
 pub struct Session {
     channel: Arc<SessionChannel>,
     images: Arc<Images>,
     slots: Mutex<Slots>,
     printed: Mutex<Vec<u8>>,
-    /// Every op through this one was answered for by a sync, or by a copy to the host where nothing prints.
+    /// The last op that is known to be done by a sync, or by a copy to the host if no kernel
+    /// prints.
     synced: AtomicU64,
-    /// Whether a kernel may print: what it printed comes with the answer to a sync only.
+    /// True if a kernel may print: the output comes only with the answer to a sync.
     prints: AtomicBool,
     patience: Duration,
 }
 
 impl Session {
-    /// The device of a channel that is served. `patience` bounds how long its end is waited for.
+    /// Makes the device of a channel that is served. `patience` bounds the wait for its end.
     #[must_use]
     pub fn new(channel: Arc<SessionChannel>, images: Arc<Images>, patience: Duration) -> Self {
         Self {
@@ -61,26 +62,26 @@ impl Session {
         self.channel.opened().session
     }
 
-    /// What the leader answered when it was opened: worker, device, addresses, quota.
+    /// The leader's answer when it was opened: worker, device, addresses, quota.
     #[must_use]
     pub fn opened(&self) -> &Opened {
         self.channel.opened()
     }
 
-    /// The channel it works on.
+    /// The channel of the session.
     #[must_use]
     pub fn channel(&self) -> &Arc<SessionChannel> {
         &self.channel
     }
 
-    /// As [`Session::channel`], under its name before.
+    /// Same as [`Session::channel`], under its former name.
     #[deprecated(note = "renamed to `channel`")]
     #[must_use]
     pub fn line(&self) -> &Arc<SessionChannel> {
         self.channel()
     }
 
-    /// Why the session can run no more, if that is so.
+    /// The reason why the session can run no more, if it cannot.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.channel.failure()
@@ -89,15 +90,15 @@ impl Session {
     /// Allocates device memory and returns its address, a multiple of 256.
     ///
     /// # Errors
-    /// [`Code::Quota`] or [`Code::OutOfMemory`] at once where it is known; else the session's.
+    /// [`Code::Quota`] or [`Code::OutOfMemory`] at once if it is known; else the session's failure.
     pub fn alloc(&self, bytes: u64) -> Result<u64> {
         self.channel.alloc(bytes)
     }
 
-    /// Frees what [`Session::alloc`] returned.
+    /// Frees an allocation of [`Session::alloc`].
     ///
     /// # Errors
-    /// [`Code::BadAddress`] where no allocation begins there; else the session's.
+    /// [`Code::BadAddress`] if no allocation begins there; else the session's failure.
     pub fn free(&self, address: u64) -> Result<()> {
         self.channel.free(address)
     }
@@ -108,10 +109,10 @@ impl Session {
         self.channel.bytes_sent()
     }
 
-    /// Copies `bytes` to the device. They are taken at the call.
+    /// Copies `bytes` to the device. They are read during the call.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] for a range that is not one allocation's; else the session's.
+    /// [`Code::BadAddress`] for a range that is not within one allocation; else the session's failure.
     pub fn copy_in(&self, to: u64, bytes: &[u8]) -> Result<()> {
         self.channel.check(to, bytes.len() as u64)?;
         if bytes.len() > INLINE {
@@ -128,10 +129,10 @@ impl Session {
         Ok(())
     }
 
-    /// Copies device memory at `from` into `bytes`; blocks until all before it has run.
+    /// Copies device memory at `from` into `bytes`; blocks until all earlier ops have run.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] for a range that is not one allocation's; else the session's.
+    /// [`Code::BadAddress`] for a range that is not within one allocation; else the session's failure.
     pub fn copy_out(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
         self.channel.check(from, bytes.len() as u64)?;
         let (mut under_way, mut last) = (VecDeque::new(), OpNumber::default());
@@ -146,18 +147,18 @@ impl Session {
         while !under_way.is_empty() {
             self.channel.block_on(settle(&mut under_way))?;
         }
-        // Ops run in their order, and so nothing through the last of these is left: a sync right behind, as
-        // libraries make one behind each copy, need not ask again.
+        // Ops run in order, so all ops through the last of these are done. A sync that follows
+        // directly, as libraries do after each copy, need not ask again.
         if !self.prints.load(Ordering::Relaxed) {
             self.synced.fetch_max(last, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// As [`Session::copy_out`], for any executor.
+    /// Same as [`Session::copy_out`], for any executor.
     ///
     /// # Errors
-    /// As [`Session::copy_out`].
+    /// Same as [`Session::copy_out`].
     pub async fn copy_out_async(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
         self.channel.check(from, bytes.len() as u64)?;
         let mut under_way = VecDeque::new();
@@ -176,7 +177,7 @@ impl Session {
     /// Copies within the device's memory.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] for ranges that are not one allocation's; else the session's.
+    /// [`Code::BadAddress`] for ranges that are not within one allocation; else the session's failure.
     pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
         self.channel.check(to, bytes)?;
         self.channel.check(from, bytes)?;
@@ -186,8 +187,8 @@ impl Session {
     /// Sets `count` elements of `width` bytes (1, 2 or 4) to `value`.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] for a range that is not one allocation's, or not aligned to the
-    /// width; else the session's.
+    /// [`Code::BadAddress`] for a range that is not within one allocation, or not aligned to the
+    /// width; else the session's failure.
     pub fn set(&self, address: u64, count: u64, value: u32, width: u8) -> Result<()> {
         if !matches!(width, 1 | 2 | 4) || !address.is_multiple_of(u64::from(width)) {
             let detail = format!("elements of {width} bytes at {address:#x}");
@@ -205,11 +206,11 @@ impl Session {
 
     /// Launches a kernel: `grid` blocks of `block` threads with `shared` bytes of dynamic shared
     /// memory. `params` are the parameters one after the other, each at its natural alignment,
-    /// little-endian; they are taken at the call. Returns at once.
+    /// little-endian; they are read during the call. Returns at once.
     ///
     /// # Errors
     /// [`Code::BadLaunch`] or [`Code::LaunchResources`] for a shape or parameters that do not fit
-    /// the kernel; the session goes on. Else the session's.
+    /// the kernel; the session goes on. Else the session's failure.
     #[inline]
     pub fn launch(
         &self,
@@ -229,10 +230,10 @@ impl Session {
         self.launch_on(function, &on, params)
     }
 
-    /// As [`Session::launch`], on a stream, with attributes.
+    /// Same as [`Session::launch`], on a stream, with attributes.
     ///
     /// # Errors
-    /// As [`Session::launch`].
+    /// Same as [`Session::launch`].
     #[inline]
     pub fn launch_on(&self, function: &Function, on: &LaunchOn, params: &[u8]) -> Result<()> {
         function.check(on, params)?;
@@ -242,11 +243,12 @@ impl Session {
         Ok(())
     }
 
-    /// Writes the tensor map of a recipe to device memory, as the device's driver encodes it. Only a device
-    /// with `launch_attributes` does.
+    /// Writes the tensor map of a recipe to device memory, as the device's driver encodes it. Only
+    /// a device with `launch_attributes` supports this.
     ///
     /// # Errors
-    /// [`Code::BadAddress`] for a place that is not one allocation's or no multiple of 64; else the session's.
+    /// [`Code::BadAddress`] for a destination that is not within one allocation or not a multiple
+    /// of 64; else the session's failure.
     pub fn put_tensor_map(&self, to: u64, recipe: &[u8; TENSOR_MAP_BYTES]) -> Result<()> {
         self.channel.check(to, TENSOR_MAP_BYTES as u64)?;
         if !to.is_multiple_of(TENSOR_MAP_ALIGNMENT as u64) {
@@ -258,10 +260,10 @@ impl Session {
         Ok(())
     }
 
-    /// Blocks until everything before it has run.
+    /// Blocks until all earlier ops have run.
     ///
     /// # Errors
-    /// What went wrong with anything before.
+    /// The error of any earlier op.
     pub fn sync(&self) -> Result<()> {
         let op = self.channel.push(&Op::Sync, 0, &[], KernelKey(0))?;
         let printed = self.channel.block_on(self.channel.answer(op))?;
@@ -270,11 +272,11 @@ impl Session {
         Ok(())
     }
 
-    /// As [`Session::sync`], for the ops through `op`; returns at once where a sync behind it was
-    /// answered before. Whether it had to wait.
+    /// Same as [`Session::sync`], for the ops through `op`; returns at once if a later sync was
+    /// already answered. Returns true if it had to wait.
     ///
     /// # Errors
-    /// As [`Session::sync`].
+    /// Same as [`Session::sync`].
     pub fn sync_through(&self, op: OpNumber) -> Result<bool> {
         if let Some(failure) = self.channel.failure() {
             return Err(ClientError::Session(failure));
@@ -285,7 +287,7 @@ impl Session {
         self.sync().map(|()| true)
     }
 
-    /// Whether the ops through `op` are done, as far as is known without asking.
+    /// True if the ops through `op` are done, as far as known without a request.
     #[must_use]
     pub fn is_done(&self, op: OpNumber) -> bool {
         op <= self.synced.load(Ordering::Relaxed) || op <= self.channel.done()
@@ -295,16 +297,16 @@ impl Session {
     /// with the next answer, and goes to the channel's observer.
     ///
     /// # Errors
-    /// The session's.
+    /// The session's failure.
     pub fn record(&self, event: u32, stream: u16, timed: bool) -> Result<OpNumber> {
         self.channel
             .push(&Op::Event { event, timed }, stream, &[], KernelKey(0))
     }
 
-    /// As [`Session::sync`], for any executor.
+    /// Same as [`Session::sync`], for any executor.
     ///
     /// # Errors
-    /// As [`Session::sync`].
+    /// Same as [`Session::sync`].
     pub async fn sync_async(&self) -> Result<()> {
         let op = self.channel.push(&Op::Sync, 0, &[], KernelKey(0))?;
         let printed = self.channel.answer(op).await?;
@@ -312,8 +314,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes what kernels printed (`printf`) up to the last sync that returned; once the session
-    /// has failed, what they printed before that as well. The device keeps the last
+    /// Takes the output of kernels (`printf`) up to the last sync that returned; once the session
+    /// has failed, the output before the failure too. The device keeps the last
     /// [`limits::PRINTED_BYTES`] between two syncs, and this session as many.
     #[must_use]
     pub fn take_printed(&self) -> Vec<u8> {
@@ -331,15 +333,15 @@ impl Session {
         printed.drain(..surplus);
     }
 
-    /// Sends what was called so far without waiting for more, which else happens within a round
+    /// Sends the ops so far without waiting for more; without this they are sent within a round
     /// trip.
     pub fn flush(&self) {
         self.channel.flush();
     }
 
-    /// Sets the span of the program that requests from the next one on are part of. A request is
-    /// what the program waits for: from the first call after the previous wait to its answer. Its
-    /// own span, or without telemetry this one (a W3C `traceparent`), travels with the calls.
+    /// Sets the program's span that later requests are part of. A request is what the program waits
+    /// for: from the first call after the previous wait to its answer. Its own span travels with
+    /// the calls, or without telemetry this one (a W3C `traceparent`).
     pub fn set_trace(&self, traceparent: Option<&str>) {
         self.channel.set_trace(traceparent);
     }
@@ -347,7 +349,7 @@ impl Session {
     /// Ends the session after the calls so far and blocks until its memory is freed.
     ///
     /// # Errors
-    /// Why the session failed, if it did; [`Code::NoLeader`] if nobody answered in time (it is
+    /// The session's failure, if it failed; [`Code::NoLeader`] if no answer came in time (it is
     /// closed when its connection is).
     pub fn close(self) -> Result<()> {
         let failed = self.channel.failure();
@@ -361,10 +363,10 @@ impl Session {
         failed.map_or(Ok(()), |failure| Err(ClientError::Session(failure)))
     }
 
-    /// As [`Session::close`], for any executor, as long as it takes.
+    /// Same as [`Session::close`], for any executor, without a time limit.
     ///
     /// # Errors
-    /// Why the session failed, if it did.
+    /// The session's failure, if it failed.
     pub async fn close_async(self) -> Result<()> {
         let failed = self.channel.failure();
         self.channel.close();
@@ -372,7 +374,8 @@ impl Session {
         failed.map_or(Ok(()), |failure| Err(ClientError::Session(failure)))
     }
 
-    /// Asks for one piece of a copy to the host: the op's number, and what to wait for.
+    /// Requests one piece of a copy to the host; returns the op's number, and the answer to wait
+    /// for.
     fn read<'p>(&'p self, from: u64, piece: &'p mut [u8]) -> Result<(OpNumber, Reading<'p>)> {
         let op = Op::CopyOut {
             address: from,

@@ -1,24 +1,24 @@
-//! Signals are the program's: threads of ours take none.
+//! Signals belong to the program: our threads take none.
 
 #![expect(unsafe_code, reason = "signal masks of the C library")]
 
 use std::mem::MaybeUninit;
 
-/// Threads that begin meanwhile take no signals: those are the program's.
+/// Runs `body`; threads that it starts take no signals, because those belong to the program.
 pub fn without_signals<R>(body: impl FnOnce() -> R) -> R {
     let before = mask_signals();
     let result = body();
-    // SAFETY: the set is what this thread had.
+    // SAFETY: the set is the one that this thread had.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
 }
 
-/// The same for a thread that the runtime starts later, on whichever thread drives it then.
+/// The same for a thread that the runtime starts later, on any thread that drives it then.
 pub fn block_signals() {
     mask_signals();
 }
 
-/// Blocks all signals of this thread; what was blocked before.
+/// Blocks all signals of this thread; returns the previous mask.
 fn mask_signals() -> libc::sigset_t {
     let mut all = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();

@@ -25,8 +25,8 @@ thread_local! {
     static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
 }
 
-/// Wakes a thread that has lost its thread-local values and with them its name: one that runs the
-/// handlers of its process's exit.
+/// Wakes a thread that has lost its thread-local values, and with them its handle: one that runs
+/// the exit handlers of its process.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits when its thread's values are gone.
+    /// Waits when its thread's values are destroyed.
     struct Late(
         Cell<Option<tokio::sync::oneshot::Receiver<u32>>>,
         std::sync::mpsc::Sender<u32>,

@@ -163,7 +163,7 @@ impl Peer {
                     .or_insert_with(|| (vec![0; total], vec![false; total], false));
                 let start = chunk.offset as usize;
                 let end = start + chunk.bytes.len();
-                // On a busy machine an answer may be late: bytes are sent again then, and an offered image is sent.
+                // On a busy machine an answer may be late. Then bytes are resent, and an offered image is sent.
                 let new = transfer.1[start..end].iter().filter(|have| !**have);
                 let bytes = new.count() as u64;
                 transfer.0[start..end].copy_from_slice(chunk.bytes);

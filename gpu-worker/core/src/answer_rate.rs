@@ -1,5 +1,5 @@
-//! How often tenants are answered: some requests at once, then one every few milliseconds, so that
-//! nobody's flood of questions takes the worker's time.
+//! Rate limit of answers to each tenant: a few requests at once, then one every few milliseconds. A flood of
+//! questions from one tenant does not take the worker's time.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::Nanos;
 
 /// Answers that a tenant may have at once.
 const AT_ONCE: u64 = 20;
-/// Time in which it may have one more.
+/// Time after which a tenant may have one more answer.
 const APART_NS: Nanos = 5_000_000;
-/// Tenants that are remembered at most. More ask at a time than that: some go without an answer.
+/// Maximum number of tenants that are remembered. If more ask at a time, some get no answer.
 const TENANTS: usize = 4_096;
 
-/// When each tenant was answered.
+/// Times at which each tenant was answered.
 #[derive(Debug, Default)]
 pub struct AnswerRate {
-    /// Until when all answers that a tenant has had are accounted for: one takes
-    /// [`APART_NS`] behind those before.
+    /// Time until which each tenant's answers are accounted for: each answer takes [`APART_NS`] after those
+    /// before.
     until: BTreeMap<Tenant, Nanos>,
 }
 
 impl AnswerRate {
-    /// Whether a tenant that asks now is answered.
+    /// True if a tenant that asks now is answered.
     pub fn admits(&mut self, now: Nanos, tenant: &Tenant) -> bool {
         let until = self.until.get(tenant).copied().unwrap_or(0).max(now);
         if until - now > (AT_ONCE - 1) * APART_NS {

@@ -1,5 +1,5 @@
-//! The busy shares of sessions and tenants: the part of the last second in which at least one launch of
-//! theirs ran, counted from completed slices.
+//! The busy shares of sessions and tenants: the part of the last second in which at least one of their
+//! launches ran, counted from completed slices.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use bus_schemas::{SessionId, Tenant};
 
 use crate::Nanos;
 
-/// The last second is kept in this many parts of equal length.
+/// Number of equal parts in which the last second is kept.
 const PARTS: u64 = 50;
 const PART_NS: Nanos = 20_000_000;
 const SECOND_NS: Nanos = PARTS * PART_NS;
 
-/// When launches of one session or tenant ran in the last second.
+/// Busy time of one session or tenant in the last second.
 #[derive(Debug, Clone)]
 struct BusyTime {
-    /// Busy nanoseconds of the newest part and as many before it as make a second, by number.
+    /// Busy nanoseconds by part number: the newest part and the parts of the second before it.
     parts: [u32; PARTS as usize + 1],
     /// The newest part's number since the clock began.
     newest: u64,
-    /// The latest end of a launch: what comes before it may be counted already.
+    /// The latest end of a launch; time before it may be counted already.
     through: Nanos,
 }
 
@@ -37,7 +37,7 @@ impl BusyTime {
         self.parts.get_mut(at)
     }
 
-    /// Forgets what is more than a second before `now`.
+    /// Forgets busy time that is more than a second before `now`.
     fn advance(&mut self, now: Nanos) {
         let newest = now / PART_NS;
         let first = (self.newest + 1).max(newest.saturating_sub(PARTS));
@@ -49,8 +49,8 @@ impl BusyTime {
         self.newest = self.newest.max(newest);
     }
 
-    /// A launch ran from `from` to `to`. Of two that overlap, the time is counted once: whole parts
-    /// exactly, the first and the last one never too much.
+    /// Counts a launch that ran from `from` to `to`. Time in which two launches overlap counts once: whole
+    /// parts are exact, and the first and the last part never count too much.
     fn ran(&mut self, from: Nanos, to: Nanos) {
         self.advance(to);
         let from = from.max(to.saturating_sub(SECOND_NS));
@@ -67,11 +67,12 @@ impl BusyTime {
         self.through = self.through.max(to);
     }
 
-    /// The part of the second before `now`, parts per million.
+    /// The busy part of the second before `now`, in parts per million.
     fn ppm(&self, now: Nanos) -> u32 {
         let mut seen = self.clone();
         seen.advance(now);
-        // Of the oldest part only what is not a second ago, as if its busy time were spread evenly.
+        // Counts of the oldest part only the share that lies within the second, as if its busy time were
+        // spread evenly.
         let gone = now % PART_NS;
         let oldest = seen.newest.saturating_sub(PARTS);
         let busy = (oldest..=seen.newest).map(|number| {
@@ -94,13 +95,13 @@ pub struct BusyTimes {
 }
 
 impl BusyTimes {
-    /// A session begins.
+    /// Notes that a session begins.
     pub fn open(&mut self, session: SessionId, tenant: &Tenant) {
         let new = || (tenant.clone(), BusyTime::new());
         self.sessions.entry(session).or_insert_with(new);
     }
 
-    /// Launches of a session ran for `device_ns` until now.
+    /// Counts launches of a session that ran for `device_ns` until now.
     pub fn ran(&mut self, now: Nanos, session: SessionId, device_ns: u64) {
         let from = now.saturating_sub(device_ns);
         if let Some((tenant, time)) = self.sessions.get_mut(&session) {
@@ -115,20 +116,20 @@ impl BusyTimes {
         }
     }
 
-    /// A session has ended.
+    /// Forgets a session that has ended.
     pub fn close(&mut self, session: SessionId) {
         self.sessions.remove(&session);
     }
 
-    /// A session's share of the second before now, parts per million, where one that has not
-    /// completed has run since `since`.
+    /// Returns a session's share of the second before now, in parts per million. If `since` is given, a
+    /// launch that has not completed has run since then.
     #[must_use]
     pub fn session(&self, now: Nanos, session: SessionId, since: Option<Nanos>) -> u32 {
         let time = self.sessions.get(&session).map(|(_, time)| time);
         share(now, time, since)
     }
 
-    /// A tenant's share, likewise: of all its sessions, those that have ended too.
+    /// Returns a tenant's share likewise, over all its sessions, ended ones included.
     #[must_use]
     pub fn tenant(&self, now: Nanos, tenant: &Tenant, since: Option<Nanos>) -> u32 {
         share(now, self.tenants.get(tenant), since)
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(time.ppm(1_250 * MS), 250_000);
         assert_eq!(time.ppm(1_500 * MS), 0);
         assert_eq!(time.ppm(1_000_000 * MS), 0);
-        // A launch of many seconds fills it, and no more than that.
+        // A launch of many seconds fills the second, and no more than that.
         assert_eq!(busy(&[(0, 9_000 * MS)]).ppm(9_000 * MS), 1_000_000);
         assert_eq!(busy(&[(0, 9_000 * MS)]).ppm(9_900 * MS), 100_000);
     }
@@ -196,7 +197,7 @@ mod tests {
         times.close(SessionId(1));
         assert_eq!(times.session(now, SessionId(1), None), 0);
         assert_eq!(times.tenant(now, &tenant, None), 300_000);
-        // Nothing is known of who never ran.
+        // A session or tenant that never ran has a share of 0.
         times.ran(now, SessionId(9), MS);
         assert_eq!(times.session(now, SessionId(9), None), 0);
         assert_eq!(times.tenant(now, &"b".parse().unwrap(), None), 0);
@@ -204,14 +205,15 @@ mod tests {
         assert_eq!(times.tenant(now, &"b".parse().unwrap(), since), 500_000);
     }
 
-    /// Milliseconds of the second before `now` in some interval.
+    /// Milliseconds of the second before `now` that some interval covers.
     fn covered(rows: &[(u64, u64)], now: u64) -> u64 {
         let within = |ms: &u64| rows.iter().any(|(from, to)| (from..to).contains(&ms));
         (now.saturating_sub(1_000)..now).filter(within).count() as u64
     }
 
     proptest! {
-        /// Of launches one after the other the share is exact, but for the oldest part of the second.
+        /// Launches that run one after the other have an exact share, except for the oldest part of the
+        /// second.
         #[test]
         fn one_after_the_other_adds_up(gaps in prop::collection::vec((0..90_u64, 0..90_u64), 1..60)) {
             let mut at = 0;
@@ -226,7 +228,7 @@ mod tests {
             prop_assert!(ppm.abs_diff(exact) <= 20_000, "{ppm}, {exact}");
         }
 
-        /// Of launches that overlap it is never more than the time in which one ran, and never less
+        /// The share of overlapping launches is never more than the time in which one ran, and never less
         /// than the longest of them.
         #[test]
         fn overlap_is_counted_once(rows in prop::collection::vec((0..900_u64, 1..600_u64), 1..40)) {

@@ -1,7 +1,7 @@
-//! Allocations that sessions let others of their tenant use: who exported what, and by which name.
+//! Allocations that sessions export to other sessions of their tenant, by name.
 //!
-//! A request comes, the device does what it asks, and the answer is kept until the next request: one that
-//! is said again gets it again. A name is a tenant's own: another tenant that has learnt it finds nothing.
+//! The device carries out a request, and the answer is kept until the session's next request; a repeated
+//! request gets it again. A name belongs to a tenant: another tenant that has learnt it finds nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use bus_schemas::{
 /// Exported allocations, and the request that each session made last.
 #[derive(Debug, Default)]
 pub struct Exports {
-    /// The number of the allocation exported last.
+    /// Number of the newest export.
     last: u64,
     exported: BTreeMap<(Tenant, ExportKey), Exported>,
     sessions: BTreeMap<SessionId, Asking>,
@@ -24,53 +24,53 @@ struct Exported {
     session: SessionId,
     address: u64,
     export: u64,
-    /// Known once the device has answered.
+    /// Place of the export, known once the device has answered.
     place: Option<ExportPlace>,
 }
 
-/// A session's last request.
+/// A session's last request, its exports and its imports.
 #[derive(Debug)]
 struct Asking {
     tenant: Tenant,
     request: IpcRequest,
     answer: Option<IpcAnswer>,
-    /// Allocations that it has exported.
+    /// Number of allocations that it has exported.
     exports: usize,
-    /// What it has imported: the export, by the address where it is.
+    /// Numbers of the exports that it has imported, by their addresses in the session.
     imports: BTreeMap<u64, u64>,
     /// The export that the device is to import for it.
     importing: u64,
 }
 
-/// What the shell does.
+/// An action for the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExportAction {
-    /// The device is to do this, and [`Exports::done`] told what came of it.
+    /// Have the device do this, then call [`Exports::done`] with the result.
     Device(SessionId, DeviceAction),
-    /// The client is told this.
+    /// Send the client this answer.
     Answer(Tenant, SessionId, IpcAnswer),
 }
 
-/// What the device is to do for a session. An export has a number that no other has.
+/// An action of the device for a session. The number of an export is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceAction {
-    /// Others may use the allocation that begins at `address`.
+    /// Let other sessions use the allocation that begins at `address`.
     Export {
-        /// Its number.
+        /// Number of the export.
         export: u64,
-        /// Where it begins.
+        /// Address of its first byte.
         address: u64,
     },
-    /// Have its first byte at `address` as well.
+    /// Map the export at `address` as well.
     Import {
-        /// Its number.
+        /// Number of the export.
         export: u64,
-        /// Where the session has kept room for it.
+        /// Address at which the session has kept room for it.
         address: u64,
     },
-    /// What was imported at `address` is not used any more.
+    /// Unmap the import at `address`.
     Drop {
-        /// Where it was imported.
+        /// Address of the import.
         address: u64,
     },
 }
@@ -90,8 +90,8 @@ fn too_many() -> Failure {
 }
 
 impl Exports {
-    /// A session of the tenant asks. `kept` says whether its memory stays on the device from now on; else
-    /// nobody can use it, and it can use nobody's.
+    /// Handles a request of a tenant's session. `kept` says if the session's memory stays on the device from
+    /// now on. Otherwise it can neither export nor import.
     pub fn asked(
         &mut self,
         (tenant, session): (&Tenant, SessionId),
@@ -110,7 +110,7 @@ impl Exports {
             importing: 0,
         });
         if asking.request.number > 0 && asking.answer.is_none() {
-            // The device owes an answer; the client asks again.
+            // The device still owes an answer; the client asks again.
             return None;
         }
         if request.number <= asking.request.number {
@@ -145,13 +145,14 @@ impl Exports {
         }
     }
 
-    /// The place of what a tenant exported by this name.
+    /// Returns the place of the tenant's export of this name.
     fn find(&self, tenant: &Tenant, key: ExportKey) -> Result<ExportPlace, Failure> {
         let found = self.exported.get(&(tenant.clone(), key));
         found.and_then(|it| it.place).ok_or_else(unknown)
     }
 
-    /// Either something for the device, or the place of what is exported by that name already.
+    /// Returns the action for the device, or the place if the session has exported the allocation by that
+    /// name already.
     fn export(
         &mut self,
         (tenant, session): (&Tenant, SessionId),
@@ -180,7 +181,7 @@ impl Exports {
         Ok(Ok(DeviceAction::Export { export, address }))
     }
 
-    /// The export of this name, if the tenant's sessions may import one more.
+    /// Returns the export of this name, if the tenant's sessions may import one more.
     fn import(&self, tenant: &Tenant, key: ExportKey) -> Result<u64, Failure> {
         let found = self.exported.get(&(tenant.clone(), key));
         let found = found.filter(|it| it.place.is_some()).ok_or_else(unknown)?;
@@ -191,7 +192,7 @@ impl Exports {
         }
     }
 
-    /// The device has done what a session asked for, or not; an export has a place then.
+    /// Handles the device's result of a session's request. A successful export has a place from then on.
     pub fn done(
         &mut self,
         session: SessionId,
@@ -212,7 +213,7 @@ impl Exports {
             (IpcAction::Import { address, .. }, Ok(_)) => {
                 asking.imports.insert(address, asking.importing);
             }
-            // Where it fails, nothing is there any more.
+            // The import is gone even if the drop fails.
             (IpcAction::Drop { address }, _) => {
                 asking.imports.remove(&address);
             }
@@ -241,7 +242,7 @@ impl Exports {
         Some(ExportAction::Answer(asking.tenant.clone(), session, answer))
     }
 
-    /// An exported allocation is gone, freed or with its session.
+    /// Forgets an exported allocation that is gone, freed or with its session.
     pub fn freed(&mut self, export: u64) {
         let mut gone = None;
         self.exported.retain(|_, it| {
@@ -259,7 +260,7 @@ impl Exports {
         }
     }
 
-    /// A session has ended: nobody finds what it exported.
+    /// Forgets a session that has ended. No session finds its exports any more.
     pub fn closed(&mut self, session: SessionId) {
         self.sessions.remove(&session);
         self.exported.retain(|_, it| it.session != session);

@@ -1,34 +1,35 @@
-//! The kernel keys of a tenant that are counted by themselves: so many, and all others as one. A program
-//! whose shapes never repeat would else fill profiles, records and bills with keys that ran once.
+//! The kernel keys of a tenant that are counted by themselves: a limited number, and all others as one.
+//! Otherwise a program with shapes that never repeat would fill profiles, records and bills with keys that
+//! ran once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{KernelKey, Tenant};
 
-/// Keys of one tenant at most.
+/// Maximum number of keys of one tenant.
 pub const KEYS: usize = 8_192;
 
-/// The keys that are kept, by tenant: those that ran first.
+/// The kept keys by tenant: those that ran first.
 #[derive(Debug, Default)]
 pub(crate) struct KeptKeys {
     by_tenant: BTreeMap<Tenant, BTreeSet<KernelKey>>,
-    /// Of any tenant.
+    /// Keys kept for any tenant.
     all: BTreeSet<KernelKey>,
 }
 
-/// The place of a key that has run.
+/// The count to which a key that has run belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// It ran for the first time, of all tenants.
+    /// The key's own; it ran for the first time, over all tenants.
     First,
-    /// It ran before.
+    /// The key's own; it ran before.
     Again,
-    /// It is one of the others.
+    /// The count of all other keys.
     Other,
 }
 
 impl KeptKeys {
-    /// A launch of a tenant has run.
+    /// Notes that a launch of a tenant has run.
     pub(crate) fn ran(&mut self, tenant: &Tenant, key: KernelKey) -> Kept {
         if !self.by_tenant.contains_key(tenant) {
             self.by_tenant.insert(tenant.clone(), BTreeSet::new());
@@ -48,7 +49,7 @@ impl KeptKeys {
         }
     }
 
-    /// Says whether a key is kept for any tenant.
+    /// True if a key is kept for any tenant.
     pub(crate) fn has(&self, key: KernelKey) -> bool {
         self.all.contains(&key)
     }

@@ -1,5 +1,5 @@
-//! The ledger of use by tenant and kernel key, in numbered blocks: each holds the use since the block
-//! before, and the sums since the incarnation began.
+//! The ledger of usage by tenant and kernel key, in numbered blocks. Each block holds the usage since the
+//! block before, and the sums since the incarnation began.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use bus_schemas::{
     TenantMoves, Usage, UsageBlock, UseTotals, WIRE_VERSION, invariant, limits,
 };
 
-/// Bytes of a block beside its rows and names, at most.
+/// Maximum bytes of a block beside its rows and names.
 const HEAD_BYTES: usize = 1 << 10;
-/// Bytes of a row by kernel and tenant, or of memory's moves, at most.
+/// Maximum bytes of a row by kernel and tenant, or of memory's moves.
 const ROW_BYTES: usize = 96;
-/// Blocks that are passed over while there is nothing to say but who holds memory.
+/// Number of blocks that are skipped while only held memory changes.
 const IDLE: u32 = 10;
 
 /// Launches of one kernel key in a slice.
@@ -20,24 +20,24 @@ const IDLE: u32 = 10;
 pub struct KernelRan {
     /// The key.
     pub key: KernelKey,
-    /// Launches.
+    /// Number of launches.
     pub launches: u64,
-    /// Their device nanoseconds, added up.
+    /// Sum of their device nanoseconds.
     pub device_ns: u64,
-    /// SMs occupied times nanoseconds, added up.
+    /// Sum of SMs occupied times nanoseconds.
     pub sm_ns: u64,
-    /// The shortest of them, nanoseconds.
+    /// Shortest launch, nanoseconds.
     pub least_ns: u64,
-    /// The longest of them, nanoseconds.
+    /// Longest launch, nanoseconds.
     pub most_ns: u64,
 }
 
-/// The facts of a block that the shell knows: its time, and whether it is the last.
+/// The facts of a block that the shell knows: its time, and the end of the ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    /// Milliseconds since 1970.
+    /// Time of the block, milliseconds since 1970.
     pub at_ms: u64,
-    /// Nothing follows.
+    /// True if no block follows.
     pub last: bool,
 }
 
@@ -48,22 +48,22 @@ pub struct Ledger {
     gpu: GpuId,
     sms: u32,
     number: u64,
-    /// Used and in no block yet.
+    /// Usage that is in no block yet.
     used: BTreeMap<(Tenant, KernelKey), KernelUse>,
-    /// Byte-milliseconds in blocks.
+    /// Byte-milliseconds that are in blocks.
     held: BTreeMap<Tenant, u64>,
-    /// What memory did, in blocks.
+    /// Move totals that are in blocks.
     moved: BTreeMap<Tenant, MoveTotals>,
     names: Vec<KernelName>,
-    /// In blocks.
+    /// Totals that are in blocks.
     totals: UseTotals,
-    /// The last done report that tells of nothing but what is used or in blocks.
+    /// The last done report that covers only usage that is counted here or in blocks.
     reports: u64,
     passed: u32,
 }
 
 impl Ledger {
-    /// The usage of a device from the beginning.
+    /// Creates the ledger of a device, without usage.
     #[must_use]
     pub fn new(incarnation: Incarnation, gpu: GpuId, sms: u32) -> Self {
         Self {
@@ -81,12 +81,12 @@ impl Ledger {
         }
     }
 
-    /// The done reports through this one tell of nothing that [`Self::ran`] was not told of.
+    /// Notes that [`Self::ran`] has counted all usage of the done reports through this one.
     pub(crate) fn reported(&mut self, through: u64) {
         self.reports = through;
     }
 
-    /// A slice of a tenant ran for `device_ns`, of which its launches took their parts.
+    /// Counts a slice of a tenant that ran for `device_ns`, and its launches.
     pub(crate) fn ran(&mut self, tenant: &Tenant, device_ns: u64, kernels: &[KernelRan]) {
         let launched: u64 = kernels.iter().map(|kernel| kernel.device_ns).sum();
         for kernel in kernels {
@@ -124,14 +124,14 @@ impl Ledger {
         row.most_ns = row.most_ns.max(kernel.most_ns);
     }
 
-    /// What a kernel key stands for: said once for a key.
+    /// Adds the name of a kernel key; called once for each key.
     pub fn name(&mut self, name: KernelName) {
         self.names.push(name);
     }
 
-    /// The next blocks, if there is anything to say. `usage` is everything up to now, and `moves` what
-    /// memory did. The first one says that the incarnation is there: of one that dies, it is known whose
-    /// usage to miss.
+    /// Returns the next blocks, if there is anything to report. `usage` is everything up to now, and `moves`
+    /// the totals of moves. The first block announces the incarnation. If it dies, the tenants with missing
+    /// usage are known.
     pub(crate) fn cut(
         &mut self,
         usage: &Usage,
@@ -194,7 +194,7 @@ impl Ledger {
         blocks
     }
 
-    /// The block that has room for so many more bytes: this one, or one after it.
+    /// Returns the block with room for this many more bytes: this one, or one after it.
     fn turn(
         &mut self,
         block: UsageBlock,
@@ -243,7 +243,7 @@ impl Ledger {
         block
     }
 
-    /// What tenants' memory did since the last block.
+    /// Rows of the tenants' memory moves since the last block.
     fn moves_since(&self, moves: &BTreeMap<Tenant, MoveTotals>) -> Vec<TenantMoves> {
         let rows = moves.iter().filter_map(|(tenant, now)| {
             let before = self.moved.get(tenant).copied().unwrap_or_default();
@@ -254,7 +254,7 @@ impl Ledger {
         rows.collect()
     }
 
-    /// What tenants held since the last block.
+    /// Rows of the memory that tenants held since the last block.
     fn memory(&mut self, usage: &Usage) -> Vec<MemoryUse> {
         let mut held = BTreeMap::<&Tenant, u64>::new();
         for row in &usage.sessions {

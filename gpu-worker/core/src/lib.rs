@@ -1,12 +1,17 @@
-//! The worker's decisions, pure: what starts when ([`sequencer`]), when the device gets it
-//! ([`dispatch`]), who has which images of modules ([`images`]), who may hold how much memory
-//! ([`pager`]), what of it other sessions may use ([`exports`]),
-//! what of it are weights that others may have too ([`weights`]), who used what
-//! ([`meter`], and in blocks for the record [`ledger`]). Pager, meter and the claim that waits are
-//! one for the shells: [`resources`], which also says what each tenant has ([`memory_report`]).
+//! The worker's decisions, as pure state machines:
+//! - [`sequencer`]: the order in which slices start,
+//! - [`dispatch`]: the time at which the device gets them,
+//! - [`images`]: the images of modules that each session has,
+//! - [`pager`]: the memory that each session may hold,
+//! - [`exports`]: the memory that other sessions may use,
+//! - [`weights`]: the memory that holds weights which other tenants may have too,
+//! - [`meter`]: usage, and in blocks for the record [`ledger`].
 //!
-//! Each is a state machine that takes events and answers with actions. None reads a
-//! clock, draws a random number, iterates a hash map or does I/O: `now` is handed in.
+//! The shells use the pager, the meter and the waiting claim as one: [`resources`], which also reports each
+//! tenant's memory ([`memory_report`]).
+//!
+//! The state machines take events and return actions. None reads a clock, draws a random number, iterates a
+//! hash map or does I/O: `now` is handed in.
 
 #![cfg_attr(
     not(test),

@@ -1,4 +1,4 @@
-//! The report of a device's memory: what each tenant has, and for which sessions, in pages.
+//! The report of a device's memory: the memory of each tenant and its sessions, in pages.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::busy::BusyTimes;
 use crate::pager::TenantMemory;
 use crate::{Meter, Nanos, Pager};
 
-/// How much one answer holds.
+/// The limits of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLimits {
-    /// Tenants at most.
+    /// Maximum number of tenants.
     pub tenants: usize,
-    /// Sessions at most.
+    /// Maximum number of sessions.
     pub sessions: usize,
 }
 
@@ -29,7 +29,7 @@ impl Default for PageLimits {
     }
 }
 
-/// What a report is made of.
+/// The sources of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryReport<'a> {
     pub(crate) now: Nanos,
@@ -37,12 +37,12 @@ pub struct MemoryReport<'a> {
     pub(crate) pager: &'a Pager,
     pub(crate) meter: &'a Meter,
     pub(crate) busy: &'a BusyTimes,
-    /// Sessions whose launches run now, and since when.
+    /// Sessions with running launches, each with the time at which they began.
     pub(crate) running: &'a BTreeMap<SessionId, Nanos>,
 }
 
 impl MemoryReport<'_> {
-    /// A page of all tenants, behind this one.
+    /// Returns the page of all tenants that follows `after`.
     #[must_use]
     pub fn page(&self, after: Option<&Tenant>, most: PageLimits) -> MemoryStatus {
         let mut status = self.status(self.pager.device_memory());
@@ -59,7 +59,7 @@ impl MemoryReport<'_> {
         status
     }
 
-    /// What one tenant may know: of itself, and all 0 where it has no session here.
+    /// Returns the report for one tenant, about itself only; all 0 if it has no session on this worker.
     #[must_use]
     pub fn of(&self, tenant: &Tenant) -> MemoryStatus {
         let memory = self.pager.tenant_memory(tenant);
@@ -69,7 +69,7 @@ impl MemoryReport<'_> {
             self.add_swap(&mut status);
         }
         if let Some(swap) = &mut status.swap {
-            // What others do is not theirs to know.
+            // A tenant may not know about other tenants.
             *swap = SwapStatus {
                 limit: swap.limit,
                 sessions: std::mem::take(&mut swap.sessions),
@@ -101,7 +101,7 @@ impl MemoryReport<'_> {
         status.swap = self.pager.swap_status(sessions);
     }
 
-    /// Adds a tenant, and as many of its sessions as there is room for.
+    /// Adds a tenant, and as many of its sessions as the page has room for.
     fn add(&self, tenant: &Tenant, status: &mut MemoryStatus, most: PageLimits) {
         let (Some(memory), Some(sessions)) = (
             self.pager.tenant_memory(tenant),

@@ -1,4 +1,4 @@
-//! The meter of use: absolute totals since the incarnation began.
+//! The usage meter: absolute totals since the incarnation began.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,20 @@ use crate::ledger::{Cut, KernelRan, Ledger};
 use crate::pager::Pager;
 use crate::times::Times;
 
-/// Closed sessions with rows of their own; older ones are added up in their tenant's row of
+/// Maximum number of closed sessions with rows of their own; older ones are added to their tenant's row of
 /// session 0.
 pub const CLOSED_ROWS: usize = 2_048;
-/// Kernel keys in one message.
+/// Maximum number of kernel keys in one message.
 const KERNELS: usize = 4_096;
 
-/// The use of a completed slice.
+/// The usage of a completed slice.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceUse<'a> {
     /// Its session.
     pub session: SessionId,
-    /// Device nanoseconds it took.
+    /// Device nanoseconds that it took.
     pub device_ns: u64,
-    /// Launches run.
+    /// Number of launches run.
     pub launches: u64,
     /// SM-nanoseconds.
     pub sm_ns: u64,
@@ -46,15 +46,15 @@ pub struct Meter {
     sm_ns: u64,
     active_ns: u64,
     active_through: Nanos,
-    /// No two slices run at the same time.
+    /// True if no two slices run at the same time.
     exclusive: bool,
     starved_ns: u64,
     starved_since: Option<Nanos>,
-    /// Of an exclusive device: waiting that no slice's own time has answered for yet.
+    /// Waiting time on an exclusive device that no slice's own time accounts for yet.
     waited_ns: u64,
     kernels: BTreeMap<KernelKey, (u64, u64)>,
     changed: BTreeSet<KernelKey>,
-    /// Bytes of copies that tenants needed not send.
+    /// Bytes of copies that tenants did not have to send.
     unsent: BTreeMap<Tenant, u64>,
     ledger: Ledger,
     times: Times,
@@ -62,8 +62,9 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A device with this many SMs, from `now` on. An `exclusive` one runs a single slice at a
-    /// time and may park it; slices of another overlap, and run from their start to their end.
+    /// Creates the meter of a device with this many SMs, from `now` on. An `exclusive` device runs a single
+    /// slice at a time and may park it. Slices of other devices overlap, and run from their start to their
+    /// end.
     #[must_use]
     pub fn new(
         now: Nanos,
@@ -95,18 +96,18 @@ impl Meter {
         }
     }
 
-    /// A session begins.
+    /// Adds a session.
     pub fn open(&mut self, session: SessionId, tenant: &Tenant) {
         let row = || row(session, tenant);
         self.open.entry(session).or_insert_with(row);
     }
 
-    /// A slice has completed just now.
+    /// Counts a slice that has completed just now.
     pub fn completed(&mut self, now: Nanos, used: &SliceUse<'_>) {
         let Some(row) = self.open.get_mut(&used.session) else {
             return;
         };
-        // Launches that overlap others may take longer together than their slice.
+        // Launches that overlap others may together take longer than their slice.
         let launched = used.kernels.iter().map(|kernel| kernel.device_ns).sum();
         let device_ns = used.device_ns.max(launched);
         row.launches += used.launches;
@@ -126,7 +127,7 @@ impl Meter {
             self.active_ns += now.saturating_sub(from);
             self.active_through = now.max(self.active_through);
         }
-        // What is not counted by itself is not learned either.
+        // Keys that are not counted by themselves are not learned either.
         for ran in kernels.iter().filter(|ran| ran.key != KernelKey::OTHER) {
             let kernel = self.kernels.entry(ran.key).or_default();
             kernel.0 += ran.launches;
@@ -136,7 +137,7 @@ impl Meter {
         }
     }
 
-    /// Launches under the keys that they are counted by, where those are others than their own.
+    /// Returns the launches under the keys by which they are counted, if those differ from their own.
     fn counted(&mut self, tenant: &Tenant, kernels: &[KernelRan]) -> Option<Vec<KernelRan>> {
         let mut counted: Option<Vec<KernelRan>> = None;
         for (at, ran) in kernels.iter().enumerate() {
@@ -157,8 +158,8 @@ impl Meter {
         counted
     }
 
-    /// Preparing a module for a tenant took this much processor time, beside what the device ran: it
-    /// is device time of no kernel, and no session's, for the session may have ended.
+    /// Counts the processor time that preparing a module for a tenant took, beside device time. It counts as
+    /// device time of no kernel and no session, because the session may have ended.
     pub fn prepared(&mut self, tenant: &Tenant, ns: u64) {
         let empty = || row(SessionId(0), tenant);
         self.older
@@ -168,12 +169,12 @@ impl Meter {
         self.ledger.ran(tenant, ns, &[]);
     }
 
-    /// A tenant need not send so many bytes of a copy: they are here.
+    /// Counts bytes of a copy that a tenant need not send, because the worker has them.
     pub fn unsent(&mut self, tenant: &Tenant, bytes: u64) {
         *self.unsent.entry(tenant.clone()).or_default() += bytes;
     }
 
-    /// What memory of all tenants did up to now.
+    /// Returns the move totals of all tenants up to now.
     #[must_use]
     pub fn moves(&self, now: Nanos, pager: &Pager) -> BTreeMap<Tenant, MoveTotals> {
         let mut moves = pager.moves(now);
@@ -183,7 +184,7 @@ impl Meter {
         moves
     }
 
-    /// What memory of one tenant did up to now.
+    /// Returns the move totals of one tenant up to now.
     #[must_use]
     pub fn moves_of(&self, now: Nanos, pager: &Pager, tenant: &Tenant) -> MoveTotals {
         MoveTotals {
@@ -192,15 +193,14 @@ impl Meter {
         }
     }
 
-    /// The worker's done reports through this one tell of nothing that [`Self::completed`] was not
-    /// told of.
+    /// Notes that [`Self::completed`] has counted all usage of the worker's done reports through this one.
     pub fn reported(&mut self, through: u64) {
         self.ledger.reported(through);
     }
 
-    /// A slice ran for `device_ns` on a device that runs one at a time: as much of the waiting until
-    /// now was for a busy device. The rest was between slices, or while one ran that is parked and
-    /// will answer for it; once nobody waits it is forgotten.
+    /// Accounts for the waiting time after a slice that ran for `device_ns` on an exclusive device. At most
+    /// that much of the time was spent waiting for a busy device. The rest passed between slices, or while a
+    /// slice ran that is now parked and accounts for it later. The rest is forgotten once no launch waits.
     fn starve(&mut self, now: Nanos, device_ns: u64) {
         if let Some(since) = &mut self.starved_since {
             self.waited_ns += now.saturating_sub(std::mem::replace(since, now));
@@ -213,7 +213,7 @@ impl Meter {
         }
     }
 
-    /// From now on a launch is ready and waits while the device is busy, or none is.
+    /// Notes that from now on a launch is ready and waits while the device is busy, or that none does.
     pub fn waiting(&mut self, now: Nanos, waits: bool) {
         match (waits, self.starved_since) {
             (true, None) => self.starved_since = Some(now),
@@ -230,7 +230,7 @@ impl Meter {
         }
     }
 
-    /// A session has ended, having held this many byte-milliseconds.
+    /// Closes the row of a session that has ended and held this many byte-milliseconds.
     pub fn close(&mut self, session: SessionId, byte_ms: u64) {
         let Some(mut row) = self.open.remove(&session) else {
             return;
@@ -247,7 +247,7 @@ impl Meter {
         }
     }
 
-    /// Everything up to now. The latest message of an incarnation says all.
+    /// Returns the usage up to now. The latest message of an incarnation has all of it.
     #[must_use]
     pub fn usage(&self, now: Nanos, pager: &Pager) -> Usage {
         // An exclusive device's time is known when a slice has ended, and so is its starvation.
@@ -285,7 +285,7 @@ impl Meter {
         }
     }
 
-    /// Names of kernel keys, each said once. Blocks have the names of keys that are kept.
+    /// Adds names of kernel keys, each once. Blocks have the names of kept keys.
     pub fn names(&mut self, names: impl IntoIterator<Item = KernelName>) {
         for name in names {
             self.times.name(&name);
@@ -295,20 +295,19 @@ impl Meter {
         }
     }
 
-    /// What was measured of kernel keys and not yet taken, of `most` keys: by and by all have their
-    /// turn.
+    /// Takes the measurements of at most `most` kernel keys. Over several calls every key gets its turn.
     pub fn take_times(&mut self, most: usize) -> Vec<(KernelKey, KernelRecord)> {
         self.times.take(most)
     }
 
-    /// The next usage blocks, if there is anything to report.
+    /// Returns the next usage blocks, if there is anything to report.
     pub fn cut(&mut self, now: Nanos, pager: &Pager, cut: &Cut) -> Vec<UsageBlock> {
         let usage = self.usage(now, pager);
         let moves = self.moves(now, pager);
         self.ledger.cut(&usage, &moves, cut)
     }
 
-    /// Totals of the kernel keys that changed since this was last asked, if any did.
+    /// Takes the totals of the kernel keys that changed since the last call, if any did.
     pub fn measured(&mut self) -> Option<Measured> {
         if self.changed.is_empty() {
             return None;
@@ -331,8 +330,8 @@ impl Meter {
     }
 }
 
-/// Makes do with `most` rows: those beyond are added up in their tenant's row of session 0, so
-/// that totals stay whole whatever a message can hold.
+/// Reduces the rows to `most`. The rows beyond are added to their tenant's row of session 0, so that totals
+/// stay whole however few rows a message can hold.
 pub fn fold(rows: &mut Vec<UsageRow>, most: usize) {
     let before = sum(rows);
     let excess = rows.split_off(most.min(rows.len()));
@@ -358,7 +357,7 @@ pub fn fold(rows: &mut Vec<UsageRow>, most: usize) {
     );
 }
 
-/// Launches, SM-nanoseconds, device nanoseconds and byte-milliseconds of rows.
+/// Sums of launches, SM-nanoseconds, device nanoseconds and byte-milliseconds of rows.
 fn sum(rows: &[UsageRow]) -> [u64; 4] {
     rows.iter()
         .fold([0; 4], |[launches, sm_ns, device_ns, byte_ms], row| {

@@ -1,8 +1,8 @@
-//! The list of quotas that a worker has of its leader.
+//! The list of quotas that a worker got from its leader.
 
 use bus_schemas::{Epoch, Quotas};
 
-/// Which list it took last: heartbeats say so, and the leader sends the list in force until they do.
+/// The list that was taken last. Heartbeats name it, and the leader sends the list in force until they do.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct QuotaList {
     epoch: Epoch,
@@ -10,8 +10,7 @@ pub struct QuotaList {
 }
 
 impl QuotaList {
-    /// Takes a list of the leader that is obeyed. Gives whether it is news: messages may come twice, or
-    /// late.
+    /// Takes a list of the current leader. Returns true if it is new: messages may come twice, or late.
     pub fn take(&mut self, list: &Quotas) -> bool {
         let newer = (list.epoch, list.number) > (self.epoch, self.number);
         if newer {
@@ -20,7 +19,7 @@ impl QuotaList {
         newer
     }
 
-    /// The number of the list that it has of an epoch's leader, 0 before the first.
+    /// Number of the list taken from an epoch's leader; 0 before the first.
     #[must_use]
     pub fn of(&self, epoch: Epoch) -> u64 {
         if epoch == self.epoch { self.number } else { 0 }

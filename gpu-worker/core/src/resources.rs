@@ -1,8 +1,8 @@
-//! A device's resources: who holds memory, who waits for it, and who used what.
+//! A device's resources: memory held, waiting claims, and usage.
 //!
 //! The [`Pager`] decides, the [`Meter`] adds up, and at most one [`Claim`] is open: its slice waits for
-//! memory. It is asked again when memory may have become free, which is when slices have completed
-//! and when a session has ended, and at no other time.
+//! memory. The pager is asked again only when memory may have become free: after slices have completed, and
+//! after a session has ended.
 
 use std::collections::BTreeMap;
 
@@ -29,11 +29,11 @@ pub struct CompletedSlice<'a> {
     pub first: OpNumber,
     /// Its last.
     pub last: OpNumber,
-    /// Bytes that its session holds now, as the device says.
+    /// Bytes that its session holds now, by the device's report.
     pub resident: u64,
-    /// One of its ops failed.
+    /// True if one of its ops failed.
     pub faulted: bool,
-    /// What it used.
+    /// Its usage.
     pub used: SliceUse<'a>,
 }
 
@@ -44,14 +44,14 @@ pub struct Resources {
     meter: Meter,
     claims: Claims,
     busy: BusyTimes,
-    /// Bytes that sessions hold and that are stored once for several.
+    /// Bytes saved because memory of several sessions is stored once.
     saved: u64,
-    /// Answers to requests for memory that were not taken.
+    /// Memory actions that were not taken yet.
     actions: Vec<MemoryAction>,
 }
 
 impl Resources {
-    /// The resources of a device whose launches may take `small_launch` bytes without asking.
+    /// Creates the resources of a device; launches may take `small_launch` bytes without asking.
     #[must_use]
     pub fn new(pager: Pager, meter: Meter, small_launch: u64) -> Self {
         Self {
@@ -64,15 +64,16 @@ impl Resources {
         }
     }
 
-    /// A session begins, or is about to; again it changes nothing. A quota of 0 is the device's
-    /// capacity.
+    /// Adds a session that begins, or is about to. A repeated call changes nothing. A quota of 0 stands for
+    /// the device's capacity.
     pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
         self.pager.open(now, session, tenant, quota);
         self.meter.open(session, tenant);
         self.busy.open(session, tenant);
     }
 
-    /// A session has ended and its memory is free: the answer to the open claim, if it has one now.
+    /// Removes a session that has ended and freed its memory. Returns the answer to the open claim, if there
+    /// is one now.
     pub fn close(&mut self, now: Nanos, session: SessionId) -> Option<ClaimAnswer> {
         let byte_ms = self.pager.close(now, session);
         self.meter.close(session, byte_ms);
@@ -80,76 +81,76 @@ impl Resources {
         self.claims.ask_again(&mut self.pager)
     }
 
-    /// A slice that needs memory is to run next. Without an answer its claim stays open.
+    /// Asks for the memory of the slice that runs next. Without an answer its claim stays open.
     pub fn ask(&mut self, claim: Claim) -> Option<ClaimAnswer> {
         self.claims.ask(&mut self.pager, claim)
     }
 
-    /// The session's claim needs no answer any more.
+    /// Drops the session's claim; it needs no answer any more.
     pub fn withdraw(&mut self, session: SessionId) {
         self.claims.withdraw(session);
     }
 
-    /// The memory of a session is wanted on the device, answered by [`SwapAction::Returned`].
+    /// Notes that a session needs its memory on the device. The answer is [`SwapAction::Returned`].
     pub fn want(&mut self, now: Nanos, session: SessionId, priority: u8) {
         self.pager.want(now, session, priority);
     }
 
-    /// A session that was to leave the device had something to run.
+    /// Notes that a session which was to leave the device has work.
     pub fn kept(&mut self, now: Nanos, session: SessionId) {
         self.pager.kept(now, session);
     }
 
-    /// A move of a session's memory has ended, and the session is charged so much now: the answer to the
-    /// open claim, if it has one now.
+    /// Handles the end of a move of a session's memory, with the session's charge now. Returns the answer to
+    /// the open claim, if there is one now.
     pub fn moved(&mut self, now: Nanos, ended: &MoveEnded, resident: u64) -> Option<ClaimAnswer> {
         self.pager.moved(now, ended);
         self.pager.charge(now, ended.session, resident);
         self.claims.ask_again(&mut self.pager)
     }
 
-    /// How full the device says that the swap space is.
+    /// Takes the device's report of the use of the swap space.
     pub fn swap_used(&mut self, used: SwapUse) {
         self.pager.swap_used(used);
     }
 
-    /// The priority of a session's tenant, 0 (highest) to 4.
+    /// Sets the priority of a session's tenant, 0 (highest) to 4.
     pub fn set_priority(&mut self, session: SessionId, priority: u8) {
         self.pager.set_priority(session, priority);
     }
 
-    /// Whether sessions may hold more than fits on the device.
+    /// True if sessions may hold more than fits on the device.
     #[must_use]
     pub fn is_overcommitted(&self) -> bool {
         self.pager.is_overcommitted()
     }
 
-    /// Bytes that a session has allocated, wherever they are.
+    /// Bytes that a session has allocated, on the device or off it.
     #[must_use]
     pub fn held(&self, session: SessionId) -> u64 {
         self.pager.held(session)
     }
 
-    /// Whether somebody waits for memory on the device.
+    /// True if a session waits for memory on the device.
     #[must_use]
     pub fn has_wants(&self) -> bool {
         self.pager.has_wants()
     }
 
-    /// What is to be moved now: to be asked after whatever happened, and now and then.
+    /// Returns the moves to begin now. Call it after every event, and now and then.
     pub fn swap_actions(&mut self, now: Nanos) -> Vec<SwapAction> {
         let mut actions = Vec::new();
         self.pager.swap(now, &mut actions);
         actions
     }
 
-    /// What leaders are told of where memory is, if not all that sessions may hold fits.
+    /// Returns the report of places for leaders, if not all memory that sessions may hold fits.
     #[must_use]
     pub fn residency_report(&self) -> Option<Residency> {
         self.pager.residency_report()
     }
 
-    /// A session's client asks for memory.
+    /// Handles a request for memory from a session's client.
     pub fn request(&mut self, now: Nanos, session: SessionId, request: &MemoryRequest) {
         let requested = MemoryRequested {
             session,
@@ -169,15 +170,15 @@ impl Resources {
         self.pager.request(now, requested, &mut self.actions);
     }
 
-    /// Others are to use a session's memory, or it theirs: see [`Pager::keep`].
+    /// Keeps a session on the device because it shares memory with other sessions: see [`Pager::keep`].
     ///
     /// # Errors
-    /// [`Pager::keep`]'s.
+    /// Those of [`Pager::keep`].
     pub fn keep(&mut self, session: SessionId) -> Result<(), Failure> {
         self.pager.keep(session)
     }
 
-    /// A leader says what tenants may hold from now on, and whose memory is never swapped out.
+    /// Sets the quotas of tenants from now on, and the tenants that are never swapped out.
     pub fn set_quotas(
         &mut self,
         now: Nanos,
@@ -188,13 +189,13 @@ impl Resources {
         self.pager.set_quotas(now, quotas, &mut self.actions);
     }
 
-    /// A session is being closed: all that it has will be free.
+    /// Notes that a session is being closed; all its memory will be free.
     pub fn closing(&mut self, session: SessionId) {
         self.pager.closing(session);
     }
 
-    /// The answers to requests for memory that there are by now, and recalls: to whom, and what.
-    /// Something may have become free since, or the time to refuse have come.
+    /// Returns the answers and recalls that are due, each with its tenant and session. Memory may have become
+    /// free since, or the time to refuse may have come.
     pub fn memory_answers(&mut self, now: Nanos) -> Vec<(Tenant, SessionId, MemoryAnswer)> {
         self.pager.settle(now, &mut self.actions);
         let pager = &self.pager;
@@ -214,7 +215,8 @@ impl Resources {
         answers.collect()
     }
 
-    /// Slices have completed, in this order: the answer to the open claim, if it has one now.
+    /// Handles slices that have completed, in this order. Returns the answer to the open claim, if there is
+    /// one now.
     pub fn completed<'a>(
         &mut self,
         now: Nanos,
@@ -233,46 +235,47 @@ impl Resources {
         self.claims.ask_again(&mut self.pager)
     }
 
-    /// The worker's done reports through this one tell of nothing that [`Self::completed`] was not
-    /// told of.
+    /// Notes that [`Self::completed`] has counted all usage of the worker's done reports through this one.
     pub fn reported(&mut self, through: u64) {
         self.meter.reported(through);
     }
 
-    /// What sessions are charged now, by what others did, and the bytes saved by sharing. That
-    /// frees nothing: no claim is asked again.
+    /// Takes charges that changed because of other sessions, and the bytes saved by sharing. That frees
+    /// nothing, so no claim is asked again.
     pub fn recharged(&mut self, now: Nanos, changed: &[Charge], saved: u64) {
         self.pager.recharged(now, changed);
         self.saved = saved;
     }
 
-    /// Preparing an image of a tenant took this much processor time.
+    /// Counts the processor time that preparing an image of a tenant took.
     pub fn prepared(&mut self, tenant: &Tenant, ns: u64) {
         self.meter.prepared(tenant, ns);
     }
 
-    /// A tenant need not send so many bytes of a copy: they are here.
+    /// Counts bytes of a copy that a tenant need not send, because the worker has them.
     pub fn unsent(&mut self, tenant: &Tenant, bytes: u64) {
         self.meter.unsent(tenant, bytes);
     }
 
-    /// What memory of all tenants did up to now: moves, waits for them, what was not charged or sent.
+    /// Returns the move totals of all tenants up to now: moves, waits for them, and bytes not charged or not
+    /// sent.
     #[must_use]
     pub fn moves(&self, now: Nanos) -> BTreeMap<Tenant, MoveTotals> {
         self.meter.moves(now, &self.pager)
     }
 
-    /// From now on a launch is ready and waits while the device is busy, or none is.
+    /// Notes that from now on a launch is ready and waits while the device is busy, or that none does.
     pub fn waiting(&mut self, now: Nanos, waits: bool) {
         self.meter.waiting(now, waits);
     }
 
-    /// What kernel keys stand for, each said once.
+    /// Adds names of kernel keys, each once.
     pub fn names(&mut self, names: impl IntoIterator<Item = KernelName>) {
         self.meter.names(names);
     }
 
-    /// What each tenant has of the memory, as of now; launches of these sessions run since then.
+    /// Returns the report of each tenant's memory, as of now. `running` are the sessions with running
+    /// launches and the times at which they began.
     #[must_use]
     pub fn memory_report<'a>(
         &'a self,
@@ -290,7 +293,7 @@ impl Resources {
         }
     }
 
-    /// What each tenant that has sessions here has of the memory, and how much of that is swapped out.
+    /// Returns the memory of each tenant with sessions on this worker, and its swapped-out bytes.
     #[must_use]
     pub fn tenants_memory(&self) -> BTreeMap<Tenant, (TenantMemory, u64)> {
         let tenants = self.pager.tenants_after(None);
@@ -301,13 +304,13 @@ impl Resources {
         memory.collect()
     }
 
-    /// The process that has a session, where its client says so.
+    /// The client process of a session, if reported.
     #[must_use]
     pub fn process(&self, session: SessionId) -> Option<ClientProcess> {
         self.pager.process(session)
     }
 
-    /// Everything used up to now. The latest message of an incarnation says all.
+    /// Returns the usage up to now. The latest message of an incarnation has all of it.
     #[must_use]
     pub fn usage(&self, now: Nanos) -> Usage {
         Usage {
@@ -316,28 +319,28 @@ impl Resources {
         }
     }
 
-    /// The next usage blocks, if there is anything to report.
+    /// Returns the next usage blocks, if there is anything to report.
     pub fn cut(&mut self, now: Nanos, cut: &Cut) -> Vec<UsageBlock> {
         self.meter.cut(now, &self.pager, cut)
     }
 
-    /// Totals of the kernel keys that changed since this was last asked, if any did.
+    /// Takes the totals of the kernel keys that changed since the last call, if any did.
     pub fn measured(&mut self) -> Option<Measured> {
         self.meter.measured()
     }
 
-    /// What was measured of kernel keys and not yet taken, of `most` keys.
+    /// Takes the measurements of at most `most` kernel keys.
     pub fn take_times(&mut self, most: usize) -> Vec<(KernelKey, KernelRecord)> {
         self.meter.take_times(most)
     }
 
-    /// The most the device's sessions can hold now, bytes.
+    /// Maximum bytes that the device's sessions can hold now.
     #[must_use]
     pub fn charged(&self) -> u64 {
         self.pager.charged()
     }
 
-    /// Whether a slice waits for memory.
+    /// True if a slice waits for memory.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.claims.is_waiting()

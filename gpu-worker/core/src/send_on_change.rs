@@ -1,9 +1,9 @@
-//! A part of heartbeats that is sent when it has changed, and else only now and then.
+//! A part of heartbeats that is sent when it has changed, and otherwise only now and then.
 
-/// After so many heartbeats it is sent again, changed or not: somebody new may listen.
+/// Number of heartbeats after which an unchanged part is sent again, because there may be a new listener.
 const AGAIN: u32 = 10;
 
-/// What leaders were sent last, and how many heartbeats ago.
+/// The value sent last, and the number of heartbeats since.
 #[derive(Debug, Default)]
 pub struct SendOnChange<T> {
     sent: T,
@@ -11,7 +11,7 @@ pub struct SendOnChange<T> {
 }
 
 impl<T: Clone + PartialEq> SendOnChange<T> {
-    /// What goes with the next heartbeat, given how it is now; nothing where it is not its turn.
+    /// Returns the value for the next heartbeat, given the value now; `None` if it need not be sent.
     pub fn next(&mut self, now: T) -> Option<T> {
         let turn = self.beats.is_multiple_of(AGAIN) || now != self.sent;
         self.beats = if turn { 1 } else { self.beats + 1 };

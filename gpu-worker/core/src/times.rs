@@ -1,5 +1,5 @@
-//! Times of launches by kernel key, added to the cluster's records of kernels now and
-//! then. For people; usage and profiles do not come from here.
+//! Times of launches by kernel key, added to the cluster's kernel records now and then. They inform users;
+//! usage and profiles do not come from here.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use bus_schemas::{KernelKey, KernelName, KernelRecord};
 
 use crate::ledger::KernelRan;
 
-/// Names kept: a record may have been forgotten by the time its kernel runs again.
+/// Maximum number of names kept: a record may have been forgotten by the time its kernel runs again.
 const NAMES: usize = 1 << 15;
 
-/// What was measured since it was last taken.
+/// Measurements since they were last taken.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     fresh: BTreeMap<KernelKey, KernelRecord>,
     names: BTreeMap<KernelKey, KernelName>,
-    /// Behind the key that was taken last.
+    /// Start of the next search: behind the key that was taken last.
     next: KernelKey,
 }
 
 impl Times {
-    /// What a key stands for.
+    /// Remembers the name of a key.
     pub(crate) fn name(&mut self, name: &KernelName) {
         if self.names.len() >= NAMES {
             self.names.clear();
@@ -28,19 +28,19 @@ impl Times {
         self.names.insert(name.kernel, name.clone());
     }
 
-    /// The name of a key, where it is remembered.
+    /// Returns the name of a key, if remembered.
     pub(crate) fn named(&self, key: KernelKey) -> Option<&KernelName> {
         self.names.get(&key)
     }
 
-    /// Launches of a slice ran.
+    /// Notes that launches of a slice ran.
     pub(crate) fn ran(&mut self, ran: &KernelRan) {
         let bounds = (ran.least_ns, ran.most_ns);
         let record = self.fresh.entry(ran.key).or_default();
         record.add(ran.launches, ran.device_ns, bounds);
     }
 
-    /// What was measured of `most` keys, those that have waited for their turn first.
+    /// Takes the measurements of `most` keys, those first that have waited longest for their turn.
     pub(crate) fn take(&mut self, most: usize) -> Vec<(KernelKey, KernelRecord)> {
         let behind = self.fresh.range(self.next..);
         let before = self.fresh.range(..self.next);

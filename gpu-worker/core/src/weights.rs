@@ -1,23 +1,23 @@
 //! A session's weights: the large copies from the host that it holds. Leaders place by a sample of them.
 //!
-//! A program's weights reach a device as large copies that stay where they are for the session's
-//! life. Whoever brings the same ones is best placed where they are already. Leaders need not know
-//! all of them: of what a tenant holds the few copies with the lowest fingerprints are named, and as
-//! equal weights have equal fingerprints, two tenants that hold the same name the same.
+//! A program's weights reach a device as large copies that stay in place for the session's life. A program
+//! with the same weights is best placed on a worker that has them. Leaders need not know all of them: for
+//! each tenant, the few copies with the lowest fingerprints are named. Equal weights have equal fingerprints,
+//! so two tenants with the same weights name the same copies.
 //!
-//! What kernels, sets and small copies write over is not looked at: this is a hint for placement,
-//! and what is shared in the end the device decides by comparing bytes.
+//! Writes of kernels, sets and small copies are ignored, because this is a hint for placement. The device
+//! decides on sharing in the end by comparing bytes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use bus_schemas::{SessionId, Tenant, WeightSample, limits};
 
-/// Copies of fewer bytes are no weights, and allocations of fewer hold none.
+/// Minimum bytes of weights: smaller copies are no weights, and smaller allocations hold none.
 pub const LEAST: u64 = 1 << 20;
-/// Copies that are named of a tenant.
+/// Maximum number of copies named for a tenant.
 const SAMPLES: usize = 8;
-/// Copies that are known of a session; of further ones nothing is.
+/// Maximum number of copies known of a session; further ones are ignored.
 const COPIES: usize = 1 << 16;
 
 /// The effect of an op on the copies that its session holds.
@@ -30,7 +30,7 @@ pub enum Touch {
         /// Bytes.
         bytes: u64,
     },
-    /// It is freed.
+    /// A free of an allocation.
     Free {
         /// First address.
         address: u64,
@@ -41,12 +41,12 @@ pub enum Touch {
         address: u64,
         /// Bytes.
         bytes: u64,
-        /// Of what was copied: [`bus_schemas::Parcel::fingerprint`].
+        /// Fingerprint of the copied bytes: [`bus_schemas::Parcel::fingerprint`].
         fingerprint: u64,
     },
 }
 
-/// A copy where it lies.
+/// A copy at its place.
 #[derive(Debug, Clone, Copy)]
 struct Copy {
     end: u64,
@@ -56,19 +56,19 @@ struct Copy {
 #[derive(Debug)]
 struct Allocation {
     end: u64,
-    /// By first address: disjoint.
+    /// Disjoint copies, by first address.
     copies: BTreeMap<u64, Copy>,
 }
 
 #[derive(Debug)]
 struct Holding {
     tenant: Tenant,
-    /// By first address.
+    /// Allocations, by first address.
     allocations: BTreeMap<u64, Allocation>,
     copies: usize,
 }
 
-/// Of one fingerprint: the bytes of one copy, and how many there are.
+/// Copies with one fingerprint: the bytes of one, and their number.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     bytes: u64,
@@ -78,11 +78,11 @@ struct Known {
 #[derive(Debug, Default)]
 struct Owner {
     known: BTreeMap<u64, Known>,
-    /// The bytes of all that are known, equal ones once.
+    /// Bytes of all known copies, equal ones once.
     bytes: u64,
-    /// What was named of it when it last held something.
+    /// Sample named when it last held something.
     last: Vec<u64>,
-    /// When that was, in ends of sessions.
+    /// The time of that sample, in ends of sessions.
     since: u64,
 }
 
@@ -109,7 +109,7 @@ impl Owner {
         self.known.keys().take(SAMPLES).copied().collect()
     }
 
-    /// Of what it holds, or else of what it held last.
+    /// Returns samples of the copies that it holds, or else of those that it held last.
     fn named(&self, tenant: &Tenant) -> Vec<WeightSample> {
         let here = self.sample();
         let (bytes, sample) = match here.len() as u64 {
@@ -119,7 +119,7 @@ impl Owner {
         let named = sample.into_iter().map(|fingerprint| WeightSample {
             tenant: tenant.clone(),
             fingerprint,
-            // In steps of a factor of two: leaders need not hear of every copy.
+            // Bytes are rounded down to a power of two, so that leaders need not hear of every copy.
             bytes: if bytes == 0 { 0 } else { 1 << bytes.ilog2() },
         });
         named.collect()
@@ -131,12 +131,12 @@ impl Owner {
 pub struct WeightTable {
     sessions: BTreeMap<SessionId, Holding>,
     owners: BTreeMap<Tenant, Owner>,
-    /// Ends of sessions so far.
+    /// Number of sessions that have ended so far.
     ends: u64,
 }
 
 impl WeightTable {
-    /// The session's next op will run.
+    /// Notes the effect of the session's next op, which will run.
     pub fn touch(&mut self, session: SessionId, tenant: &Tenant, touch: Touch) {
         match touch {
             Touch::Alloc { address, bytes } if bytes >= LEAST => {
@@ -151,7 +151,7 @@ impl WeightTable {
                     copies: 0,
                 };
                 let holding = self.sessions.entry(session).or_insert_with(new);
-                // Over one that lives it fails, and with it the session.
+                // An allocation over a live one fails, and the session with it.
                 holding.allocations.entry(address).or_insert(allocation);
             }
             Touch::Alloc { .. } => {}
@@ -209,7 +209,7 @@ impl WeightTable {
         }
     }
 
-    /// The session has ended.
+    /// Forgets a session that has ended.
     pub fn close(&mut self, session: SessionId) {
         let Some(holding) = self.sessions.remove(&session) else {
             return;
@@ -228,7 +228,7 @@ impl WeightTable {
         self.bound();
     }
 
-    /// Of tenants that hold nothing no more are remembered than can be named.
+    /// Limits the remembered tenants without copies to the number that can be named.
     fn bound(&mut self) {
         let mut gone: Vec<_> = self
             .owners
@@ -242,7 +242,7 @@ impl WeightTable {
         }
     }
 
-    /// What to tell leaders, sorted: first of the tenants that hold most, then of those that held
+    /// Returns the samples for leaders, sorted. The tenants that hold most come first, then those that held
     /// something last, as far as there is room.
     #[must_use]
     pub fn sample(&self) -> Vec<WeightSample> {

@@ -1,4 +1,4 @@
-//! Handing on a slice that waits for nothing allocates nothing.
+//! Submitting a slice that waits for nothing allocates no memory.
 
 use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, SessionId};
 use counting_allocator::{CountingAllocator, counted};
@@ -11,7 +11,7 @@ use gpu_worker_core::sequencer::StartAction;
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// A session with one module, all of whose functions are alike.
+/// A session with one module; all its functions are alike.
 struct Have;
 
 impl SessionReader for Have {

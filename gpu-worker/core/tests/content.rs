@@ -1,5 +1,5 @@
-//! What a worker keeps of copies: only who sent a chunk, or to whom it was published, is answered from it;
-//! what stays is bounded, who sends much displaces its own, and no offer waits for ever.
+//! A worker's kept chunks answer only the tenants that sent them or to which they were published. Kept bytes
+//! are bounded, a tenant that sends much displaces its own chunks, and no offer waits for ever.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,14 +50,14 @@ fn what_nothing_uses_or_wants_for_long_goes() {
     }
     assert_eq!(table.idle(|of| *of == 0), []);
     assert_eq!(table.given(&pool, &owner, id(1, PAGE)), Some(1));
-    // One is used, one was wanted meanwhile.
+    // One chunk is used, and one was wanted meanwhile.
     assert_eq!(table.idle(|of| *of == 0), [2]);
-    // From the end of its use it has as long as from a copy.
+    // After the end of its use, a chunk stays as long as after a copy.
     assert_eq!(table.idle(|_| false), [1]);
     assert_eq!(table.bytes(), PAGE);
     assert_eq!(table.idle(|_| false), [0]);
     assert_eq!((table.bytes(), table.idle(|_| false)), (0, vec![]));
-    // Chunks used at the same look are told apart where there are too many.
+    // Chunks used at the same look are told apart if there are too many.
     for of in 0..3 {
         table.keep(pool.clone(), id(of, PAGE), of, Some(&owner));
     }
@@ -83,7 +83,7 @@ fn who_fills_the_memory_displaces_its_own() {
     assert_eq!(table.given(&large.0, &large.1, id(92, PAGE)), None);
 }
 
-/// What a tenant offers, and what comes of it.
+/// A tenant's offers and their outcomes.
 struct World {
     now: u64,
     content: Content<u8, u8>,
@@ -147,7 +147,7 @@ fn a_published_tensor_is_fetched_once_and_answers_all_who_wait_for_it() {
     world.content.closed(SessionId(2));
     assert_eq!(world.fetched(0, true), [(tenant(1), SessionId(1), 0)]);
     assert_eq!(world.offer(1, 4, 0), answer(Some(0)));
-    // Removed, it answers nobody: none of them has sent it.
+    // The removed publication answers no tenant: none of them has sent the chunk.
     world.content.published.withdraw("w");
     assert_eq!(world.offer(1, 4, 0), answer(None));
 }
@@ -162,7 +162,7 @@ fn what_cannot_be_had_or_not_in_time_its_client_sends() {
     assert_eq!(world.offer(1, 1, 0), wait(&["w/0"]), "another try");
     world.now += 11 * SECOND;
     assert_eq!(world.offer(1, 1, 0), answer(None), "it takes too long");
-    // It comes later, and counts for those who ask then.
+    // The tensor comes later, and counts for tenants that ask then.
     let _ = world.fetched(0, true);
     assert_eq!(world.offer(1, 1, 0), answer(Some(0)));
 }

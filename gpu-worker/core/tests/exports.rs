@@ -1,4 +1,4 @@
-//! Exported allocations: whoever asks, however often and in whatever order.
+//! Exported allocations under requests of any session, repeated and in any order.
 
 use bus_schemas::{
     Code, ExportKey, ExportPlace, Failure, IpcAction, IpcAnswer, IpcRequest, SessionId, Tenant,
@@ -26,7 +26,7 @@ fn request(number: u64, action: IpcAction) -> IpcRequest {
     }
 }
 
-/// Asks, and has the device do it with this outcome.
+/// Sends a request, and has the device carry it out with this outcome.
 fn asked(
     exports: &mut Exports,
     (name, session): (&str, u64),
@@ -193,7 +193,7 @@ fn a_tenants_imports_are_bounded_and_end_with_what_they_are_of() {
         let full = n > most;
         assert_eq!(code(&answer), full.then_some(Code::OutOfMemory), "{n}");
     }
-    // Its owner frees it: whoever had it has it no more, though nobody dropped it.
+    // Its owner frees it: no session has it any more, though none dropped it.
     exports.freed(1);
     let action = IpcAction::Export {
         key: ExportKey([3, 3]),
@@ -210,7 +210,7 @@ fn a_tenants_imports_are_bounded_and_end_with_what_they_are_of() {
 }
 
 proptest! {
-    /// Whatever comes, twice or late: a number is answered once and the same each time, and a session that
+    /// For any requests, repeated or late, a number is answered once and the same each time. A session that
     /// has ended leaves nothing to find.
     #[test]
     fn repeated_and_late_requests_change_nothing(

@@ -1,4 +1,4 @@
-//! The images on a worker: who has them, what that is charged, what is denied and what goes.
+//! The images on a worker: the sessions that have them, charges, denials, and images given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ fn code<T>(answer: &Option<Failure>, or: T) -> Result<T, Code> {
     }
 }
 
-/// A session of the tenant sends an image, of which the device makes so many bytes.
+/// Loads an image: a session of the tenant sends it, and the device makes this many bytes of it.
 fn load(
     table: &mut ImageTable<u8>,
     session: u64,
@@ -119,7 +119,7 @@ fn what_nobody_waits_for_is_given_up_while_it_is_prepared() {
     );
     assert_eq!(table.release(SessionId(2)).cancel, [image(1)]);
     assert!(!table.is_given(&a, image(1)));
-    // Once it is prepared it is kept.
+    // A prepared image is kept.
     assert_eq!(load(&mut table, 3, &a, 1, MIB, u64::MAX), Ok(()));
     assert_eq!(table.release(SessionId(3)), Released::default());
     assert!(table.is_given(&a, image(1)));
@@ -142,11 +142,11 @@ fn a_tenant_has_no_more_than_it_may_and_others_have_theirs() {
         "as it comes"
     );
     assert!(!table.is_given(&a, image(10)) && !table.has(SessionId(1), image(10)));
-    // The other tenant may have as much, of the same images and of its own.
+    // The other tenant may have as much, both of the same images and of its own.
     for number in 5..15 {
         assert_eq!(load(&mut table, 3, &b, number, MIB, most), Ok(()));
     }
-    // One that both have stays charged to the one that keeps it.
+    // An image that both have stays charged to the tenant that keeps it.
     assert_eq!(table.release(SessionId(1)), Released::default());
     assert_eq!([&a, &b].map(|it| table.charged_to(it)), [4 * MIB, most]);
     assert_eq!(load(&mut table, 4, &a, 20, 6 * MIB, most), Ok(()));
@@ -172,7 +172,7 @@ fn what_grows_beyond_the_limit_when_it_is_prepared_is_refused_and_forgotten() {
         Ok(()),
         "for another it is not"
     );
-    // What is unused and known is denied as what is new is.
+    // An unused known image is denied like a new one.
     assert_eq!(table.release(SessionId(2)), Released::default());
     let denied = table.denied(&a, image(2), &[], most).unwrap();
     assert!(denied.detail.contains("8 MiB of the 10 MiB"), "{denied}");
@@ -198,11 +198,11 @@ fn an_unloaded_image_is_left_once_its_session_is_idle_word_by_word() {
         table.has(session, image(1)),
         "something of it is on the device"
     );
-    // It is offered again before that is looked at: the new word counts by itself.
+    // The image is offered again before the unload is looked at: the new word counts by itself.
     table.take_known(session, &a, image(1), u64::MAX);
     assert_eq!(table.settle(session, true, |_| false), nothing);
     assert!(table.has(session, image(1)));
-    // It is loaded again with the last word.
+    // The image is loaded again with the last word.
     table.unloaded(session, vec![image(1)]);
     assert_eq!(table.settle(session, true, |_| true), nothing);
     assert!(table.has(session, image(1)));
@@ -224,14 +224,14 @@ fn a_worker_that_leaves_refuses_what_is_not_prepared() {
     assert_eq!(table.state(&a, image(1)), ImageState::Ready(1));
 }
 
-/// What sessions have, kept the simple way.
+/// The images of sessions, kept in a simple way.
 #[derive(Default)]
 struct Model {
     /// By session: its tenant's index and its images.
     sessions: BTreeMap<u64, (usize, BTreeSet<u8>)>,
-    /// Images that the device is at.
+    /// Images that the device prepares.
     preparing: BTreeSet<u8>,
-    /// Bytes of each image, as the device said last.
+    /// Bytes of each image by the device's last report.
     ready: BTreeMap<u8, u64>,
 }
 
@@ -273,9 +273,9 @@ impl Model {
 }
 
 proptest! {
-    /// Two tenants' sessions send images, unload them and end, and the device answers at any time.
-    /// Each tenant is charged exactly what its sessions have, gets nothing while that is more than it
-    /// may, nothing that is used goes, and what is not used stays within its bound.
+    /// Two tenants' sessions send images, unload them and end, and the device answers at any time. Each
+    /// tenant is charged exactly for the images of its sessions, and gets none while it is above its limit.
+    /// Images in use stay, and unused images stay within their bound.
     #[test]
     fn charges_are_what_sessions_have(
         steps in prop::collection::vec((0..4_u8, 1..6_u64, 0..8_u8, 1..5_u64), 1..200),
@@ -299,7 +299,7 @@ proptest! {
                             prop_assert!(model.preparing.insert(number));
                         }
                         Arrival::Known => {}
-                        // A further word on an image that the session has already.
+                        // One more word on an image that the session has already.
                         Arrival::Denied(_) if table.has(session, hash) => {}
                         Arrival::Denied(_) => {
                             images.remove(&number);
@@ -321,7 +321,7 @@ proptest! {
                     prop_assert!(!too_much || !model.ready.contains_key(&number));
                 }
                 2 => {
-                    // As often as it may have got word.
+                    // Unloads it as often as the session may have got word.
                     table.unloaded(session, vec![hash; 200]);
                     let forget = table.settle(session, true, |_| false);
                     if let Some((_, images)) = model.sessions.get_mut(&id) {

@@ -1,5 +1,5 @@
-//! I1, I2 and I3 under arbitrary interleavings: messages lost, doubled and reordered, leaders
-//! that replace and rival one another, voids, faults.
+//! I1, I2 and I3 under arbitrary interleavings: lost, repeated and reordered messages, successive and rival
+//! leaders, voids, faults.
 
 mod world;
 

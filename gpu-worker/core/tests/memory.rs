@@ -1,4 +1,4 @@
-//! The pager: quotas, capacity, what is waited for and what is refused (I8), and what is metered.
+//! The pager: quotas, capacity, waits and refusals (I8), and metered memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -57,7 +57,7 @@ fn a_launch_finds_room_for_a_first_block_where_all_is_allocated() {
     pager.completed(1, (4, 4), SessionId(1), 4_096, false);
     let needs = [Need::Free { address: 0 }, launch(6, 1_000, 9_000)];
     assert_eq!(pager.admit(5, SessionId(1), &needs), MemoryDecision::Fits);
-    // Beside it, more blocks take what there is.
+    // Beside it, more blocks take the memory that is left.
     assert_eq!(pager.take_granted(), [(6, 5_096)]);
 }
 
@@ -81,12 +81,12 @@ fn first_blocks_of_many_have_an_end_and_are_waited_for() {
         let fits = pager.admit(2, SessionId(id), &launch(2));
         assert_eq!(fits, MemoryDecision::Fits);
     }
-    // All memory is allocated, and others' first blocks run: it waits, and is not refused.
+    // All memory is allocated, and first blocks of other sessions run: the slice waits, and is not refused.
     let third = |pager: &mut Pager| pager.admit(2, SessionId(3), &launch(2));
     assert_eq!(third(&mut pager), MemoryDecision::Wait);
     pager.completed(2, (2, 2), SessionId(1), 1_024, false);
     assert_eq!(third(&mut pager), MemoryDecision::Fits);
-    // One more of the same session takes no more: they run one by one.
+    // Another slice of the same session takes no more, because they run one by one.
     assert_eq!(
         pager.admit(3, SessionId(3), &launch(3)),
         MemoryDecision::Fits
@@ -113,7 +113,7 @@ fn the_blocks_of_a_launch_count_while_it_runs_and_take_more_where_there_is_room(
     assert_eq!(pager.admit(1, SessionId(1), &needs), MemoryDecision::Fits);
     assert_eq!(pager.take_granted(), [(2, 3_072)], "what the quota leaves");
     assert_eq!(pager.charged_to(&a), 4_096);
-    // Beside what runs, another takes what is left, and one block at least.
+    // Beside the running launch, another takes the memory that is left, and at least one block.
     let needs = [
         launch(1, 1_000, 9_000),
         launch(2, 0, 0),
@@ -213,12 +213,12 @@ fn a_charge_goes_with_what_is_moved_and_is_taken_back_with_a_slice_that_waits() 
     let needs = [alloc(1, 0, 4_096), moved(4_096, 0), moved(0, 8_192)];
     assert_eq!(pager.admit(1, SessionId(1), &needs), fits);
     assert_eq!(pager.charged(), 4_096);
-    // What is moved to an address that is taken, and what is not there, the device refuses.
+    // The device refuses a move to an address that is taken, and a move from a free one.
     let needs = [alloc(2, 0, 2_048), moved(0, 4_096)];
     assert_eq!(pager.admit(2, SessionId(1), &needs), fits);
     assert_eq!(pager.charged(), 6_144);
     assert_eq!(pager.admit(3, SessionId(2), &[alloc(1, 0, 2_048)]), fits);
-    // It frees in vain: it has to wait for the other, and all is as it was.
+    // Its free is in vain: it has to wait for the other session, and everything is as before.
     let waits = [moved(8_192, 4_096), alloc(3, 4_096, 2_048)];
     let free = Need::Free { address: 0 };
     assert_eq!(pager.admit(4, SessionId(2), &[free]), fits);
@@ -233,10 +233,10 @@ fn a_charge_goes_with_what_is_moved_and_is_taken_back_with_a_slice_that_waits() 
     assert_eq!(pager.charged(), 2_048);
 }
 
-/// Where the model keeps what slots hold.
+/// Addresses at which the model keeps the variables of slots.
 const VARIABLES: u64 = 1 << 32;
 
-/// What a device holds that runs slices in order within a session, op by op.
+/// Memory held on a device that runs slices in order within a session, op by op.
 #[derive(Default)]
 struct Holder {
     held: BTreeMap<u64, u64>,
@@ -251,7 +251,7 @@ enum Step {
     /// As `Run`, but fails behind this many ops; nothing of the session runs after it.
     Fail(u64, usize),
     Close(u64),
-    /// Others come and go, and the device says what sessions hold now.
+    /// Other sessions come and go, and the device reports the memory that sessions hold now.
     Recharge(Vec<(u64, u64)>),
 }
 
@@ -301,7 +301,7 @@ proptest! {
                     let mut slice = Vec::new();
                     for (kind, address, bytes) in needs {
                         op += 1;
-                        // Sane programs: addresses are free when taken, taken when freed.
+                        // Programs are sane: addresses are free when taken, and taken when freed.
                         if kind == 3 {
                             let holder = VariableHolder::Slot(address as u32);
                             slice.push(Need::Load { op, holder, bytes });
@@ -327,7 +327,8 @@ proptest! {
                         for need in &mut slice {
                             if let Need::Launch { op, least, most } = need && *op == at {
                                 prop_assert!((*least..=*most).contains(&granted));
-                                // What of the first block is not counted is beside all others hold.
+                                // The uncounted part of the first block is beside the memory that all others
+                                // hold.
                                 *most = granted - (*least).min(first_block);
                             }
                         }

@@ -1,5 +1,6 @@
-//! I10 of memory that moves and is shared: what is charged, swapped out and saved is what is held, and the
-//! blocks of usage have it by tenant, with every move and wait, whoever comes, goes and dies meanwhile.
+//! I10 of memory that moves and is shared: charged, swapped-out and saved bytes add up to the held bytes. The
+//! blocks of usage have them by tenant, with every move and wait, however sessions and workers come, go and
+//! die meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -25,23 +26,23 @@ fn tenant(slot: u64) -> Tenant {
     format!("t{}", slot % 3).parse().unwrap()
 }
 
-/// What happens to a worker.
+/// An event of a worker.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A slice of a session allocates so many KiB, if the session is on the device.
+    /// A slice of a session allocates this many KiB, if the session is on the device.
     Allocate(u64, u64),
-    /// Others share with it, or do not any more: it is charged so many quarters of what it holds.
+    /// Other sessions begin or end to share with it: it is charged this many quarters of its memory.
     Share(u64, u64),
-    /// It has something to run.
+    /// The session has work.
     Want(u64),
     /// One of the moves ends, or fails.
     EndMove(usize, bool),
     Close(u64),
-    /// Its tenant need not send so many bytes.
+    /// Its tenant need not send this many bytes.
     Unsent(u64, u64),
     Pass(u64),
     Cut,
-    /// The worker dies without another word, and another begins.
+    /// The worker dies without another message, and another begins.
     Crash,
 }
 
@@ -61,15 +62,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// A session as a device and its client have it.
+/// A session as its device and its client see it.
 #[derive(Debug, Default)]
 struct Session {
     id: u64,
     held: u64,
     charged: u64,
-    /// Its memory left the device and has not come back.
+    /// True if its memory left the device and has not come back.
     out: bool,
-    /// It moves, or is to move.
+    /// True if it moves, or is to move.
     moving: bool,
     waits_since: Option<u64>,
 }
@@ -92,7 +93,7 @@ struct World {
     moves: Vec<(u64, bool)>,
     held: BTreeMap<Tenant, Held>,
     events: BTreeMap<Tenant, MoveTotals>,
-    /// What this worker's blocks have.
+    /// Totals in this worker's blocks.
     said: BTreeMap<Tenant, MoveTotals>,
     said_byte_ms: BTreeMap<Tenant, u64>,
     stream: Vec<Vec<u8>>,
@@ -196,7 +197,7 @@ impl World {
             .take()
             .map_or(0, |since| self.now - since);
         if answer.refused.is_none() {
-            // What it shares it goes on sharing.
+            // It goes on sharing the bytes that it shares.
             session.held += bytes;
             session.charged += bytes;
         }
@@ -305,7 +306,7 @@ impl World {
         }
     }
 
-    /// Cuts blocks: where there are any, they have all that happened until now.
+    /// Cuts blocks: if there are any, they have everything that happened until now.
     fn cut(&mut self, last: bool) {
         let at_ms = self.now / MS;
         let blocks = self.resources.cut(self.now, &Cut { at_ms, last });
@@ -327,7 +328,8 @@ impl World {
         }
     }
 
-    /// What blocks have of moves and waits is what happened; without a block nothing did since.
+    /// Checks that moves and waits in blocks are those that happened. If no block was cut, nothing happened
+    /// since.
     fn check_events(&self, has_news: bool) {
         for (tenant, events) in &self.events {
             let said = self.said.get(tenant).copied().unwrap_or_default();
@@ -349,7 +351,8 @@ impl World {
         assert_eq!(swap.waited_ns, sum.waited_ns);
     }
 
-    /// Charged, swapped out and saved are what is held; every session's charge is rounded down.
+    /// Checks that charged, swapped-out and saved bytes add up to the held ones; every session's charge is
+    /// rounded down.
     fn check_held(&self) {
         for (tenant, held) in &self.held {
             let said = self.said.get(tenant).copied().unwrap_or_default();
@@ -376,7 +379,7 @@ impl World {
     }
 }
 
-/// Everything in the stream adds up, and with one block lost the rest says what is missing.
+/// Checks that everything in the stream adds up, and that with one block lost the rest shows the loss.
 fn check_stream(stream: &[Vec<u8>]) {
     let blocks = stream.iter().map(|bytes| decode(bytes).unwrap());
     let blocks: Vec<UsageBlock> = blocks.collect();
@@ -393,7 +396,7 @@ fn check_stream(stream: &[Vec<u8>]) {
         let worker = usage.workers().find(|(id, _)| **id == lost.incarnation);
         let Some((_, worker)) = worker else { continue };
         let missing = worker.missing(true).unwrap();
-        // Behind a worker's last block nothing says that it is missing.
+        // After a worker's last block no later block shows that it is missing.
         let behind = blocks
             .iter()
             .any(|block| block.incarnation == lost.incarnation && block.number > lost.number);

@@ -1,5 +1,5 @@
-//! The report of a device's memory: it agrees with what clients are answered, to the byte, and shows
-//! every tenant once, and to a tenant nothing of others.
+//! The report of a device's memory agrees with the answers to clients to the byte. It shows every tenant
+//! once, and shows a tenant nothing of others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ fn tenant(number: u64) -> Tenant {
     format!("t{number:02}").parse().expect("a name")
 }
 
-/// A worker's resources, and what each session has allocated.
+/// A worker's resources, and the bytes allocated by each session.
 struct World {
     resources: Resources,
     held: BTreeMap<(Tenant, SessionId), u64>,
@@ -48,7 +48,7 @@ impl World {
         self.held.entry((tenant(owner), id)).or_default();
     }
 
-    /// A session allocates so much and launches for so long.
+    /// A session allocates this many bytes and launches for this long.
     fn allocate(&mut self, owner: u64, session: u64, bytes: u64, device_ns: u64) {
         self.op += 1;
         let (op, address) = (self.op, self.op << 32);
@@ -78,7 +78,7 @@ impl World {
         assert_eq!(self.resources.completed(SECOND, [slice]), None);
     }
 
-    /// What the client of a session is answered that asks how things are.
+    /// Returns the answer to a session's client that asks for its figures.
     fn asks(
         &mut self,
         owner: u64,
@@ -151,7 +151,7 @@ fn check(world: &mut World, most: PageLimits) -> Result<(), TestCaseError> {
         prop_assert!(page.tenants.len() <= most.tenants);
         prop_assert!(page.sessions.len() <= most.sessions);
     }
-    // Each tenant that has a session once, in order.
+    // Each tenant with a session is shown once, in order.
     let shown: Vec<_> = pages.iter().flat_map(|page| &page.tenants).collect();
     let names: Vec<_> = shown.iter().map(|row| row.tenant.clone()).collect();
     let owners: BTreeSet<_> = world.held.keys().map(|(owner, _)| owner.clone()).collect();
@@ -170,7 +170,7 @@ fn check(world: &mut World, most: PageLimits) -> Result<(), TestCaseError> {
             row.free,
             row.total.saturating_sub(row.held).min(device.free)
         );
-        // Its sessions are on the page that it is on, as far as there is room.
+        // Its sessions are on its page, as far as there is room.
         let page = pages.iter().find(|page| page.tenants.contains(row));
         let named = page
             .into_iter()
@@ -178,7 +178,7 @@ fn check(world: &mut World, most: PageLimits) -> Result<(), TestCaseError> {
         let named: Vec<_> = named.map(|it| (it.session, it.held)).collect();
         let room = own.len().min(most.sessions);
         prop_assert_eq!(&named[..], &own[..room]);
-        // To itself it is shown as to administrators, and nothing else is.
+        // The tenant sees itself as administrators see it, and nothing else.
         let status = world.of(&row.tenant);
         prop_assert_eq!(&status.tenants, std::slice::from_ref(row));
         let figures = (status.capacity, status.held, status.free);
@@ -191,7 +191,7 @@ fn check(world: &mut World, most: PageLimits) -> Result<(), TestCaseError> {
         let number = owner.as_str()[1..].parse().expect("a number");
         let figures = world.asks(number, session.0, None);
         let status = world.of(&owner);
-        // What cuMemGetInfo says, to the byte.
+        // The figures that cuMemGetInfo returns, to the byte.
         prop_assert_eq!(figures, (status.capacity, status.held, status.free));
     }
     Ok(())
@@ -247,14 +247,14 @@ fn who_runs_and_which_process_has_a_session_is_told() {
         .map(|it| (it.session.0, it.busy_ppm, it.process))
         .collect();
     assert_eq!(sessions, [(1, 250_000, None), (2, 500_000, Some(process))]);
-    // The one ran while the other did.
+    // One session ran while the other did.
     assert_eq!(row.busy_ppm, 500_000);
     assert_eq!(world.of(&tenant(2)).tenants[0].busy_ppm, 0);
-    // Who has no session here is told nothing, of others neither.
+    // A tenant without a session on this worker learns nothing, neither of itself nor of others.
     let stranger = world.of(&tenant(9));
     assert_eq!((stranger.capacity, stranger.held, stranger.free), (0, 0, 0));
     assert!(stranger.tenants.is_empty() && stranger.sessions.is_empty());
-    // Said without a process it is remembered.
+    // The process is remembered if a later request lacks it.
     world.asks(1, 2, None);
     assert_eq!(world.of(&tenant(1)).sessions[1].process, Some(process));
 }
@@ -267,7 +267,7 @@ fn the_largest_page_fits_a_message() {
         world.open(100 + number, 10_000 + number, 0);
     }
     let pages = world.all(PageLimits::default());
-    // The first tenant has a session more than there is room for, and a page to itself.
+    // The first tenant has one session more than there is room for, and a page to itself.
     let first = &pages[0];
     assert_eq!(
         first.tenants[0].sessions,

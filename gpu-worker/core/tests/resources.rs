@@ -1,4 +1,4 @@
-//! A device's resources: when the claim that waits is asked again.
+//! A device's resources: the times at which the waiting claim is asked again.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ fn completed(session: u64, first: OpNumber, resident: u64) -> CompletedSlice<'st
     }
 }
 
-/// Session 1 holds everything and is about to free it; session 2 waits for it.
+/// Session 1 holds all memory and is about to free it; session 2 waits for it.
 fn one_waits() -> Resources {
     let mut resources = resources(4_096, 2);
     assert!(resources.ask(claim(1, 1, alloc(1, 4_096))).is_some());
@@ -108,15 +108,15 @@ fn what_is_shared_is_told_and_frees_nothing() {
 }
 
 proptest! {
-    /// Sessions allocate and free in turns. After whatever completes or ends, a claim that is still
-    /// open would not fit: it never waits for memory that is free.
+    /// Sessions allocate and free in turns. After each completion or end, a claim that is still open would
+    /// not fit: it never waits for free memory.
     #[test]
     fn no_claim_waits_for_memory_that_is_free(
         steps in prop::collection::vec((1..=4_u64, 0..4_u8, 1..5_u64), 1..120),
     ) {
         const CAPACITY: u64 = 8 * GRANULE;
         let mut resources = resources(CAPACITY, 4);
-        // Of each session: its next op, and its slices that have not completed.
+        // For each session, its next op, and its slices that have not completed.
         let mut next: BTreeMap<u64, (OpNumber, Vec<OpNumber>)> =
             (1..=4).map(|session| (session, (1, Vec::new()))).collect();
         let mut waiting: Option<(u64, OpNumber, u64)> = None;

@@ -1,5 +1,5 @@
-//! Swapping against a model of a worker: what is on the device never exceeds it, who may not leave stays,
-//! and everybody runs in the end.
+//! Swapping against a model of a worker: memory on the device never exceeds it, sessions that may not leave
+//! stay, and every session runs in the end.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,26 +18,26 @@ fn tenant(id: u64) -> Tenant {
     format!("t{id}").parse().unwrap()
 }
 
-/// A session as a worker has it.
+/// A session as a worker sees it.
 #[derive(Debug, Default)]
 struct Session {
     priority: u8,
     pinned: bool,
-    /// Slices that were started: the op of each, and the bytes that it allocates.
+    /// Started slices: the op of each, and the bytes that it allocates.
     slices: VecDeque<(OpNumber, u64)>,
-    /// The first of them is on the device.
+    /// True if the first of them is on the device.
     runs: bool,
-    /// It is to leave, or has left: nothing goes to the device.
+    /// True if it is to leave, or has left: nothing more goes to the device.
     away: bool,
-    /// A slice waits for its memory, and that was said.
+    /// True if a slice waits for its memory, and this was reported.
     wanted: bool,
-    /// Its slice is to ask for memory again when that is said.
+    /// True if its slice asks for memory again after the next answer.
     deferred: bool,
-    /// It is to be swapped out once nothing of it runs.
+    /// True if it is to be swapped out once nothing of it runs.
     leaves: bool,
     next: OpNumber,
     held: u64,
-    /// What it holds once its slices have run.
+    /// Bytes that it holds once its slices have run.
     will_hold: u64,
 }
 
@@ -46,7 +46,7 @@ struct World {
     pager: Pager,
     now: u64,
     sessions: BTreeMap<u64, Session>,
-    /// Moves in progress: whose, and whether out.
+    /// Moves in progress: the session, and true for a swap-out.
     moves: Vec<(u64, bool)>,
     outs: Vec<u64>,
     ins: usize,
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// A slice of a session that allocates so much, as far as it may hold that.
+    /// Starts a slice of a session that allocates this much, as far as the session may hold it.
     fn start(&mut self, id: u64, bytes: u64) {
         let session = self.sessions.get_mut(&id).unwrap();
         let bytes = if session.will_hold + bytes > CAPACITY {
@@ -94,7 +94,7 @@ impl World {
         self.work();
     }
 
-    /// What a worker does whenever something has changed.
+    /// Does the work of a worker after each change.
     fn work(&mut self) {
         let ids: Vec<u64> = self.sessions.keys().copied().collect();
         for id in ids {
@@ -239,7 +239,7 @@ impl World {
         assert!(self.on_device() <= CAPACITY, "more than there is");
     }
 
-    /// Everything that can go on does.
+    /// Lets everything go on that can.
     fn finish(&mut self) {
         for _ in 0..2_000 {
             self.now += 50 * MS;
@@ -302,7 +302,7 @@ fn room_that_a_slice_took_by_itself_is_kept_for_it_no_longer() {
     for step in before.iter().chain(&between).chain(&after) {
         world.step(step);
     }
-    // Two leave for session 4. The move of session 2, whose slice waits for room too, fails.
+    // Two sessions leave for session 4. The move of session 2 fails, while a slice of it waits for room too.
     world.step(&Step::EndMove(1, false));
     world.step(&Step::EndMove(0, true));
     world.finish();
@@ -341,7 +341,7 @@ proptest! {
     }
 }
 
-/// A world in which these sessions hold so many MiB and nothing runs.
+/// A world in which these sessions hold this many MiB and nothing runs.
 fn holding(sessions: &[(u8, u64)]) -> World {
     let of: Vec<_> = sessions
         .iter()
@@ -356,7 +356,7 @@ fn holding(sessions: &[(u8, u64)]) -> World {
     world
 }
 
-/// Ends what is in progress, until nothing is.
+/// Ends the moves in progress, until there are none.
 fn settle(world: &mut World) {
     for _ in 0..100 {
         world.now += MS;
@@ -372,7 +372,7 @@ fn settle(world: &mut World) {
 fn idle_sessions_leave_the_least_urgent_first_then_the_longest_idle() {
     let mut world = holding(&[(2, 16), (3, 16), (2, 16), (1, 16)]);
     assert_eq!(world.outs, []);
-    // The third has run something of late, the others are idle.
+    // The third has run something lately; the others are idle.
     world.now += 2 * IDLE;
     world.start(3, 0);
     world.complete(3);
@@ -395,7 +395,7 @@ fn a_session_that_works_is_left_alone_for_a_while_and_then_leaves_too() {
     assert!(world.outs.is_empty(), "the first has something to run");
     let mut waited = 0;
     while world.outs.is_empty() {
-        // It always has.
+        // The session always has room.
         world.start(1, 0);
         world.complete(1);
         (world.now, waited) = (world.now + 5 * MS, waited + 5);

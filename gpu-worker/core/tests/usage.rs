@@ -1,5 +1,5 @@
-//! I10: what blocks say adds up to what ran, by tenant and by kernel key, whatever happens to them
-//! on their way and to whoever hears of them.
+//! I10: usage in blocks adds up to the usage that happened, by tenant and by kernel key, however blocks are
+//! lost, repeated or late and readers join.
 
 use std::collections::BTreeMap;
 
@@ -20,17 +20,17 @@ fn tenant(number: u64) -> Tenant {
     format!("t{number}").parse().unwrap()
 }
 
-/// What happens to a worker and its blocks.
+/// An event of a worker and its blocks.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A slice of a session: kernels with launches and nanoseconds of each, and what it took beside
-    /// them.
+    /// A slice of a session: kernels with launches and nanoseconds of each, and the nanoseconds that it took
+    /// beside them.
     Ran(u64, Vec<(u64, u64, u64)>, u64),
     /// A session ends; the next slice opens another.
     Close(u64),
-    /// A block is cut; it arrives so often, at once or behind the next one.
+    /// A block is cut; it arrives this many times, at once or behind the next one.
     Cut(usize, bool),
-    /// The worker dies without another word, and another begins.
+    /// The worker dies without another message, and another begins.
     Crash,
     /// The worker leaves in order, and another begins.
     Restart,
@@ -53,13 +53,13 @@ struct Worker {
     meter: Meter,
     pager: Pager,
     sessions: BTreeMap<u64, SessionId>,
-    /// Ran and in no block yet.
+    /// Usage that is in no block yet.
     open: UseTotals,
-    /// Whose slice each done report tells of, and what it took.
+    /// For each done report, the tenant of the slice and the nanoseconds that it took.
     reports: Vec<(Tenant, u64)>,
 }
 
-/// A gpu whose worker comes and goes, and the stream of its blocks.
+/// A GPU with successive workers, and the stream of their blocks.
 struct World {
     now: u64,
     incarnation: u64,
@@ -67,13 +67,13 @@ struct World {
     worker: Worker,
     stream: Vec<Vec<u8>>,
     late: Vec<Vec<u8>>,
-    /// All that ran.
+    /// All usage.
     ran: UseTotals,
-    /// All that ran and died with a worker.
+    /// All usage that died with a worker.
     lost: UseTotals,
     by_tenant: BTreeMap<Tenant, u64>,
     by_kernel: BTreeMap<KernelKey, (u64, u64)>,
-    /// What each incarnation's done reports told.
+    /// Done reports of each incarnation.
     reports: BTreeMap<Incarnation, Vec<(Tenant, u64)>>,
 }
 
@@ -183,8 +183,8 @@ impl World {
         *self.by_tenant.entry(owner).or_default() += sum.sm_ns;
     }
 
-    /// Device nanoseconds by worker and tenant: what reports told, and what blocks have together with
-    /// what the reports behind them told.
+    /// Device nanoseconds by worker and tenant: those of reports, and those of blocks together with the
+    /// reports behind them.
     fn told_and_known(&self) -> [BTreeMap<(Incarnation, Tenant), u64>; 2] {
         let (mut usage, mut ends) = (ClusterUsage::default(), UsageEnds::default());
         let [mut told, mut known] = [BTreeMap::new(), BTreeMap::new()];
@@ -235,7 +235,7 @@ impl World {
                     false => self.stream.push(bytes.clone()),
                 }
             }
-            // Of memory, the block tells what nobody else counted.
+            // Of memory, the block has usage that is counted nowhere else.
             let sum = UseTotals {
                 byte_ms: 0,
                 ..block.sum()
@@ -271,14 +271,15 @@ proptest! {
                 prop_assert!(row.least_ns <= row.most_ns);
             }
         }
-        // What each worker says it used in all is what its blocks add up to.
+        // Each worker's own total is the sum of its blocks.
         let mut totals = UseTotals::default();
         for (_, worker) in usage.workers() {
             prop_assert_eq!(worker.missing(true), Ok(UseTotals::default()));
             totals.add(&worker.totals());
         }
         prop_assert_eq!(totals, sum);
-        // What died with a worker is what it reported behind the last report that its blocks name.
+        // The usage that died with a worker is that of the reports behind the last report which its blocks
+        // name.
         let [told, known] = world.told_and_known();
         prop_assert_eq!(told, known);
         let counted = UseTotals { byte_ms: 0, ..sum };

@@ -81,7 +81,7 @@ fn what_is_freed_or_copied_over_is_held_no_more() {
     assert_eq!(table.sample(), [row(0, 5, 2), row(0, 19, 2)]);
     touch(&mut table, 0, Touch::Free { address: 0 });
     assert_eq!(table.sample(), [row(0, 19, 2)]);
-    // No copy lies outside an allocation; a small one is none of ours.
+    // No copy lies outside an allocation, and small ones do not count.
     touch(&mut table, 0, copied(0, 2, 7));
     touch(&mut table, 0, copied(7, 2, 8));
     let small = Touch::Copied {
@@ -119,12 +119,12 @@ fn many_tenants_are_named_as_far_as_there_is_room_and_forgotten_in_the_end() {
             .iter()
             .all(|it| it.bytes == 0 && most.contains(&it.tenant))
     );
-    // A tenant that was forgotten is as one that never was.
+    // A forgotten tenant is like one that never was.
     open(&mut table, 0, 3);
     assert!(table.sample().contains(&row(0, 0, 2)));
 }
 
-/// What a session did: allocations by first and last MiB, copies likewise, with fingerprints.
+/// Changes of a session: allocations by first and last MiB, copies likewise, with fingerprints.
 #[derive(Default)]
 struct Naive {
     allocations: BTreeMap<u64, u64>,
@@ -141,7 +141,7 @@ impl Naive {
                     .allocations
                     .iter()
                     .all(|(low, high)| *high <= at || end <= *low);
-                // What the device refuses is not touched either.
+                // An allocation that the device refuses is not touched either.
                 free.then(|| self.allocations.insert(at, end))?;
                 Some(alloc(at, count))
             }
@@ -177,7 +177,7 @@ proptest! {
                 table.close(SessionId(session));
                 continue;
             }
-            // Equal fingerprints are of equal bytes, so of as many.
+            // Equal fingerprints stand for equal bytes, and so for equally many.
             let count = if kind < 2 { count } else { 1 + fingerprint % 3 };
             if let Some(what) = naive.entry(session).or_default().apply((kind, at, count, fingerprint)) {
                 touch(&mut table, session, what);

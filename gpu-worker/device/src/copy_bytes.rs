@@ -1,4 +1,4 @@
-//! The bytes that a copy from the host brings: as they came, or as chunks that are kept by their content.
+//! The bytes of a copy from the host: as they came, or as chunks that are kept by their content.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -9,17 +9,17 @@ use bus_schemas::{Parcel, SampleHash};
 
 use crate::sharing_domain::SharingDomain;
 
-/// Bytes that do not change: [`CONTENT_BYTES`] of them, or fewer where they end a copy.
+/// Immutable bytes: [`CONTENT_BYTES`] of them, or fewer at the end of a copy.
 pub trait Chunk: Any + Debug + Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 }
 
-/// Where a device wants chunks to lie: a copy of one then moves fewer bytes, or none. Any thread may keep
-/// some.
+/// The place in which a device wants chunks: a copy of one then moves fewer bytes, or none. Any thread may
+/// keep some.
 pub trait Keeper: Debug + Send + Sync {
-    /// Keeps bytes, given in pieces, [`CONTENT_BYTES`] at most together. Sessions of this domain may
-    /// share them.
+    /// Keeps bytes, given in pieces, at most [`CONTENT_BYTES`] together. Sessions of this domain may share
+    /// them.
     fn keep(
         &self,
         domain: Option<SharingDomain>,
@@ -27,7 +27,7 @@ pub trait Keeper: Debug + Send + Sync {
     ) -> Arc<dyn Chunk>;
 }
 
-/// Keeps chunks in memory of the process.
+/// A keeper of chunks in memory of the process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostKeeper;
 
@@ -54,14 +54,14 @@ impl Keeper for HostKeeper {
 /// The staged bytes of a copy.
 #[derive(Debug)]
 pub enum CopyBytes {
-    /// As its client sent them.
+    /// Bytes as its client sent them.
     Sent(Parcel),
-    /// As chunks: all but the last have [`CONTENT_BYTES`].
+    /// Chunks, all of [`CONTENT_BYTES`] except the last.
     Kept(Vec<Arc<dyn Chunk>>),
 }
 
 impl CopyBytes {
-    /// Bytes.
+    /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -70,16 +70,16 @@ impl CopyBytes {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes of a range, in pieces.
+    /// Returns the bytes of a range, in pieces.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When the range ends behind the bytes.
     pub fn slices(&self, offset: usize, len: usize) -> impl Iterator<Item = &[u8]> {
         let (sent, kept) = match self {
             Self::Sent(parcel) => (Some(parcel.slices(offset, len)), None),
@@ -88,7 +88,7 @@ impl CopyBytes {
         sent.into_iter().flatten().chain(kept.into_iter().flatten())
     }
 
-    /// The chunk that begins at this offset, where the bytes are kept as chunks.
+    /// Returns the chunk that begins at this offset, if the bytes are kept as chunks.
     #[must_use]
     pub fn chunk_at(&self, offset: usize) -> Option<&Arc<dyn Chunk>> {
         match self {

@@ -1,20 +1,20 @@
-//! The feed of a device: the work that goes to the hardware next, where work of different urgency is there.
+//! The feed of a device: the choice of the work that goes to the hardware next among work of different
+//! urgency.
 //!
-//! A kernel that runs is not stopped on most devices, so what is begun decides what the next
-//! urgent launch waits behind. Two rules:
+//! Most devices do not stop a running kernel, so work that has begun delays the next urgent launch. Two
+//! rules:
 //!
-//! - **Guard**: while a session has slices here, less urgent ones begin nothing.
-//! - **Hold**: a program that was just answered often comes back at once: the answer, the next
-//!   launch and its grant take a few messages, some hundred microseconds. So does one of which more
-//!   is on the way. Work begun meanwhile is what it would wait behind. So when a session that has
-//!   come back soon lately has nothing here any more, less urgent ones begin nothing for about as
-//!   long as it took.
+//! - **Guard**: while a session has slices here, less urgent sessions begin nothing.
+//! - **Hold**: a program that was just answered often comes back at once: the answer, the next launch and its
+//!   grant take a few messages, some hundred microseconds. The same holds for a program with more work on the
+//!   way. Work begun meanwhile would delay it. So when a session that came back soon lately has nothing here
+//!   any more, less urgent sessions begin nothing for about as long as it took.
 //!
-//! The hold is the idea of anticipatory scheduling (Iyer and Druschel, SOSP 2001), which keeps a
-//! disk idle for a moment because the next read is likely to be near. It costs the others at most
-//! the hold for each answer, and nothing behind sessions that do not come back. Sessions of equal
-//! urgency neither guard nor hold against one another. Nothing here decides the launch order: that
-//! is the order in which slices were started, and it is kept within each session.
+//! The hold is the idea of anticipatory scheduling (Iyer and Druschel, SOSP 2001), which keeps a disk idle
+//! for a moment because the next read is likely to be near. It costs the others at most the hold for each
+//! answer, and nothing behind sessions that do not come back. Sessions of equal urgency neither guard nor
+//! hold against one another. The feed does not decide the launch order: that is the order in which slices
+//! were started, and it is kept within each session.
 
 use std::collections::BTreeMap;
 
@@ -23,25 +23,25 @@ use bus_schemas::SessionId;
 /// Nanoseconds of a clock that never goes back.
 type Nanos = u64;
 
-/// Longest hold, and what "soon" is: a bus that takes longer is not waited for.
+/// Longest hold, and the limit of "soon": a slower bus is not waited for.
 const HOLD: Nanos = 500_000;
-/// A session was there lately if it was within this.
+/// Time within which a session's last slice counts as recent.
 const LATELY: Nanos = 100_000_000;
-/// Launches of less urgent sessions on the hardware while more urgent ones come and go: one runs,
-/// one is behind it, so that the hardware need not wait for us between the two.
+/// Number of launches of less urgent sessions on the hardware while more urgent ones come and go. One runs
+/// and one is behind it, so that the hardware need not wait for us between the two.
 const DEPTH: u32 = 2;
 
-/// How soon a session came back lately.
+/// The recent returns of a session.
 #[derive(Debug, Clone, Copy, Default)]
 struct Returns {
-    /// Of the last eight times, a bit each: whether it was soon.
+    /// The last eight returns, a bit each: set if it was soon.
     soon: u8,
-    /// How long it took, the longest lately.
+    /// Longest recent return time.
     reach: Nanos,
 }
 
 impl Returns {
-    /// How long to wait for it.
+    /// Time to wait for its return.
     fn hold(self) -> Nanos {
         match self.soon {
             0 => 0,
@@ -58,37 +58,37 @@ impl Returns {
     }
 }
 
-/// A session.
+/// A session's lane.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
     urgency: u8,
     slices: u32,
-    /// When its last slice ended.
+    /// Time at which its last slice ended.
     left_at: Nanos,
-    /// Its last slice answered its client.
+    /// True if its last slice answered its client.
     answered: bool,
-    /// How soon it came back from an answer, and from none.
+    /// Returns after an answer, and after none.
     returns: [Returns; 2],
 }
 
 impl Lane {
-    /// Until when less urgent work is held back, if it has none itself.
+    /// Time until which less urgent work is held back, if it has no slice itself.
     fn held(&self) -> Nanos {
         self.left_at + self.returns[usize::from(self.answered)].hold()
     }
 }
 
-/// What may begin now.
+/// The sessions that may begin work now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
     /// Sessions less urgent than this begin nothing.
     pub urgency: u8,
-    /// When that may change without anything else happening.
+    /// Time at which that may change without another event.
     pub until: Option<Nanos>,
 }
 
 impl Gate {
-    /// Whether a session of this urgency may begin something.
+    /// True if a session of this urgency may begin work.
     #[must_use]
     pub fn admits(&self, urgency: u8) -> bool {
         urgency <= self.urgency
@@ -102,7 +102,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// A slice was handed to the device.
+    /// Notes that a slice was handed to the device.
     pub fn submitted(&mut self, now: Nanos, session: SessionId, urgency: u8) {
         let Some(lane) = self.lanes.get_mut(&session) else {
             let first = Lane {
@@ -123,7 +123,7 @@ impl Feed {
         lane.slices += 1;
     }
 
-    /// A slice has ended; `answered` if its client waited for that and has its answer.
+    /// Notes that a slice has ended; `answered` if its client waited for it and has its answer.
     pub fn ended(&mut self, now: Nanos, session: SessionId, answered: bool) {
         if let Some(lane) = self.lanes.get_mut(&session) {
             lane.slices = lane.slices.saturating_sub(1);
@@ -132,12 +132,12 @@ impl Feed {
         }
     }
 
-    /// A session is no more.
+    /// Removes a session that has ended.
     pub fn closed(&mut self, session: SessionId) {
         self.lanes.remove(&session);
     }
 
-    /// What may begin now.
+    /// Returns the sessions that may begin work now.
     #[must_use]
     pub fn gate(&self, now: Nanos) -> Gate {
         let mut gate = Gate {
@@ -157,7 +157,7 @@ impl Feed {
         gate
     }
 
-    /// Launches that sessions of this urgency may have on the hardware.
+    /// Number of launches that sessions of this urgency may have on the hardware.
     #[must_use]
     pub fn depth(&self, now: Nanos, urgency: u8) -> u32 {
         let lately = |lane: &Lane| lane.slices > 0 || now < lane.left_at + LATELY;
@@ -177,7 +177,7 @@ mod tests {
     const TRAIN: SessionId = SessionId(2);
     const MS: Nanos = 1_000_000;
 
-    /// A request of the chat: a slice, ended with an answer 1 ms later. Gives when.
+    /// A request of the chat: a slice, ended with an answer 1 ms later. Returns the time of its end.
     fn request(feed: &mut Feed, at: Nanos) -> Nanos {
         feed.submitted(at, CHAT, 0);
         assert!(!feed.gate(at).admits(3), "guarded");

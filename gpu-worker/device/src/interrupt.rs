@@ -1,15 +1,14 @@
-//! The interrupt by which another thread ends a device's poll early: something more urgent has come.
+//! The interrupt by which another thread ends a device's poll early, because more urgent work has come.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// What runs while nothing does: less urgent than any priority.
+/// The priority while nothing runs: less urgent than any real one.
 const NOTHING: u8 = u8::MAX;
 
-/// Shared by a device and whoever hands its thread commands.
+/// A flag shared by a device and the owner of its thread's commands.
 ///
-/// The device's thread lowers it and then takes its commands; the other side hands a command over
-/// and then raises it. So a command is either taken before the device runs on, or the device sees
-/// that it is raised.
+/// The device's thread lowers it and then takes its commands; the other side hands a command over and then
+/// raises it. So a command is either taken before the device runs on, or the device sees that it is raised.
 #[derive(Debug)]
 pub struct Interrupt {
     raised: AtomicBool,
@@ -26,30 +25,30 @@ impl Default for Interrupt {
 }
 
 impl Interrupt {
-    /// A command was handed over that must not wait for what runs.
+    /// Notes that a command was handed over that must not wait for running work.
     pub fn raise(&self) {
         self.raised.store(true, Ordering::SeqCst);
     }
 
-    /// A slice of this priority was handed over: what is less urgent is interrupted.
+    /// Notes that a slice of this priority was handed over, which interrupts less urgent work.
     pub fn raise_for(&self, priority: u8) {
         if priority < self.running.load(Ordering::SeqCst) {
             self.raise();
         }
     }
 
-    /// The commands are about to be taken.
+    /// Lowers the flag before the commands are taken.
     pub fn lower(&self) {
         self.raised.store(false, Ordering::SeqCst);
     }
 
-    /// The device runs something of this priority; `None`: it has stopped.
+    /// Notes that the device runs work of this priority; `None` if it has stopped.
     pub fn runs(&self, priority: Option<u8>) {
         self.running
             .store(priority.unwrap_or(NOTHING), Ordering::SeqCst);
     }
 
-    /// Whether the device is to stop soon and look at its commands.
+    /// True if the device should stop soon and look at its commands.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.raised.load(Ordering::Relaxed)

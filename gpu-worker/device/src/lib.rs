@@ -1,9 +1,8 @@
-//! The interface between a worker and its device: one trait, two implementations (`device-cpu`, `device-cuda`),
-//! one conformance suite (`device-conformance`).
+//! The interface between a worker and its device: one trait, two implementations (`device-cpu`,
+//! `device-cuda`), one conformance suite (`device-conformance`).
 //!
-//! A device belongs to one thread, which alternates [`Device::submit`] and [`Device::poll`]. It
-//! serves sessions it knows nothing of but their windows; who may run, and when, was decided
-//! before.
+//! A device belongs to one thread, which alternates [`Device::submit`] and [`Device::poll`]. It knows only
+//! the windows of the sessions that it serves; the order of their work was decided before.
 
 mod copy_bytes;
 mod export_memory;
@@ -34,31 +33,31 @@ pub use watch::{Halt, Unwatched, Watch};
 /// The description of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its properties, as clients get them. Without a UUID of its own (all zeros) it gets one from its
-    /// worker.
+    /// Its properties, as clients get them. If its UUID is all zeros, its worker gives it one.
     pub properties: DeviceProperties,
-    /// What it really runs at once, as credits count it: a GPU's multiprocessors, a CPU's threads.
+    /// Number of units that really run at once, as credits count them: a GPU's multiprocessors, a CPU's
+    /// threads.
     pub units: u32,
     /// Memory that sessions can be given together, bytes.
     pub capacity: u64,
-    /// Whether it runs the most urgent session first and parks what that overtakes, in a kernel or
-    /// between two. Only then is there a point in handing it work before the work ahead is done.
+    /// True if it runs the most urgent session first and parks those that it overtakes, in a kernel or
+    /// between two. Only then does it help to hand it work before earlier work is done.
     pub preemptive: bool,
-    /// Whether kernels of different sessions may run beside one another.
+    /// True if kernels of different sessions may run beside one another.
     pub overlaps: bool,
-    /// Blocks of one launch in progress at most, each taking its [`BlockBytes`].
+    /// Maximum number of blocks of one launch in progress, each of which takes its [`BlockBytes`].
     pub blocks: u64,
 }
 
-/// A module as a device decoded or compiled it.
+/// A module that a device has decoded or compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedModule {
     /// Entry functions in source order; a launch names one by its index.
     pub functions: Vec<FunctionInfo>,
     /// Bytes of the host's memory that it takes while it is kept.
     pub bytes: u64,
-    /// Bytes that its variables take of the memory of each session that has loaded it, as far as they
-    /// lie in the memory that sessions share.
+    /// Bytes that its variables take of the memory of each session that has loaded it, as far as they lie in
+    /// the memory that sessions share.
     pub variables: u64,
     /// Bytes that the heap of its kernels takes there, once for all modules of a session.
     pub heap: u64,
@@ -71,22 +70,22 @@ pub struct FunctionInfo {
     pub name: String,
     /// Bytes of its parameter block.
     pub param_bytes: u32,
-    /// What a block of it takes while it runs.
+    /// Bytes that one of its blocks takes while it runs.
     pub block: BlockBytes,
 }
 
-/// Bytes that a block of a launch takes beside its session's allocations while it is in progress:
-/// registers, local and shared memory, as far as they lie in the memory that sessions share.
+/// Bytes that a block of a launch takes while in progress, beside its session's allocations: registers, local
+/// and shared memory. They count as far as they lie in the memory that sessions share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockBytes {
-    /// For each warp.
+    /// Bytes for each warp.
     pub warp: u64,
-    /// Beside them, dynamic shared memory apart.
+    /// Bytes beside those, except dynamic shared memory.
     pub fixed: u64,
 }
 
 impl BlockBytes {
-    /// Those of one block of a launch; 0 where blocks take nothing.
+    /// Returns the bytes of one block of a launch; 0 if blocks take nothing.
     #[must_use]
     pub fn of(self, launch: &Launch) -> u64 {
         if self == Self::default() {
@@ -101,15 +100,15 @@ impl BlockBytes {
 }
 
 const WARP: u64 = 32;
-/// Larger blocks are refused.
+/// Maximum number of threads of a block; larger blocks are refused.
 const MOST_THREADS: u64 = 1_024;
 
-/// Bytes of a launch's first block that are not counted, as CUDA sets memory for threads aside with a
-/// context: nearly every kernel runs where a program has allocated all that it may.
+/// Bytes of a launch's first block that are not counted. CUDA likewise sets memory for threads aside with a
+/// context. So nearly every kernel runs even if a program has allocated all that it may.
 pub const FIRST_BLOCK: u64 = 8 << 20;
-/// Bytes of first blocks in progress that are not counted, all launches of a device together.
+/// Bytes of first blocks in progress that are not counted, over all launches of a device.
 pub const FIRST_BLOCKS: u64 = 256 << 20;
-/// Bytes that the blocks of any launch may take without being asked for.
+/// Bytes that the blocks of any launch may take without asking.
 pub const SMALL_LAUNCH: u64 = 256 << 10;
 
 /// Time of the launches of one kernel key within a slice.
@@ -117,15 +116,15 @@ pub const SMALL_LAUNCH: u64 = 256 << 10;
 pub struct KernelTime {
     /// The key.
     pub key: KernelKey,
-    /// Launches.
+    /// Number of launches.
     pub count: u64,
-    /// Their device nanoseconds, added up.
+    /// Sum of their device nanoseconds.
     pub total_ns: u64,
-    /// SMs that they could occupy times their nanoseconds, added up.
+    /// Sum of the SMs that they could occupy times their nanoseconds.
     pub sm_ns: u64,
-    /// Nanoseconds of the shortest; of launches measured together, their mean.
+    /// Nanoseconds of the shortest launch; if launches were measured together, their mean.
     pub least_ns: u64,
-    /// Nanoseconds of the longest, likewise.
+    /// Nanoseconds of the longest launch, likewise.
     pub most_ns: u64,
 }
 
@@ -134,12 +133,12 @@ pub struct KernelTime {
 pub struct OpResult {
     /// The op.
     pub op: OpNumber,
-    /// What it answers.
+    /// Kind of the answer.
     pub kind: ResultKind,
     /// The bytes of a copy to the host, the rows of symbols; `None` for a sync.
     pub bytes: Option<Parcel>,
-    /// What kernels printed since the sync before, with the answer to a sync. A device keeps a
-    /// bounded amount and forgets the oldest, as CUDA's `printf` does.
+    /// Output of kernels since the sync before, with the answer to a sync. A device keeps a bounded amount
+    /// and forgets the oldest, as CUDA's `printf` does.
     pub printed: Vec<u8>,
     /// Device nanoseconds from the slice's start to this op's end.
     pub device_ns: u64,
@@ -164,32 +163,31 @@ pub struct Completion {
     pub results: Vec<OpResult>,
     /// Times of the timed events it recorded, by op, in op order.
     pub events: Vec<(OpNumber, EventTime)>,
-    /// When its first op began, where the device knows.
+    /// Start of its first op, if the device knows.
     pub began: Option<Instant>,
-    /// Device nanoseconds the slice took; the time it was parked is not among them.
+    /// Device nanoseconds that the slice took, without the time it was parked.
     pub device_ns: u64,
-    /// Launches run.
+    /// Number of launches run.
     pub launches: u64,
     /// SM-nanoseconds: SMs the launches could occupy times their nanoseconds.
     pub sm_ns: u64,
     /// Times by kernel key.
     pub kernels: Vec<KernelTime>,
-    /// Bytes the session is charged now: what it holds alone, and its part of what it shares.
+    /// Bytes that the session is charged now: those that it holds alone, and its part of shared ones.
     pub resident: u64,
-    /// What kernels printed since the last sync, where the slice failed: no sync will bring it.
+    /// Output of kernels since the last sync, if the slice failed: no sync will bring it.
     pub printed: Vec<u8>,
-    /// The op that failed and why; nothing after it ran.
+    /// The op that failed, with the failure; nothing after it ran.
     pub fault: Option<(OpNumber, Failure)>,
 }
 
 impl Completion {
-    /// Counts a launch that took `ns` device nanoseconds on as many SMs as `sms`.
+    /// Counts a launch that took `ns` device nanoseconds on `sms` SMs.
     pub fn count(&mut self, key: KernelKey, ns: u64, sms: u64) {
         self.count_all(key, 1, ns, sms);
     }
 
-    /// Counts launches of one key that took `ns` device nanoseconds together, each on as many SMs
-    /// as `sms`.
+    /// Counts launches of one key that took `ns` device nanoseconds together, each on `sms` SMs.
     pub fn count_all(&mut self, key: KernelKey, launches: u64, ns: u64, sms: u64) {
         self.launches += launches;
         let (sm_ns, each) = (ns.saturating_mul(sms), ns / launches.max(1));
@@ -214,13 +212,12 @@ impl Completion {
     }
 }
 
-/// Decodes or compiles images on other threads than the device's.
+/// A compiler that decodes or compiles images on other threads than the device's.
 pub trait Compiler: Send + Sync {
-    /// As [`Device::prepare`], as long as the watch lets it go on; what came of it is the device's.
+    /// As [`Device::prepare`], as long as the watch lets it continue; the device uses the result.
     ///
     /// # Errors
-    /// As [`Device::prepare`], and [`bus_schemas::Code::ModuleLimit`] where the watch does not let it
-    /// go on.
+    /// As [`Device::prepare`], and [`bus_schemas::Code::ModuleLimit`] if the watch stops it.
     fn compile(
         &self,
         hash: ModuleHash,
@@ -234,11 +231,11 @@ pub trait Compiler: Send + Sync {
 
 /// A device, owned by one thread.
 pub trait Device: Send {
-    /// What it is.
+    /// Returns its description.
     fn info(&self) -> &DeviceInfo;
 
-    /// Begins a session with addresses of its own. Bytes that it holds like other sessions of its
-    /// domain may be stored once; without a sharing domain it shares with nobody.
+    /// Begins a session with addresses of its own. Bytes that it holds like other sessions of its domain may
+    /// be stored once. Without a sharing domain it shares with no other session.
     ///
     /// # Errors
     /// When the window overlaps another session's or cannot be reserved.
@@ -249,53 +246,52 @@ pub trait Device: Send {
         domain: Option<SharingDomain>,
     ) -> Result<(), Failure>;
 
-    /// Says which tenant's an open session is, once. A device gives one tenant at most half of what the others
-    /// leave of a thing that it has few of; sessions of no tenant count as one.
+    /// Sets the tenant of an open session, once. Of a scarce resource, a device gives one tenant at most half
+    /// of what the others leave. Sessions without a tenant count as one tenant.
     fn belongs(&mut self, session: SessionId, tenant: TenantNumber) {
         let _ = (session, tenant);
     }
 
-    /// Ends a session: drops what it has not started, frees its memory and module instances.
-    /// A session that is not open is no error.
+    /// Ends a session: drops slices that have not started, frees its memory and module instances. A session
+    /// that is not open is no error.
     fn close(&mut self, session: SessionId);
 
-    /// Ends what a session has under way, soon: each of its slices that has not completed, and each
-    /// that comes, completes with this fault. A kernel ends at its next jump back, call or block,
-    /// where the device can stop kernels; elsewhere it runs to its end. A session that is not open is
-    /// no error.
+    /// Ends a session's work under way soon: each slice that has not completed, and each later one, completes
+    /// with this fault. If the device can stop kernels, a kernel ends at its next jump back, call or block.
+    /// Otherwise it runs to its end. A session that is not open is no error.
     fn stop(&mut self, session: SessionId, why: Failure) {
         let _ = (session, why);
     }
 
-    /// Decodes or compiles an image, once; later calls with the same hash are cheap. The caller
-    /// has checked that the hash is the image's.
+    /// Decodes or compiles an image, once; later calls with the same hash are cheap. The caller has checked
+    /// the image against the hash.
     ///
     /// # Errors
-    /// [`bus_schemas::Code::BadModule`] with line and column, or
-    /// [`bus_schemas::Code::NoBinary`].
+    /// [`bus_schemas::Code::BadModule`] with line and column, or [`bus_schemas::Code::NoBinary`].
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<PreparedModule, Failure>;
 
-    /// Drops what came of an image. The caller vouches that no session has it in a slot or will
+    /// Drops the result of preparing an image. The caller vouches that no session has it in a slot or will
     /// load it before it is prepared again.
     fn forget(&mut self, hash: ModuleHash);
 
-    /// What prepares images for this device elsewhere, if images need not wait for what runs.
+    /// Returns the compiler that prepares images for this device on other threads, if images need not wait
+    /// for running work.
     fn compiler(&self) -> Option<Arc<dyn Compiler>> {
         None
     }
 
-    /// What ends a poll early, if something can: a preemptive device has one.
+    /// Returns the interrupt that ends a poll early, if there is one: a preemptive device has one.
     fn interrupt(&self) -> Option<Arc<Interrupt>> {
         None
     }
 
-    /// Where it takes the memory for answers from, and leaves that of transfers it has read, if it
-    /// does: who makes and forgets those uses the same.
+    /// Returns the spare memory from which it takes buffers for answers, and to which it returns those of
+    /// transfers that it has read. A worker that makes and forgets such buffers uses the same spares.
     fn spares(&self) -> Option<Arc<Mutex<Spares>>> {
         None
     }
 
-    /// Where chunks of copies are to be kept, for as few bytes as can be to move when they are copied.
+    /// Returns the keeper of chunks, which puts them so that copies of them move as few bytes as possible.
     fn keeper(&self) -> Arc<dyn Keeper> {
         Arc::new(HostKeeper)
     }
@@ -303,89 +299,90 @@ pub trait Device: Send {
     /// Takes a slice to run after all earlier slices of its session. Never waits.
     fn submit(&mut self, slice: Slice);
 
-    /// Runs, or looks what has run, for about `budget` at most or until interrupted, and appends
-    /// what completed. Slices complete in the order they were submitted within a session.
+    /// Runs work, or checks on running work, for about `budget` at most or until interrupted, and appends
+    /// completions. Slices of a session complete in the order in which they were submitted.
     fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>);
 
-    /// Whether a submitted slice has not completed.
+    /// True if a submitted slice has not completed.
     fn is_busy(&self) -> bool;
 
-    /// Does a little of what nobody waits for, some ten microseconds and rarely a millisecond; called
-    /// now and then while there is nothing to run. Gives whether there is more of it.
+    /// Does a little background work that no session waits for, some ten microseconds and rarely a
+    /// millisecond. Called now and then while there is nothing to run. Returns true if there is more of it.
     fn tend(&mut self) -> bool {
         false
     }
 
-    /// Appends sessions whose charge may have changed since this was last asked, not only by what
-    /// they did themselves, with what each is charged now.
+    /// Appends sessions with charges that may have changed since the last call, also through other sessions,
+    /// each with its charge now.
     fn recharged(&mut self, changed: &mut Vec<Recharged>) {
         let _ = changed;
     }
 
-    /// Bytes that sessions hold and are not charged, because they share: the sum of what each saves.
+    /// Bytes that sessions hold and are not charged, because they share: the sum of each session's savings.
     fn saved(&self) -> u64 {
         0
     }
 
-    /// Begins to move a session's memory to the swap space. Kernels of other sessions run meanwhile; of
-    /// this one the device has no slice, and gets none until it was brought in again. [`Device::moved`]
-    /// tells the end; at once and with a failure where it has a slice, or there is no swap space. A session
-    /// that is not open, or whose memory is not on the device, is no error: nothing is told of it.
+    /// Begins to move a session's memory to the swap space. Kernels of other sessions run meanwhile. The
+    /// device has no slice of this session, and starts none until its memory was brought in again.
+    /// [`Device::moved`] reports the end: at once and with a failure if the device has a slice of it, or
+    /// there is no swap space. A session that is not open, or has its memory off the device, is no error:
+    /// nothing is reported.
     ///
-    /// Until it is back, slices that come are kept, and run then. If it is stopped, before or meanwhile,
+    /// Until the session is back, its slices are kept, and run then. If it is stopped, before or meanwhile,
     /// they complete at once with that fault. Its addresses stay its own, and it can be closed.
     fn swap_out(&mut self, session: SessionId) {
         let _ = session;
     }
 
-    /// Begins to bring a session's memory back behind its addresses. The caller vouches that the device
-    /// has room for it, beside all sessions whose memory is there or on its way, in either direction;
-    /// where it has none, that is told as a failure. Otherwise as [`Device::swap_out`].
+    /// Begins to bring a session's memory back behind its addresses. The caller vouches that the device has
+    /// room for it, beside all sessions with memory there or on its way, in either direction. If there is no
+    /// room, a failure is reported. Otherwise as [`Device::swap_out`].
     fn swap_in(&mut self, session: SessionId) {
         let _ = session;
     }
 
-    /// Appends the moves that have ended, and gives whether others are in progress: it is then to be
-    /// asked again soon. A session that is closed while it moves is told nothing of.
+    /// Appends the moves that have ended. Returns true if others are in progress; then call it again soon.
+    /// Nothing is reported of a session that is closed while it moves.
     fn moved(&mut self, ended: &mut Vec<Moved>) -> bool {
         let _ = ended;
         false
     }
 
-    /// How its sessions use memory of others; none where they cannot.
+    /// Returns its support of exports between sessions; `None` if there is none.
     fn exports(&mut self) -> Option<&mut dyn ExportMemory> {
         None
     }
 
-    /// Why the device serves nobody any more, where it does not: what was under way has completed with
-    /// faults, and whatever else is asked of it fails. A process that starts afresh may get it back.
+    /// Returns the failure because of which the device serves no session any more, if any. Work under way has
+    /// then completed with faults, and every later call fails. A fresh process may get it back.
     fn lost(&self) -> Option<Failure> {
         None
     }
 
-    /// How full the swap space is; none where there is none.
+    /// Returns the use of the swap space; `None` if there is none.
     fn swap_use(&self) -> Option<SwapUse> {
         None
     }
 }
 
-/// Bytes that sessions may hold together on a device of this capacity, where that is so many percent of
-/// it; never less than it has.
+/// Bytes that sessions may hold together on a device of this capacity, at this percentage of it; never less
+/// than the capacity.
 #[must_use]
 pub fn overcommitted(capacity: u64, percent: u32) -> u64 {
     let together = u128::from(capacity) * u128::from(percent) / 100;
     u64::try_from(together).unwrap_or(u64::MAX).max(capacity)
 }
 
-/// What a session that may share is charged now.
+/// The charge of a session that may share, as of now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recharged {
     /// The session.
     pub session: SessionId,
     /// Bytes that it is charged (as [`Completion::resident`]).
     pub charged: u64,
-    /// Bytes that it holds on the device beside, for which others that share them are charged. They change
-    /// only where this says so, and with a move of its memory: what moves out is all its own.
+    /// Bytes that it holds on the device beside, charged to others that share them. They change only with
+    /// this report, and with a move of its memory: memory that moves out is all its own.
     pub saved: u64,
 }
 
@@ -394,25 +391,25 @@ pub struct Recharged {
 pub struct Moved {
     /// The session.
     pub session: SessionId,
-    /// It was to be swapped out; else brought in.
+    /// True for a swap-out, false for a swap-in.
     pub out: bool,
-    /// Bytes that were moved; none where it failed.
+    /// Bytes that were moved; 0 if it failed.
     pub bytes: u64,
-    /// How long that took.
+    /// Duration of the move.
     pub took: Duration,
-    /// Bytes that the session is charged now, as [`Completion::resident`]: none while it is out.
+    /// Bytes that the session is charged now, as [`Completion::resident`]: 0 while it is out.
     pub resident: u64,
-    /// Why the memory is where it was before, if it is: all of it. The same may be tried again.
+    /// The failure, if all the memory is where it was before. The same move may be tried again.
     pub failure: Option<Failure>,
 }
 
-/// How full a device's swap space is.
+/// The use of a device's swap space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwapUse {
-    /// Bytes in the host's memory, and how many may be.
+    /// Bytes in the host's memory, and their maximum.
     pub memory: (u64, u64),
-    /// Bytes in the swap file, and how many may be.
+    /// Bytes in the swap file, and their maximum.
     pub file: (u64, u64),
-    /// Bytes of the moves in progress that were moved, and of all that they are to move.
+    /// Bytes moved by the moves in progress, and all bytes that they are to move.
     pub moving: (u64, u64),
 }

@@ -1,6 +1,6 @@
-//! Who shares with whom.
+//! Domains of sessions that may share memory.
 
-/// Sessions that may share memory with one another: those of one domain. What a session reads is its
-/// own bytes in any case; whether others hold the same can be learnt from time and charges.
+/// A set of sessions that may share memory with one another. A session always reads its own bytes. But times
+/// and charges can show that other sessions hold the same ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharingDomain(pub u64);

@@ -1,4 +1,4 @@
-//! A slice of a session's ops, owned, as it is handed to the device's thread.
+//! An owned slice of a session's ops, as the device's thread gets it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct OpSpan {
 }
 
 impl OpSpan {
-    /// A span of `count` ops whose descriptors and payloads lie at these ranges of `bytes`.
+    /// Creates a span of `count` ops with descriptors and payloads at these ranges of `bytes`.
     ///
     /// # Errors
     /// When the ranges lie outside, or do not hold exactly these ops.
@@ -62,18 +62,18 @@ pub struct Slice {
     pub position: GpuPosition,
     /// Its session.
     pub session: SessionId,
-    /// How urgent it is: 0 is most. A preemptive device lets it overtake what is less so.
+    /// Its priority; 0 is the most urgent. A preemptive device lets it overtake less urgent slices.
     pub priority: u8,
     /// Number of its first op.
     pub first: OpNumber,
     /// Its ops, in order.
     pub spans: Vec<OpSpan>,
-    /// CopyBytes bytes of the copies that name a transfer.
+    /// Staged bytes of the copies that name a transfer, by transfer.
     pub transfers: Vec<(u64, Arc<CopyBytes>)>,
-    /// An op that must fail when its turn comes (quota, a lie about cost), and why: the device
-    /// runs what lies before it and completes with this fault.
+    /// An op that must fail when its turn comes (quota, a false declaration of cost), with the failure. The
+    /// device runs the ops before it and completes with this fault.
     pub fail_at: Option<(OpNumber, Failure)>,
-    /// Bytes that the blocks of launches may take from these ops on, in op order; before the first
+    /// Bytes that the blocks of launches may take from these ops on, in op order. Before the first op it is
     /// [`SMALL_LAUNCH`](crate::SMALL_LAUNCH).
     pub launch_bytes: Vec<(OpNumber, u64)>,
 }

@@ -1,5 +1,5 @@
-//! Tenants, as a device tells them apart.
+//! The numbers by which a device distinguishes tenants.
 
-/// A tenant of a worker, by a number that the worker gave it. What a device has few of is divided by tenants.
+/// A tenant of a worker, by a number from the worker. A device's scarce resources are divided by tenants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantNumber(pub u64);

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// The reason why the preparation of an image is given up.
+/// The reason for which the preparation of an image is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
-    /// Nobody wants it any more, or the worker leaves.
+    /// No session needs it any more, or the worker leaves.
     Unwanted,
     /// It took as much processor time as one image may, in seconds.
     Seconds(u64),
@@ -28,16 +28,16 @@ impl fmt::Display for Halt {
     }
 }
 
-/// Looks after an image while it is prepared. Preparing asks it every few microseconds.
+/// A watch over the preparation of an image, which is called every few microseconds.
 pub trait Watch: Sync {
-    /// Preparing holds `bytes` more; whether it goes on.
+    /// Notes that the preparation holds `bytes` more, and decides if it continues.
     ///
     /// # Errors
-    /// Why it does not.
+    /// The reason to give it up.
     fn goes_on(&self, bytes: u64) -> Result<(), Halt>;
 }
 
-/// Lets everything go on.
+/// A watch that lets everything continue.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 

@@ -1,4 +1,4 @@
-//! The tree a module parses to. Text is borrowed from the source.
+//! The syntax tree of a module. Text is borrowed from the source.
 
 use crate::{Position, Scalar, Space};
 
@@ -7,7 +7,7 @@ use crate::{Position, Scalar, Space};
 pub struct ParsedModule<'a> {
     /// PTX ISA version, major and minor.
     pub version: (u32, u32),
-    /// What `.target` lists: `sm_80` and perhaps options.
+    /// Items of `.target`: `sm_80` and perhaps options.
     pub target: Vec<&'a str>,
     /// 32 or 64.
     pub address_size: u32,
@@ -25,24 +25,24 @@ pub enum Linkage {
     /// This module only.
     #[default]
     Internal,
-    /// Everybody.
+    /// All modules.
     Visible,
     /// Defined elsewhere.
     Extern,
-    /// Everybody, may be overridden.
+    /// All modules; other definitions may override it.
     Weak,
-    /// Everybody; definitions of the same name are one.
+    /// All modules; definitions of the same name are one.
     Common,
 }
 
 /// A variable declaration of any space; also a formal parameter.
 #[derive(Clone, Debug)]
 pub struct ParsedVariable<'a> {
-    /// Where the name stands.
+    /// Position of the name.
     pub position: Position,
-    /// Who sees it.
+    /// Visibility of the name.
     pub linkage: Linkage,
-    /// Where it lives.
+    /// State space.
     pub space: Space,
     /// Type of one element.
     pub scalar: Scalar,
@@ -50,7 +50,7 @@ pub struct ParsedVariable<'a> {
     pub lanes: u8,
     /// Alignment in bytes, at least the natural one.
     pub align: u64,
-    /// The host may touch it, too: `.attribute(.managed)`.
+    /// True if the host may access it too: `.attribute(.managed)`.
     pub managed: bool,
     /// The name; `_` in prototypes.
     pub name: &'a str,
@@ -63,7 +63,7 @@ pub struct ParsedVariable<'a> {
 }
 
 impl ParsedVariable<'_> {
-    /// Bytes the variable takes, `None` on overflow; an unsized array takes 0.
+    /// Bytes that the variable takes, `None` on overflow; an unsized array takes 0.
     pub fn size(&self) -> Option<u64> {
         let one = self.scalar.size().checked_mul(u64::from(self.lanes))?;
         self.dims
@@ -79,11 +79,11 @@ pub enum Init<'a> {
     Bits(u64),
     /// The address of a symbol plus an offset.
     Symbol {
-        /// Whose address.
+        /// The symbol.
         name: &'a str,
         /// Bytes added to it.
         offset: i64,
-        /// Whether `generic()` was written around it.
+        /// True if `generic()` was written around it.
         generic: bool,
         /// `0xFF(sym)`: the byte selected by this mask, if written.
         mask: Option<u64>,
@@ -102,21 +102,21 @@ pub enum FunctionKind {
 /// An entry or function.
 #[derive(Clone, Debug)]
 pub struct ParsedFunction<'a> {
-    /// Where the name stands.
+    /// Position of the name.
     pub position: Position,
     /// Entry or function.
     pub kind: FunctionKind,
-    /// Who sees it.
+    /// Visibility of the name.
     pub linkage: Linkage,
     /// The name.
     pub name: &'a str,
-    /// What it returns (functions only).
+    /// Results (functions only).
     pub returns: Vec<ParsedVariable<'a>>,
-    /// What it takes.
+    /// Parameters.
     pub params: Vec<ParsedVariable<'a>>,
-    /// `.maxntid`, missing dimensions being 1.
+    /// `.maxntid`; missing dimensions are 1.
     pub maxntid: Option<[u32; 3]>,
-    /// `.reqntid`, missing dimensions being 1.
+    /// `.reqntid`; missing dimensions are 1.
     pub reqntid: Option<[u32; 3]>,
     /// `.minnctapersm`.
     pub minnctapersm: Option<u32>,
@@ -154,9 +154,9 @@ pub enum Statement<'a> {
 pub struct Prototype<'a> {
     /// The label before it.
     pub name: &'a str,
-    /// What is returned.
+    /// Results.
     pub returns: Vec<ParsedVariable<'a>>,
-    /// What is taken.
+    /// Parameters.
     pub params: Vec<ParsedVariable<'a>>,
 }
 
@@ -165,16 +165,16 @@ pub struct Prototype<'a> {
 pub struct Guard<'a> {
     /// The predicate register.
     pub name: &'a str,
-    /// Whether lanes with the predicate *false* run.
+    /// True if lanes with the predicate *false* run.
     pub negated: bool,
 }
 
 /// One instruction.
 #[derive(Clone, Debug)]
 pub struct Instruction<'a> {
-    /// Where the opcode stands.
+    /// Position of the opcode.
     pub position: Position,
-    /// Which lanes run it.
+    /// Condition on the lanes that run it.
     pub guard: Option<Guard<'a>>,
     /// The whole dotted opcode, `ld.global.v4.f32`.
     pub opcode: &'a str,
@@ -187,9 +187,9 @@ pub struct Instruction<'a> {
 pub struct Address<'a> {
     /// A register or symbol; `None` for an absolute address.
     pub base: Option<&'a str>,
-    /// Bytes added to it; elements of the array `base` where `index` is given.
+    /// Bytes added to it; elements of the array `base` if `index` is given.
     pub offset: i64,
-    /// A register that says which element of the array `base` it is.
+    /// A register with the index of an element of the array `base`.
     pub index: Option<&'a str>,
 }
 
@@ -210,8 +210,8 @@ pub enum Operand<'a> {
     Double(u64),
     /// `[base + offset]`
     Address(Address<'a>),
-    /// `[base, {x, y}]`, `[base, sampler, {x, y}]`: what lies at coordinates of a texture, a
-    /// surface or a tensor.
+    /// `[base, {x, y}]`, `[base, sampler, {x, y}]`: an element at coordinates of a texture, a surface or a
+    /// tensor.
     Coordinates(Address<'a>, Vec<Operand<'a>>),
     /// `symbol + offset` or `symbol[index]` outside brackets.
     Symbol {
@@ -219,14 +219,14 @@ pub enum Operand<'a> {
         name: &'a str,
         /// Bytes (`+`) or elements (`[ ]`) added to it.
         offset: i64,
-        /// Whether `offset` counts elements.
+        /// True if `offset` counts elements.
         index: bool,
     },
     /// `symbol[register + offset]`
     Indexed {
         /// The array.
         name: &'a str,
-        /// The register that has the index.
+        /// The register with the index.
         register: &'a str,
         /// Elements added to it.
         offset: i64,
@@ -235,8 +235,8 @@ pub enum Operand<'a> {
     Vector(Vec<Operand<'a>>),
     /// `{a, b, …}|p`
     VectorPair(Vec<Operand<'a>>, &'a str),
-    /// An element of a vector register, by its number. Texts name it `v.x`; this is what a whole
-    /// vector register is made of.
+    /// An element of a vector register, by its number. Texts name it `v.x`; whole vector registers consist of
+    /// these.
     Element(&'a str, u8),
     /// `(a, b, …)`: the lists of a call.
     List(Vec<Operand<'a>>),

@@ -11,7 +11,7 @@ pub struct Position {
     pub column: u32,
 }
 
-/// A module that is not PTX as this crate knows it, or no machine code.
+/// A module that is not PTX as this crate knows it, or is no machine code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}{message}", place(*line, *column))]
 pub struct PtxError {
@@ -19,11 +19,11 @@ pub struct PtxError {
     pub line: u32,
     /// Column in bytes, from 1.
     pub column: u32,
-    /// What was found and what was expected.
+    /// The text found and the text expected.
     pub message: String,
 }
 
-/// Where an error is, before its message.
+/// Returns the text in front of an error's message that gives its place.
 fn place(line: u32, column: u32) -> String {
     match line {
         0 => String::new(),

@@ -1,14 +1,14 @@
-//! The workspace of a grid whose blocks wait for one another.
+//! The workspace of a grid with blocks that wait for one another.
 //!
-//! Code of cooperative groups finds it at the address that the special registers `%envreg1` (its upper half)
-//! and `%envreg2` (its lower half) have, where the driver puts it. Here it is a variable of the module: every
-//! launch of it has the same, and its barrier needs no resetting.
+//! Code of cooperative groups finds it at the address in the special registers `%envreg1` (its upper half)
+//! and `%envreg2` (its lower half), which the driver sets. Here it is a variable of the module. Every launch
+//! of the module uses the same one, and its barrier needs no reset.
 
-/// Bytes of the workspace: its size, and the words that blocks count themselves with.
+/// Bytes of the workspace: its size, and the words with which blocks count themselves.
 const WORKSPACE: &str = ".global .align 256 .b8 warploom_grid_workspace[256];\n";
 
-/// Whether kernels of a text wait for the whole of their grid: by those registers, or by the function of the
-/// device runtime that gives them a handle of it.
+/// True if kernels of a text wait for their whole grid: through those registers, or through the device
+/// runtime's function that returns a handle of the grid.
 #[must_use]
 pub fn waits_for_grid(text: &[u8]) -> bool {
     let words: [&[u8]; 3] = [b"%envreg1", b"%envreg2", b"cudaCGGetIntrinsicHandle"];
@@ -17,7 +17,7 @@ pub fn waits_for_grid(text: &[u8]) -> bool {
         .any(|word| memchr::memmem::find(text, word).is_some())
 }
 
-/// The image with a workspace in place of those registers; `None` where it does not read them.
+/// Returns the image with a workspace in place of those registers; `None` if it does not read them.
 #[must_use]
 pub fn with_grid_workspace(text: &str) -> Option<String> {
     if !text.contains("%envreg1") && !text.contains("%envreg2") {
@@ -26,7 +26,7 @@ pub fn with_grid_workspace(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len() + 1024);
     let mut is_declared = false;
     for line in text.split_inclusive('\n') {
-        // Before the first item: the variable. It takes no line of its own.
+        // The variable goes before the first item and takes no line of its own.
         let begins = [
             ".visible", ".entry", ".func", ".extern", ".weak", ".global", ".const",
         ];
@@ -47,7 +47,7 @@ pub fn with_grid_workspace(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A line that moves one of the registers.
+/// Replaces a line that moves one of the registers.
 fn replaced(line: &str) -> Option<String> {
     let (to, which) = line
         .trim()

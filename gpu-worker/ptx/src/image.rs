@@ -2,7 +2,7 @@
 
 use crate::{ModuleInfo, ParsedModule, PtxError, cubin};
 
-/// Whether an image is machine code, a cubin, and no text.
+/// True if an image is machine code (a cubin) and no text.
 #[must_use]
 pub fn is_machine_code(image: &[u8]) -> bool {
     image.starts_with(cubin::MAGIC)
@@ -12,8 +12,8 @@ impl ModuleInfo {
     /// Parses an image and summarises it: PTX, or machine code.
     ///
     /// # Errors
-    /// As [`ParsedModule::parse_bytes`]; also for parameters beyond what a kernel may take. For machine code
-    /// that is none, without a line.
+    /// As [`ParsedModule::parse_bytes`]; also if parameters exceed a kernel's limit. Errors in machine code
+    /// have no line.
     pub fn parse(image: &[u8]) -> Result<Self, PtxError> {
         if is_machine_code(image) {
             return cubin::summary(image);

@@ -10,11 +10,11 @@ use crate::{
 /// The place of one kernel parameter in the parameter block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamInfo {
-    /// Its name; in machine code they have none, and its number is in it.
+    /// Its name. In machine code parameters have no names, and this one is made of its number.
     pub name: String,
     /// Bytes from the start of the block.
     pub offset: u32,
-    /// Bytes it takes.
+    /// Size in bytes.
     pub size: u32,
     /// Its alignment in bytes.
     pub align: u32,
@@ -35,53 +35,53 @@ pub struct EntryInfo {
     pub maxntid: Option<[u32; 3]>,
     /// `.reqntid`.
     pub reqntid: Option<[u32; 3]>,
-    /// `.minnctapersm`, which machine code does not say.
+    /// `.minnctapersm`, which machine code lacks.
     pub minnctapersm: Option<u32>,
     /// Bytes of local memory that the entry declares for each thread.
     pub local_bytes: u64,
-    /// Registers of 32 bits that the entry declares, at most 255 and at most its `.maxnreg`. A
-    /// compiler declares one for each value, so this is more than an assembler would need. Of machine
-    /// code those that it has.
+    /// Registers of 32 bits that the entry declares, at most 255 and at most its `.maxnreg`. A compiler
+    /// declares one for each value, so this is more than an assembler would need. For machine code, the
+    /// registers that it uses.
     pub registers: u32,
 }
 
-/// One variable in the session's memory. What is declared and defined is one.
+/// One variable in the session's memory. A declaration and its definition are one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlobalInfo {
     /// Its name.
     pub name: String,
-    /// Bytes it takes.
+    /// Size in bytes.
     pub size: u64,
     /// Its alignment in bytes.
     pub align: u64,
-    /// Whether kernels may only read it (`.const`).
+    /// True if kernels may only read it (`.const`).
     pub constant: bool,
-    /// Whether it is defined elsewhere.
+    /// True if it is defined elsewhere.
     pub external: bool,
-    /// The host may touch it, too; machine code does not say.
+    /// True if the host may access it too; `None` for machine code.
     pub managed: Option<bool>,
 }
 
 /// The metadata of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleInfo {
-    /// PTX ISA version; of machine code the version of CUDA that made it.
+    /// PTX ISA version; for machine code the version of CUDA that made it.
     pub version: (u32, u32),
-    /// What `.target` lists; of machine code its architecture.
+    /// Items of `.target`; for machine code its architecture.
     pub target: Vec<String>,
-    /// Kernels, in order: of the text, or of their code.
+    /// Kernels, in the order of the text or of their code.
     pub entries: Vec<EntryInfo>,
     /// Variables of `.global` and `.const`, in order.
     pub globals: Vec<GlobalInfo>,
 }
 
-/// Most bytes of parameters a kernel may take (the limit since PTX 8.1).
+/// Maximum bytes of parameters of a kernel (the limit since PTX 8.1).
 const PARAM_LIMIT: u64 = 32_764;
 
-/// Most registers that a thread may have.
+/// Maximum number of registers of a thread.
 const REGISTER_LIMIT: u64 = 255;
 
-/// Registers of 32 bits that a declaration takes. Predicates have a file of their own.
+/// Registers of 32 bits that a declaration takes. Predicates have their own register file.
 fn registers(variable: &ParsedVariable<'_>) -> u64 {
     let words = match variable.scalar {
         Scalar::Pred => 0,
@@ -90,7 +90,7 @@ fn registers(variable: &ParsedVariable<'_>) -> u64 {
     words * u64::from(variable.lanes) * u64::from(variable.range.unwrap_or(1))
 }
 
-/// The number of an architecture, `80` of `sm_80` and 90 of `sm_90a`.
+/// The number of an architecture: `80` for `sm_80` and 90 for `sm_90a`.
 pub(crate) fn architecture(target: &str) -> Option<u32> {
     let digits = target
         .strip_prefix("sm_")
@@ -99,7 +99,7 @@ pub(crate) fn architecture(target: &str) -> Option<u32> {
     digits[..end].parse().ok()
 }
 
-/// What an entry declares in its body.
+/// Declarations in the body of an entry.
 struct Declared {
     shared: u64,
     local: u64,
@@ -107,7 +107,7 @@ struct Declared {
 }
 
 impl Declared {
-    /// Adds the declarations of a body to `shared` bytes of the module's.
+    /// Adds the declarations of a body to the module's `shared` bytes.
     fn of(body: &[Statement<'_>], shared: u64) -> Result<Self, PtxError> {
         let mut declared = Self {
             shared,
@@ -137,7 +137,7 @@ impl Declared {
     }
 }
 
-/// Lays parameters out one behind the other, each at its alignment.
+/// Lays parameters out one after the other, each at its alignment.
 fn layout(function: &ParsedFunction<'_>) -> Result<(Vec<ParamInfo>, u32), PtxError> {
     let mut at = 0_u64;
     let mut params = Vec::with_capacity(function.params.len());
@@ -162,7 +162,7 @@ fn layout(function: &ParsedFunction<'_>) -> Result<(Vec<ParamInfo>, u32), PtxErr
     Ok((params, at as u32))
 }
 
-/// The end of a variable that is laid behind `at`.
+/// Returns the end of a variable that is laid out behind `at`.
 fn add(
     at: u64,
     size: Option<u64>,
@@ -176,7 +176,7 @@ fn add(
 }
 
 impl ParsedFunction<'_> {
-    /// Where the shared variables of its body end that are laid out behind `at`; `u64::MAX` where
+    /// Returns the end of the shared variables of its body if they are laid out behind `at`; `u64::MAX` if
     /// that is no address.
     pub fn shared_end(&self, at: u64) -> u64 {
         let mut end = Some(at);
@@ -196,7 +196,7 @@ impl ModuleInfo {
     /// Summarises a parsed module.
     ///
     /// # Errors
-    /// Where parameters or shared memory exceed what a kernel may have.
+    /// If parameters or shared memory exceed a kernel's limits.
     pub fn of(module: &ParsedModule<'_>) -> Result<Self, PtxError> {
         let mut info = Self {
             version: module.version,
@@ -215,7 +215,7 @@ impl ModuleInfo {
         }
         let room = SharedLayout::of(module)?;
         let mut shared = room.end();
-        // Functions keep what their bodies declare to themselves, whoever calls them.
+        // Every function has its own copy of the variables that its body declares, whichever kernel calls it.
         for function in &module.functions {
             if function.kind == FunctionKind::Func {
                 shared = function.shared_end(shared);
@@ -248,7 +248,8 @@ impl ModuleInfo {
         Ok(info)
     }
 
-    /// Adds a variable, or what a declaration of it left open; `places` has those that are there.
+    /// Adds a variable, or the facts that its earlier declaration left open; `places` has the variables so
+    /// far.
     fn declare<'a>(&mut self, variable: &ParsedVariable<'a>, places: &mut HashMap<&'a str, usize>) {
         let size = variable.size().unwrap_or(0);
         let external = variable.linkage == Linkage::Extern;
@@ -270,7 +271,8 @@ impl ModuleInfo {
         });
     }
 
-    /// The architecture that the module was made for: 80 for `sm_80`; 0 where it does not say.
+    /// Returns the architecture that the module was made for: 80 for `sm_80`; 0 if the module does not name
+    /// one.
     pub fn architecture(&self) -> u32 {
         self.target
             .iter()
@@ -278,8 +280,8 @@ impl ModuleInfo {
             .unwrap_or(0)
     }
 
-    /// What the module was made for, where that is more than a device of this compute capability:
-    /// `sm_90` for one of 8.0.
+    /// Returns the target of the module, if that is more than a device of this compute capability has:
+    /// `sm_90` on one of 8.0.
     pub fn target_above(&self, (major, minor): (u32, u32)) -> Option<&str> {
         let has = 10 * major + minor;
         let above = |target: &&String| architecture(target).is_some_and(|wants| wants > has);

@@ -1,4 +1,4 @@
-//! Text to tokens. One token of look-ahead is all the parser needs, so nothing is stored.
+//! Conversion of text to tokens. The parser needs one token of look-ahead, so nothing is stored.
 
 use crate::{Position, PtxError};
 use std::num::IntErrorKind;
@@ -8,7 +8,7 @@ use std::num::IntErrorKind;
 pub(crate) enum Token<'a> {
     /// A name or dotted opcode: `%r1`, `%tid.x`, `ld.global.f32`, `$L_1`, `_`.
     Word(&'a str),
-    /// `.name`, the dot left off.
+    /// `.name`, without the dot.
     Dot(&'a str),
     /// An integer.
     Integer(u64),
@@ -33,7 +33,7 @@ pub(crate) struct Lexer<'a> {
     at: usize,
     line: u32,
     line_start: usize,
-    /// Where the last token begins.
+    /// Start of the last token.
     start: usize,
 }
 
@@ -41,13 +41,13 @@ fn word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%') || byte >= 0x80
 }
 
-/// Whether digits go on with an exponent, as `1e10` does.
+/// True if the digits continue with an exponent, as in `1e10`.
 fn is_scaled(text: &str) -> bool {
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     mantissa.len() < text.len() && mantissa.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The number in `#line 7`, which may be a comment: NVIDIA's assembler takes no such note.
+/// Returns the number in `#line 7`, which may be in a comment, because NVIDIA's assembler takes no such note.
 fn numbered(note: &str) -> Option<u32> {
     let note = note.strip_prefix("//").unwrap_or(note);
     note.strip_prefix("#line ")?.trim().parse().ok()
@@ -64,7 +64,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Where the last token begins and ends.
+    /// Start and end of the last token.
     pub(crate) fn span(&self) -> (usize, usize) {
         (self.start, self.at)
     }
@@ -82,7 +82,7 @@ impl<'a> Lexer<'a> {
             .unwrap_or(0)
     }
 
-    /// Whether a name follows the last token.
+    /// True if a name follows the last token.
     pub(crate) fn names_next(&self) -> bool {
         let mut ahead = self.clone();
         matches!(ahead.next(), Ok((Token::Word(word), _)) if word != "WARP_SZ")
@@ -113,8 +113,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Skips what belongs to a `.loc` or `.file`, whose name was the last token: numbers, texts,
-    /// and `, function_name label+4, inlined_at 1 2 3`. What follows may stand on the same line.
+    /// Skips the rest of a `.loc` or `.file`, with its name as the last token: numbers, texts, and `,
+    /// function_name label+4, inlined_at 1 2 3`. More may follow on the same line.
     pub(crate) fn skip_note(&mut self) -> Result<(), PtxError> {
         let mut ahead = self.clone();
         let mut before = Token::Dot("loc");
@@ -173,7 +173,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token and where it starts.
+    /// Returns the next token and its start.
     pub(crate) fn next(&mut self) -> Result<(Token<'a>, Position), PtxError> {
         self.skip_blank()?;
         let position = self.position();
@@ -200,7 +200,7 @@ impl<'a> Lexer<'a> {
         Ok((token, position))
     }
 
-    /// Letters, digits and `::` inside.
+    /// Skips letters, digits and `::` inside.
     fn plain_word(&mut self) {
         loop {
             if word_byte(self.byte(0)) {

@@ -1,13 +1,13 @@
 //! PTX parser, types and module metadata; the metadata of machine code too.
 //!
 //! [`ParsedModule::parse`] turns the text that NVRTC, Numba, tinygrad or Triton emit into a typed tree:
-//! variables, functions, statements with their line and column. The grammar is generic: an
-//! instruction is a dotted opcode with operands, so that a new opcode needs no change here.
-//! [`ModuleInfo`] is the owned summary a loader needs: entries, parameter layout, shared bytes. Of machine
-//! code (a cubin) there is the same summary, and no more.
+//! variables, functions, statements with their line and column. The grammar is generic: an instruction is a
+//! dotted opcode with operands, so that a new opcode needs no change here. [`ModuleInfo`] is the owned
+//! summary a loader needs: entries, parameter layout, shared bytes. For machine code (a cubin) there is only
+//! this summary.
 //!
-//! Arbitrary input never panics, never recurses without bound, and never allocates more than a
-//! constant times its own length.
+//! Arbitrary input never panics, never recurses without bound, and never allocates more than a constant times
+//! its own length.
 
 mod ast;
 mod cubin;

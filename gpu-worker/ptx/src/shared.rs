@@ -1,25 +1,25 @@
-//! Where a module's variables lie in the shared memory of a block.
+//! The places of a module's variables in the shared memory of a block.
 
 use std::collections::HashMap;
 
 use crate::{ParsedModule, ParsedVariable, PtxError, Space};
 
-/// Alignment of dynamic shared memory at least.
+/// Minimum alignment of dynamic shared memory.
 const DYNAMIC_ALIGN: u64 = 16;
 
 /// The place of a shared variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedPlace {
-    /// Bytes behind the beginning of the block's shared memory.
+    /// Offset in bytes from the start of the block's shared memory.
     At(u64),
-    /// The beginning of dynamic shared memory.
+    /// The start of dynamic shared memory.
     Dynamic,
 }
 
-/// The shared variables of a module's scope, laid out as an assembler does. One of a known size has its bytes,
-/// also where it is declared `.extern` only: no other image is there that could define it. Declarations of one
-/// name are one variable. An unsized array is dynamic shared memory, for which static memory ends at a multiple
-/// of its alignment, and of 16.
+/// The shared variables of a module's scope, laid out as an assembler does. A variable of a known size has
+/// its bytes even if it is only declared `.extern`, because no other image could define it. Declarations of
+/// one name are one variable. An unsized array is dynamic shared memory, for which static memory ends at a
+/// multiple of its alignment, and of 16.
 #[derive(Debug, Default)]
 pub struct SharedLayout<'a> {
     places: HashMap<&'a str, SharedPlace>,
@@ -28,10 +28,10 @@ pub struct SharedLayout<'a> {
 }
 
 impl<'a> SharedLayout<'a> {
-    /// That of a module.
+    /// Lays out the shared variables of a module.
     ///
     /// # Errors
-    /// Where the variables reach beyond 32 bits.
+    /// If the variables reach beyond 32 bits.
     pub fn of(module: &ParsedModule<'a>) -> Result<Self, PtxError> {
         let mut known: HashMap<&str, (u64, u64)> = HashMap::new();
         let shared = |it: &&ParsedVariable<'a>| it.space == Space::Shared;
@@ -63,18 +63,18 @@ impl<'a> SharedLayout<'a> {
         Ok(layout)
     }
 
-    /// The place of a variable.
+    /// Returns the place of a variable.
     pub fn place(&self, name: &str) -> Option<SharedPlace> {
         self.places.get(name).copied()
     }
 
-    /// Where the variables end.
+    /// End of the variables.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Where static memory ends that has `bytes`: at its end, or where dynamic memory begins. `u64::MAX` where
-    /// that is no address.
+    /// Returns the end of `bytes` of static memory, padded to the start of dynamic memory if there is any.
+    /// `u64::MAX` if that is no address.
     pub fn padded(&self, bytes: u64) -> u64 {
         match self.dynamic {
             Some(align) => bytes.checked_next_multiple_of(align).unwrap_or(u64::MAX),

@@ -9,17 +9,17 @@ macro_rules! scalars {
         pub enum Scalar { $($(#[$doc])* $name,)* }
 
         impl Scalar {
-            /// The type spelt `text` (without its dot), if there is one.
+            /// Returns the type spelt `text` (without its dot), if there is one.
             pub fn from_text(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
 
-            /// How the type is spelt, without its dot.
+            /// The type's spelling, without its dot.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// Bytes one value takes in memory; 1 for a predicate.
+            /// Bytes that one value takes in memory; 1 for a predicate.
             pub fn size(self) -> u64 {
                 match self { $(Self::$name => $size,)* }
             }
@@ -66,7 +66,7 @@ scalars! {
     Bf16 "bf16" 2,
     /// Two bfloat16.
     Bf16x2 "bf16x2" 4,
-    /// A float of which the tensor core reads 10 bits of mantissa.
+    /// A float; the tensor core reads 10 bits of its mantissa.
     Tf32 "tf32" 4,
     /// IEEE single.
     F32 "f32" 4,
@@ -83,12 +83,12 @@ impl fmt::Display for Scalar {
 }
 
 impl Scalar {
-    /// Whether this is a signed integer.
+    /// True for a signed integer.
     pub fn is_signed(self) -> bool {
         matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
     }
 
-    /// Whether this is a floating-point type of any width.
+    /// True for a floating-point type of any width.
     pub fn is_float(self) -> bool {
         matches!(
             self,
@@ -110,7 +110,7 @@ pub enum Space {
     Reg,
     /// Memory of the session, read and write.
     Global,
-    /// Memory of the session that kernels only read.
+    /// Memory of the session that kernels can only read.
     Const,
     /// Memory of one block.
     Shared,
@@ -121,7 +121,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// The space spelt `text` (without its dot; `shared::cta` and the like included).
+    /// Returns the space spelt `text` (without its dot; `shared::cta` and the like included).
     pub fn from_text(text: &str) -> Option<Self> {
         let head = text.split("::").next().unwrap_or(text);
         Some(match head {

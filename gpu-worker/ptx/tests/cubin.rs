@@ -1,4 +1,4 @@
-//! The metadata of machine code: as the assembler says it, and as the PTX that it was made of says it.
+//! The metadata of machine code: as the assembler reports it, and as the PTX source has it.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ fn entry<'m>(info: &'m ModuleInfo, name: &str) -> &'m EntryInfo {
     info.entry(name).expect("an entry of the image")
 }
 
-/// What the text and the machine code have in common, by name.
+/// The facts that the text and the machine code have in common, by name.
 fn common(info: &ModuleInfo) -> impl Ord + std::fmt::Debug + use<> {
     let entry = |it: &EntryInfo| {
         let params = it.params.iter().map(|param| (param.offset, param.size));
@@ -53,7 +53,7 @@ fn functions_have_what_the_assembler_reports() {
     for (cubin, registers) in [("shapes-sm_80.cubin", 8), ("shapes-sm_100.cubin", 10)] {
         let info = summary(cubin);
         let order = info.entries.iter().map(|entry| &entry.name[..]);
-        // That of the code, which the assembler turns round.
+        // The order of the code, which the assembler reverses.
         assert_eq!(order.collect::<Vec<_>>(), ["exact", "bounded", "mixed"]);
         let of = |name| {
             let entry = entry(&info, name);
@@ -108,7 +108,7 @@ fn what_is_no_machine_code_is_refused_without_a_line() {
         why(&image),
         "machine code: it ends before what it says it has"
     );
-    // Of another machine: x86-64.
+    // Machine code of x86-64.
     image[18] = 62;
     assert_eq!(why(&image), "an ELF file, but no machine code of a GPU");
 }
@@ -116,7 +116,7 @@ fn what_is_no_machine_code_is_refused_without_a_line() {
 #[test]
 fn parameters_that_lie_in_one_another_are_refused() {
     let mut image = file("shapes-sm_80.cubin");
-    // Number 1 of `bounded`, at 8: number, offset, what is not said, size.
+    // Parameter 1 of `bounded`, at 8: number, offset, an unknown word, size.
     let record = [1, 0, 8, 0, 0, 0xf0, 0x11, 0];
     let at = image.windows(8).position(|bytes| bytes == record);
     image[at.expect("its record") + 2] = 7;
@@ -139,7 +139,7 @@ proptest! {
         let whole = image.len();
         let table = u64::from_le_bytes(image[40..48].try_into().expect("eight bytes")) as usize;
         for (at, value) in changes {
-            // Where most is said: the file's header and those of its sections.
+            // The places with most of the facts: the file's header and those of its sections.
             let at = if headers { table + at.index(whole - table) } else { at.index(whole) };
             image[at] ^= value;
         }

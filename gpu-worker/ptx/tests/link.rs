@@ -1,4 +1,4 @@
-//! Linking: what must be an error, and where.
+//! Linking: texts that must give an error, and the place of the error.
 
 use ptx::{LinkImage, ParsedModule, link};
 
@@ -119,7 +119,7 @@ fn weak_and_common_give_way() {
     );
 }
 
-/// Variables come before those whose initial values name them; rings are no endless loop.
+/// Variables come before variables with initial values that name them; cycles do not loop for ever.
 #[test]
 fn variables_are_ordered_by_their_initial_values() {
     let text = linked(&[
@@ -181,7 +181,7 @@ fn barriers_of_a_grid_are_there_for_who_declares_them() {
     let module = ParsedModule::parse(&text).expect("PTX again");
     let bodies = module.functions.iter().filter(|it| it.body.is_some());
     assert_eq!(bodies.count(), 5, "{text}");
-    // A program's own definition counts.
+    // A program's own definition takes precedence.
     let own = ".visible .func (.param .b32 r) cudaCGSynchronize(.param .b64 a, .param .b32 b)
         { trap; ret; }";
     let text = linked(&[uses, own]).expect("links");
@@ -190,7 +190,7 @@ fn barriers_of_a_grid_are_there_for_who_declares_them() {
     assert!(!without.contains("cudaCG"), "{without}");
 }
 
-/// Who declares a result that is not given finds zero; who declares none does without.
+/// A module that declares a result which is not given finds zero; one that declares none does without.
 #[test]
 fn results_may_be_declared_by_one_side_only() {
     let text = linked(&[
@@ -213,7 +213,7 @@ fn results_may_be_declared_by_one_side_only() {
     assert_eq!(bodies.count(), 6, "{text}");
 }
 
-/// Compilers declare what they do not see as bytes, whatever its elements are where it is defined.
+/// Compilers declare a foreign array as bytes, whatever its elements are in the definition.
 #[test]
 fn elements_may_be_spelt_as_bytes() {
     let texts = [

@@ -1,4 +1,4 @@
-//! Metadata of images that compilers made, as a loader and a driver's function attributes need it.
+//! Metadata of images that compilers made, as needed by a loader and a driver's function attributes.
 
 use std::path::Path;
 

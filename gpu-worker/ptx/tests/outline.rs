@@ -1,4 +1,4 @@
-//! Kernels cut out of images: each cut is an image that has them, as the whole has them.
+//! Kernels cut out of images: each cut is an image that has its kernels as the whole image has them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use ptx::{ModuleInfo, Outline, ParsedModule};
 const HEAD: &str =
     "//\n// made by nobody\n//\n.version 8.0\n.target sm_80, debug\n.address_size 64\n";
 
-/// Kernel `k0` of a text; the names in the cut.
+/// Cuts a kernel out of a text. Returns the names in the cut, and the cut.
 fn cut(text: &str, kernel: &str) -> (Vec<String>, String) {
     let outline = Outline::of(text).expect("an outline");
     let place = outline.find(kernel).expect("the kernel is there");
@@ -72,7 +72,7 @@ fn a_cut_has_what_the_kernel_needs_and_nothing_else() {
     );
     assert_eq!(cut(&text, "calling").0, ["calling"]);
     assert!(cut(&text, "calling").1.contains("ld.param.u32 %r0"));
-    // One variable, one image.
+    // Both kernels use one variable, so they share one cut.
     assert_eq!(cut(&text, "counting").0, ["counting", "counting_too"]);
     assert_eq!(cut(&text, "counting").1, cut(&text, "counting_too").1);
     let outline = Outline::of(&text).expect("an outline");
@@ -117,7 +117,7 @@ fn what_is_no_module_is_refused_with_its_place() {
     assert_eq!((error.line, error.column), (2, 3));
 }
 
-/// A module of kernels, functions and variables that name each other as the lists say.
+/// A module of kernels, functions and variables that name each other by the lists.
 fn module(kernels: &[(Vec<usize>, Vec<usize>)], functions: &[(Vec<usize>, Vec<usize>)]) -> String {
     let mut text = HEAD.to_owned();
     for variable in 0..4 {

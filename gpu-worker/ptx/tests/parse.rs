@@ -305,7 +305,7 @@ proptest! {
     }
 }
 
-/// As assemblers read them: notes end where their numbers do, and not with their lines.
+/// Notes end with their numbers, and not with their lines, as in assemblers.
 #[test]
 fn an_instruction_may_follow_a_note_on_its_line() {
     let text = "# 1 \"a.cu\"\n.version 8.3\n.target sm_80\n.file 1 \"a.cu\", 12, 34 .entry k() {\n\

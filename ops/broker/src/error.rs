@@ -1,4 +1,4 @@
-//! Errors of a broker, each with a stable code and what to do about it.
+//! Errors of a broker, each with a stable code and a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,31 +9,31 @@ use crate::binary::{MINIMUM_VERSION, Version};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No server was found and none can be installed here.
+    /// No server was found, and none can be installed here.
     #[error(
         "E-BROKER-NOT-FOUND: no nats-server {MINIMUM_VERSION} or newer found, and {reason}; \
          install one on PATH or name it with NATS_SERVER"
     )]
     NotFound {
-        /// Why installing was no way out.
+        /// The reason why none can be installed.
         reason: String,
     },
-    /// The server that was named cannot be run.
+    /// The named server cannot be run.
     #[error("E-BROKER-UNUSABLE: {} does not run as a nats-server: {reason}", path.display())]
     Unusable {
-        /// The file that was named.
+        /// The named file.
         path: PathBuf,
-        /// What running it gave.
+        /// The result of running it.
         reason: String,
     },
-    /// The server that was named is older than what Warploom needs.
+    /// The named server is older than Warploom needs.
     #[error(
         "E-BROKER-TOO-OLD: {} is {found}, but {MINIMUM_VERSION} or newer is needed; \
          unset NATS_SERVER to let Warploom find or install another",
         path.display()
     )]
     TooOld {
-        /// The file that was named.
+        /// The named file.
         path: PathBuf,
         /// Its version.
         found: Version,
@@ -46,12 +46,12 @@ pub enum Error {
         into.display()
     )]
     Install {
-        /// The directory that was to hold it.
+        /// The directory for the install.
         into: PathBuf,
         /// The failing step and what it printed.
         reason: String,
     },
-    /// The unpacked binary is not the one this release pins.
+    /// The unpacked binary is not the pinned one.
     #[error("E-BROKER-HASH: {} has sha256 {found}, expected {expected}; it was not used", path.display())]
     Hash {
         /// The file that was checked.
@@ -84,7 +84,7 @@ pub enum Error {
         /// The server's process id.
         pid: u32,
     },
-    /// The disk of a new store has no room for what a cluster keeps.
+    /// The disk of a new store is too small for a cluster.
     #[error(
         "E-BROKER-ROOM: {} has room for {:.1} MiB (three quarters of what is free), and a cluster needs {} MiB \
          at least: free some, or set cluster.state_dir to a folder on another disk",
@@ -95,9 +95,9 @@ pub enum Error {
     Room {
         /// The folder of the store.
         store: PathBuf,
-        /// Bytes that it has room for.
+        /// Bytes available.
         bytes: u64,
-        /// Bytes that it needs.
+        /// Bytes needed.
         least: u64,
     },
     /// No server runs on this state directory.
@@ -106,13 +106,13 @@ pub enum Error {
         /// The state directory.
         state_dir: PathBuf,
     },
-    /// The server did not take a new configuration.
+    /// The server did not accept a new configuration.
     #[error(
         "E-BROKER-RELOAD: nats-server did not reload: {reason}{}",
         log_lines(log)
     )]
     Reload {
-        /// What it said, or the time limit.
+        /// The server's message, or the time limit.
         reason: String,
         /// Its last log lines.
         log: Vec<String>,
@@ -138,16 +138,16 @@ pub enum Error {
         path: PathBuf,
         /// The cluster it names.
         found: String,
-        /// The cluster that was asked for.
+        /// The requested cluster.
         wanted: String,
     },
-    /// A number of servers that there cannot be.
+    /// The number of servers is not supported.
     #[error(
         "E-BROKER-SERVERS: {servers} brokers: 1, 3 or 5 are possible; \
          an even number survives no more than the odd one below it"
     )]
     Servers {
-        /// How many were asked for.
+        /// The requested number.
         servers: usize,
     },
     /// The state directory was made for another number of servers.
@@ -160,23 +160,23 @@ pub enum Error {
     OtherServers {
         /// The state directory.
         state_dir: PathBuf,
-        /// How many it was made for.
+        /// Number of servers in the state directory.
         found: usize,
-        /// How many were asked for.
+        /// The requested number.
         wanted: usize,
     },
-    /// The credentials name no such tenant.
+    /// The credentials have no such tenant.
     #[error("E-BROKER-TENANT: no tenant {tenant:?} in the credentials")]
     UnknownTenant {
-        /// The tenant that was asked for.
+        /// The requested tenant.
         tenant: String,
     },
-    /// A credentials file that is no credentials file.
+    /// The file is not a valid credentials file.
     #[error("E-BROKER-CREDENTIALS: {}: {reason}", path.display())]
     Credentials {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: String,
     },
     /// A credentials file that others can read.
@@ -191,7 +191,7 @@ pub enum Error {
         /// Its permission bits.
         mode: u32,
     },
-    /// A folder that is everybody's was to hold what is one user's only.
+    /// A folder that all users share was given for private files.
     #[error("E-BROKER-SHARED: {} is everybody's; choose a folder of its own", dir.display())]
     Shared {
         /// The folder.
@@ -202,7 +202,7 @@ pub enum Error {
     Io {
         /// The operation, as a gerund phrase.
         what: &'static str,
-        /// The file it was about.
+        /// The file concerned.
         path: PathBuf,
         /// The system's reason.
         error: io::Error,
@@ -216,7 +216,7 @@ impl Error {
         text.split(':').next().unwrap_or_default().to_owned()
     }
 
-    /// Wraps an [`io::Error`] with what was being done to which file.
+    /// Wraps an [`io::Error`] with the operation and the file.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();
         move |error| Error::Io { what, path, error }

@@ -1,4 +1,4 @@
-//! Small files of the state directory: owner-only, written whole or not at all.
+//! Small files of the state directory: readable by the owner only, written atomically.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// Creates `dir` and its parents, and makes it its owner's only, also where it is there already.
+/// Creates `dir` and its parents, and restricts it to its owner, even if it already exists.
 ///
 /// # Errors
-/// `E-BROKER-SHARED` for a folder like `/tmp`, which is everybody's; `E-BROKER-IO`.
+/// `E-BROKER-SHARED` for a folder that all users share, such as `/tmp`; `E-BROKER-IO`.
 pub fn private_dir(dir: &Path) -> Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -28,7 +28,7 @@ pub fn private_dir(dir: &Path) -> Result<()> {
     }
 }
 
-/// Opens a log to append to, its owner's only, also where it is there already.
+/// Opens a log for appending, restricted to its owner even if it already exists.
 ///
 /// # Errors
 /// `E-BROKER-IO`.
@@ -41,12 +41,12 @@ pub fn private_log(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Writes `text` to `path` with mode 0600, so that a reader sees the old or the new, never half.
+/// Writes `text` to `path` with mode 0600. A reader sees the old or the new text, never a part.
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
-    // A leftover of a dead process with our id could have another mode.
+    // A leftover of an ended process with the same id could have another mode.
     let _ = fs::remove_file(&temporary);
     let write = || {
         let mut file = OpenOptions::new()
@@ -61,7 +61,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     write().map_err(Error::io("writing", path))
 }
 
-/// Takes the lock file at `path`; it is released when the returned file is dropped.
+/// Takes the lock file at `path`; dropping the returned file releases the lock.
 pub(crate) fn lock(path: &Path) -> Result<File> {
     let file = OpenOptions::new()
         .create(true)
@@ -74,8 +74,8 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// What `path` holds from byte `offset` on, at most its last 64 KiB; empty if it is not there.
-/// A file shorter than `offset` was rotated and is read from its start.
+/// The content of `path` from byte `offset` on, at most its last 64 KiB; empty if the file does not
+/// exist. A file shorter than `offset` was rotated and is read from its start.
 pub(crate) fn read_from(path: &Path, offset: u64) -> String {
     const LIMIT: u64 = 64 << 10;
     let read = || {
@@ -90,7 +90,7 @@ pub(crate) fn read_from(path: &Path, offset: u64) -> String {
     read().unwrap_or_default()
 }
 
-/// The last `lines` lines of `path`; none if it is not there.
+/// The last `lines` lines of `path`; empty if the file does not exist.
 pub(crate) fn tail(path: &Path, lines: usize) -> Vec<String> {
     let text = read_from(path, 0);
     let all: Vec<&str> = text

@@ -1,5 +1,5 @@
-//! The broker's process: a real nats-server, found or installed, configured and started, and the
-//! credentials for it.
+//! The broker's process: a real nats-server, found or installed, configured and started, and its
+//! credentials.
 //!
 //! ```no_run
 //! use broker::{Broker, BrokerConfig};
@@ -11,9 +11,9 @@
 //! # Ok::<(), broker::Error>(())
 //! ```
 //!
-//! Everything here blocks (starting takes tens of milliseconds, a first install some seconds)
-//! and needs no async runtime. Connecting is the caller's: [`Credentials`] names URL, user,
-//! password and inbox prefix.
+//! All functions here block (a start takes tens of milliseconds, a first install some seconds) and
+//! need no async runtime. The caller connects by itself: [`Credentials`] has URL, user, password
+//! and inbox prefix.
 
 mod binary;
 mod broker;
@@ -46,5 +46,5 @@ pub use store::{StoreFault, StoreLook, StoreWatch};
 pub use store_limit::{LEAST_STORE, LEAST_STORE_TO_START};
 pub use wheel::PINNED_VERSION;
 
-/// What every fallible call of this crate returns.
+/// The result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,9 +1,9 @@
-//! The folder of the tools that Warploom fetches for itself.
+//! The folder of the tools that Warploom installs.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The directory under which fetched tools are kept, one subdirectory per tool and version.
+/// The directory of installed tools, with one subdirectory per tool and version.
 ///
 /// In order: `setting`; `$CARGO_TARGET_DIR/tools`; `tools` in the cargo target directory that
 /// holds the running executable; `target/tools` of the Warploom workspace around the current
@@ -20,7 +20,8 @@ pub fn tools_dir(setting: Option<&Path>) -> PathBuf {
         .unwrap_or_else(cache_dir)
 }
 
-/// Cargo marks its target directories with a `CACHEDIR.TAG`; so do others, hence the name too.
+/// Cargo marks its target directories with a `CACHEDIR.TAG`. Other tools use the same tag, so the
+/// name is checked too.
 fn target_around(executable: &Path) -> Option<PathBuf> {
     let is_target = |dir: &&Path| {
         dir.join("CACHEDIR.TAG").is_file()

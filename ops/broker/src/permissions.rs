@@ -1,4 +1,4 @@
-//! Permissions: what each user may publish and subscribe, as it is written for the server.
+//! Permissions: the subjects that each user may publish and subscribe to, in the server's syntax.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use bus_schemas::subject::Subjects;
 use crate::credentials::{ACCOUNT, SYSTEM_ACCOUNT, tenant_name};
 use crate::{Credentials, Result};
 
-/// What one user may publish and subscribe: subject patterns; everything else is refused.
+/// Subject patterns that one user may publish and subscribe to; all others are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permissions {
     /// Subjects the user may publish to.
@@ -18,7 +18,8 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// A tenant speaks under its `up` prefix and hears its `dn` prefix, inboxes included.
+    /// A tenant publishes under its `up` prefix and subscribes to its `dn` prefix, inboxes
+    /// included.
     pub fn tenant(subjects: &Subjects, tenant: &Tenant) -> Permissions {
         Permissions {
             publish: vec![subjects.tenant_outbound(tenant)],
@@ -26,8 +27,8 @@ impl Permissions {
         }
     }
 
-    /// Leaders, workers and operators: the whole cluster, JetStream and KV, and the default
-    /// inboxes for tools that know no other.
+    /// Leaders, workers and operators: the whole cluster, JetStream and KV, and the default inboxes
+    /// for tools that use no others.
     pub fn cluster(subjects: &Subjects) -> Permissions {
         let allowed = vec![
             subjects.all(),
@@ -58,11 +59,11 @@ impl Permissions {
     }
 }
 
-/// Beside the users' file, which includes it where there are several servers.
+/// File in the folder of the users' file, which includes it if there are several servers.
 pub(crate) const ACCOUNT_FILE: &str = "account.conf";
 
-/// The accounts block: one account for cluster and tenants, one for the system user if any. A limit
-/// for what several servers promise together is in a file of its own.
+/// The accounts block: one account for cluster and tenants, and one for the system user, if any.
+/// With `limited`, the limit on what several servers reserve is included from its own file.
 pub(crate) fn render_accounts(credentials: &Credentials, limited: bool) -> Result<String> {
     let subjects = credentials.subjects()?;
     let mut text = String::from("# Written by warploom; edits are lost.\naccounts {\n");
@@ -106,7 +107,7 @@ pub(crate) fn render_accounts(credentials: &Credentials, limited: bool) -> Resul
     Ok(text)
 }
 
-/// A string in the server's configuration syntax. Quoted, so that no `$` is taken for a variable.
+/// A quoted string in the server's configuration syntax, so that no `$` is taken for a variable.
 pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,4 +1,4 @@
-//! The server's process: started so that it cannot outlive us, signalled, waited for.
+//! The server's process: started so that it cannot outlive its parent, signalled, awaited.
 #![expect(
     unsafe_code,
     reason = "what a child does before it becomes another program has no safe interface"
@@ -21,10 +21,10 @@ use rustix::process::{
     waitid,
 };
 
-/// A child of ours, with a thread of its own that starts it and reaps it.
+/// A child process, with a thread of its own that starts it and reaps it.
 ///
-/// The thread is not a convenience: the kernel sends the parent-death signal when the *thread*
-/// that started the child ends, so that must be one that lives as long as the child.
+/// The thread is required: the kernel sends the parent-death signal when the *thread* that started
+/// the child ends. That thread must therefore live as long as the child.
 pub(crate) struct OwnedProcess {
     pid: u32,
     exit: Arc<Exit>,
@@ -43,8 +43,8 @@ impl Exit {
 }
 
 impl OwnedProcess {
-    /// Starts `command` in a process group of its own (a Ctrl-C meant for us must not reach it
-    /// before we have drained) with `at_our_death` sent to it when we die.
+    /// Starts `command` in its own process group, with `at_our_death` as its parent-death signal. A
+    /// Ctrl-C meant for this process must not reach the child before this process has drained.
     pub(crate) fn spawn(
         mut command: Command,
         at_our_death: Option<Signal>,
@@ -76,14 +76,14 @@ impl OwnedProcess {
         self.pid
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub(crate) fn exited(&self) -> Option<ExitStatus> {
         *self.exit.lock()
     }
 
-    /// Sends a signal; false if the process has ended.
+    /// Sends a signal; returns false if the process has ended.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<bool> {
-        // The lock keeps the process from being reaped, so its id cannot be another's.
+        // The lock keeps the process from being reaped, so its id cannot be reused.
         let status = self.exit.lock();
         match *status {
             Some(_) => Ok(false),
@@ -91,7 +91,7 @@ impl OwnedProcess {
         }
     }
 
-    /// Waits for the end at most `limit`.
+    /// Waits at most `limit` for the process to end.
     pub(crate) fn wait(&self, limit: Duration) -> Option<ExitStatus> {
         let running = |status: &mut Option<ExitStatus>| status.is_none();
         let waited = self
@@ -112,12 +112,12 @@ fn reap(mut child: Child, exit: &Exit) {
 
 fn wait_for_end(pid: u32) {
     let Some(pid) = id(pid) else { return };
-    // Left for `Child::wait`.
+    // The child stays a zombie for `Child::wait`.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
 }
 
-/// What it writes is its owner's only, whatever our umask is.
+/// Restricts files that the child creates to their owner, whatever the parent's umask is.
 fn owner_only(command: &mut Command) {
     let prepare = || {
         umask(Mode::from_raw_mode(0o077));
@@ -147,12 +147,12 @@ fn die_with_parent(command: &mut Command, signal: Signal) {
 fn die_with_parent(_: &mut Command, _: Signal) {}
 
 fn id(pid: u32) -> Option<Pid> {
-    // Zero and negative numbers address groups.
+    // Zero and negative numbers address process groups.
     let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0);
     pid.and_then(Pid::from_raw)
 }
 
-/// Sends a signal to a process; false if there is none with that id.
+/// Sends a signal to a process; returns false if no process has that id.
 fn send(pid: u32, signal: Signal) -> io::Result<bool> {
     let pid = id(pid).ok_or(io::ErrorKind::InvalidInput)?;
     match kill_process(pid, signal) {
@@ -162,15 +162,15 @@ fn send(pid: u32, signal: Signal) -> io::Result<bool> {
     }
 }
 
-/// A server that another process started; known by its id and by the configuration it was
-/// started with, because ids are reused.
+/// A server that another process started. It is identified by its id and its configuration, because
+/// ids are reused.
 pub(crate) struct ForeignProcess {
     pid: u32,
     config: String,
 }
 
 impl ForeignProcess {
-    /// The live server named by a pid file, if its command line names `config`.
+    /// Finds the live server named by a pid file, if its command line names `config`.
     pub(crate) fn find(pid_file: &Path, config: &Path) -> Option<ForeignProcess> {
         let pid = fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
         let process = ForeignProcess {
@@ -191,7 +191,7 @@ impl ForeignProcess {
             .any(|argument| argument == self.config.as_bytes())
     }
 
-    /// Sends a signal; false if the process has ended.
+    /// Sends a signal; returns false if the process has ended.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<bool> {
         if self.alive() {
             send(self.pid, signal)
@@ -200,7 +200,7 @@ impl ForeignProcess {
         }
     }
 
-    /// Waits for the end at most `limit`; true if it came.
+    /// Waits at most `limit` for the process to end; returns true if it did.
     pub(crate) fn wait(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while self.alive() {

@@ -1,4 +1,4 @@
-//! Routes: the ports by which the servers of a cluster reach one another.
+//! Routes: the ports by which the servers of a cluster connect to one another.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,20 +8,20 @@ use std::path::Path;
 use crate::permissions::quote;
 use crate::{Error, Result};
 
-/// Ports for routes: below those that the system gives to outgoing connections, so that a server
-/// which is started again finds its own free.
+/// Range of the ports for routes. It lies below the ephemeral ports of the system, so that a
+/// restarted server finds its own port free.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// The ports on 127.0.0.1 by which servers reach one another.
+/// The ports on 127.0.0.1 by which servers connect to one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
-    /// Where each server listens for the others.
+    /// Port on which each server listens for the others.
     pub listen: Vec<u16>,
-    /// Which port server `i` dials to reach server `j`, in row `i`, column `j`: the one where `j`
-    /// listens, or that of a proxy before it.
+    /// Port that server `i` dials to reach server `j`, in row `i`, column `j`: the port of `j`, or
+    /// that of a proxy in front of it.
     pub dial: Vec<Vec<u16>>,
-    /// Whether a server tells its clients where the others listen, so that they may go there. Not
-    /// where clients are to reach each server through a proxy, whose address they are given.
+    /// True if a server advertises the other servers to its clients, so that they may switch. False
+    /// if clients must reach each server through a proxy, with an address that they are given.
     pub told_to_clients: bool,
 }
 
@@ -29,7 +29,7 @@ impl Routes {
     /// Free ports for this many servers, each dialled directly.
     ///
     /// # Errors
-    /// Where no port is free.
+    /// If no port is free.
     pub fn free(servers: usize) -> io::Result<Routes> {
         let mut held = Vec::with_capacity(servers);
         let mut random = File::open("/dev/urandom")?;
@@ -40,7 +40,7 @@ impl Routes {
             let mut bytes = [0; 2];
             random.read_exact(&mut bytes)?;
             let port = PORTS.start + u16::from_le_bytes(bytes) % (PORTS.end - PORTS.start);
-            // Held until all are found, so that none is found twice.
+            // Held until all ports are found, so that no port is found twice.
             if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
                 held.push((port, listener));
             }
@@ -56,7 +56,7 @@ impl Routes {
         })
     }
 
-    /// Whether some server is reached through something else than its own port.
+    /// True if some server is reached through another port than its own.
     fn are_proxied(&self) -> bool {
         self.dial.iter().any(|row| *row != self.listen)
     }
@@ -70,15 +70,15 @@ impl Routes {
         Err(Error::io("setting", Path::new("routes"))(wrong))
     }
 
-    /// The blocks of all servers' configurations. The secret is theirs alone: with it, whoever
-    /// reaches the port is one of them.
+    /// The route blocks of all servers' configurations. Only the servers know the secret: it admits
+    /// any process that reaches the port as a server.
     pub(crate) fn blocks(&self, cluster: &str, secret: &str) -> Vec<RouteBlock> {
         let block = |server: usize| RouteBlock {
             cluster: cluster.to_owned(),
             secret: secret.to_owned(),
             listen: self.listen[server],
             dial: self.dial[server].clone(),
-            // Others would be told the port itself, and go past the proxies.
+            // Without this, servers would learn one another's own ports and bypass the proxies.
             hidden: self.are_proxied(),
             told_to_clients: self.told_to_clients,
         };
@@ -103,7 +103,7 @@ impl RouteBlock {
             quote(&format!("nats-route://route:{secret}@127.0.0.1:{port}"))
         };
         let routes: Vec<_> = self.dial.iter().map(route).collect();
-        // A port where nobody listens.
+        // A port without a listener.
         let advertise = self.hidden.then_some("  advertise: \"127.0.0.1:1\"\n");
         let untold = (!self.told_to_clients).then_some("  no_advertise: true\n");
         format!(

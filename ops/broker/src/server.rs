@@ -15,17 +15,18 @@ use crate::config::{Lifetime, ServerPaths};
 use crate::process::{ForeignProcess, OwnedProcess, Signal};
 use crate::{Error, Result, files, store_limit};
 
-/// How long a server that was asked to stop may take before it is killed.
+/// Maximum time for a server to stop before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The variable that says on how many threads a server computes; one that is set is obeyed.
+/// The variable with the number of threads on which a server computes; a value that is already set
+/// is kept.
 const THREADS: &str = "GOMAXPROCS";
 
-/// So many at least. With as many as processors, connections wait in the server's own queue behind one that
-/// floods it; with more, the kernel gives each its share.
+/// Minimum number of threads. With one thread per processor, connections wait in the server's own
+/// queue behind one that floods it. With more threads, the kernel gives each a share.
 const LEAST_THREADS: usize = 16;
 
-/// A nats-server that this process started, or one it attached to.
+/// A nats-server, started by this process or attached to.
 pub struct Server {
     name: String,
     url: String,
@@ -35,7 +36,7 @@ pub struct Server {
 }
 
 enum Process {
-    /// Ours, with what is needed to start it again.
+    /// Started by this process, with the parameters to restart it.
     Owned {
         process: OwnedProcess,
         server: NatsServer,
@@ -46,7 +47,7 @@ enum Process {
     Attached(ForeignProcess),
 }
 
-/// What is needed to start a server.
+/// Parameters for the start of a server.
 pub(crate) struct Start {
     pub(crate) name: String,
     pub(crate) paths: ServerPaths,
@@ -57,7 +58,7 @@ pub(crate) struct Start {
 }
 
 impl Server {
-    /// Starts all of them, and returns when all listen.
+    /// Starts all servers; returns when all listen.
     pub(crate) fn start_all(starts: Vec<Start>) -> Result<Vec<Server>> {
         let mut started = Vec::with_capacity(starts.len());
         for start in starts {
@@ -83,7 +84,7 @@ impl Server {
         Ok(servers)
     }
 
-    /// The server that runs on these files, whoever started it.
+    /// Attaches to the server that runs on these files, even if another process started it.
     pub(crate) fn attach(
         paths: ServerPaths,
         name: String,
@@ -100,19 +101,19 @@ impl Server {
         })
     }
 
-    /// What it is called among the servers of its cluster.
+    /// The name of the server in its cluster.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it listens, such as `nats://127.0.0.1:41237`.
+    /// Address of the server, such as `nats://127.0.0.1:41237`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The server's process id; that of the dead one after [`Server::stop`].
+    /// The server's process id; after [`Server::stop`], that of the ended process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         match &self.process {
@@ -121,7 +122,7 @@ impl Server {
         }
     }
 
-    /// Whether the server's process lives, paused or not.
+    /// True if the server's process lives, paused or not.
     #[must_use]
     pub fn is_running(&self) -> bool {
         match &self.process {
@@ -130,7 +131,7 @@ impl Server {
         }
     }
 
-    /// How the server ended, where it is ours and has.
+    /// The exit status of the server, if this process started it and it has ended.
     #[must_use]
     pub fn exited(&self) -> Option<ExitStatus> {
         match &self.process {
@@ -139,7 +140,7 @@ impl Server {
         }
     }
 
-    /// Where it logs.
+    /// Path of the log.
     #[must_use]
     pub fn log_path(&self) -> PathBuf {
         self.paths.log()
@@ -151,11 +152,11 @@ impl Server {
         files::tail(&self.paths.log(), lines)
     }
 
-    /// Stops the server in good order (SIGTERM; SIGKILL if it does not heed it). No error if it
-    /// has ended already.
+    /// Stops the server gracefully (SIGTERM; SIGKILL if it does not react). A server that has
+    /// already ended is no error.
     ///
     /// # Errors
-    /// Where it cannot be signalled.
+    /// If it cannot be signalled.
     pub fn stop(&mut self) -> Result<()> {
         self.ask_to_stop()?;
         if !self.wait(STOP_TIMEOUT) {
@@ -164,29 +165,29 @@ impl Server {
         Ok(())
     }
 
-    /// Asks the server to stop in good order, and does not wait.
+    /// Asks the server to stop gracefully; does not wait.
     ///
     /// # Errors
-    /// Where it cannot be signalled.
+    /// If it cannot be signalled.
     pub fn ask_to_stop(&self) -> Result<()> {
         self.signal(Signal::TERM).map(drop)
     }
 
-    /// Kills the server (SIGKILL) and waits for its end, as a crash would have it.
+    /// Kills the server (SIGKILL) and waits for its end, to simulate a crash.
     ///
     /// # Errors
-    /// Where it cannot be signalled.
+    /// If it cannot be signalled.
     pub fn kill(&mut self) -> Result<()> {
         self.signal(Signal::KILL)?;
         self.wait(STOP_TIMEOUT);
         Ok(())
     }
 
-    /// Makes the server stand still (SIGSTOP): its connections stay, and nothing moves on them. Waits
-    /// until all its threads do, for a second at most: one that runs still answers.
+    /// Pauses the server (SIGSTOP): its connections stay open, and nothing moves on them. Waits at
+    /// most a second until all of its threads have stopped, for a running thread still answers.
     ///
     /// # Errors
-    /// Where it cannot be signalled.
+    /// If it cannot be signalled.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         let until = Instant::now() + Duration::from_secs(1);
@@ -196,42 +197,42 @@ impl Server {
         Ok(())
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     ///
     /// # Errors
-    /// Where it cannot be signalled.
+    /// If it cannot be signalled.
     pub fn resume(&self) -> Result<()> {
         self.signal(Signal::CONT).map(drop)
     }
 
-    /// Starts the server again on the same port and data, stopping it first if it runs.
-    /// Only for a server this process started.
+    /// Restarts the server on the same port and data; a running server is stopped first. Only for a
+    /// server that this process started.
     ///
     /// # Errors
-    /// `E-BROKER-START` where it does not listen in time, `E-BROKER-NOT-RUNNING` where another
-    /// process started it.
+    /// `E-BROKER-START` if it does not listen in time, `E-BROKER-NOT-RUNNING` if another process
+    /// started it.
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
         self.respawn()?;
         self.wait_until_listening()
     }
 
-    /// Starts a server that has ended again, on the same port and data, and does not wait until it
-    /// listens: whoever looks after it sees by [`Server::exited`] that it did not come up. Nothing
-    /// where it runs. Only for a server this process started.
+    /// Starts an ended server again on the same port and data, without waiting until it listens.
+    /// [`Server::exited`] shows if the start failed. Does nothing if the server runs. Only for a
+    /// server that this process started.
     ///
     /// # Errors
-    /// Where the process cannot be started, or another process started it.
+    /// If the process cannot be started, or another process started it.
     pub fn respawn(&mut self) -> Result<()> {
         let _lock = files::lock(&self.paths.lock())?;
         self.start_again()
     }
 
-    /// Starts the server again with an empty store, as after the loss of its disk. In a cluster
-    /// it gets its part of what is stored from the others.
+    /// Restarts the server with an empty store, as after the loss of its disk. In a cluster the
+    /// other servers send it its part of the stored data.
     ///
     /// # Errors
-    /// As [`Server::restart`], and where the store cannot be removed.
+    /// As [`Server::restart`], and if the store cannot be removed.
     pub fn restart_empty(&mut self) -> Result<()> {
         self.stop()?;
         let store = self.paths.store();
@@ -241,7 +242,7 @@ impl Server {
         self.wait_until_listening()
     }
 
-    /// [`Server::respawn`] for who holds the lock.
+    /// [`Server::respawn`] for a caller that holds the lock.
     pub(crate) fn start_again(&mut self) -> Result<()> {
         let Process::Owned {
             process,
@@ -258,7 +259,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until a process started anew listens.
+    /// Waits until a restarted process listens.
     pub(crate) fn wait_until_listening(&self) -> Result<()> {
         match &self.process {
             Process::Owned { process, .. } => {
@@ -268,7 +269,7 @@ impl Server {
         }
     }
 
-    /// How far its log goes: what a reload that is asked for now says lies behind that.
+    /// Length of the log. The messages of a reload requested now begin there.
     pub(crate) fn log_length(&self) -> u64 {
         fs::metadata(self.paths.log()).map_or(0, |meta| meta.len())
     }
@@ -281,16 +282,16 @@ impl Server {
         }
     }
 
-    /// Lets the server keep more, where its disk has more room than when it was started.
+    /// Raises the storage limit of the server if its disk has more room than at its start.
     ///
     /// # Errors
-    /// Where the limit cannot be written, or the server does not run.
+    /// If the limit cannot be written, or the server does not run.
     pub fn take_room(&self) -> Result<()> {
         store_limit::renew_limits(&self.paths)?;
         self.ask_to_reload()
     }
 
-    /// Waits until the server that was asked to reload has, by what its log says from `offset` on.
+    /// Waits until the server has reloaded, by its log from `offset` on.
     pub(crate) fn wait_until_reloaded(&self, offset: u64, deadline: Instant) -> Result<()> {
         loop {
             let news = files::read_from(&self.paths.log(), offset);
@@ -318,7 +319,7 @@ impl Server {
         &self.paths
     }
 
-    /// What happens to it with the one who holds it.
+    /// Effect that dropping the handle has on the server.
     pub(crate) fn lifetime(&self) -> Lifetime {
         match &self.process {
             Process::Owned { lifetime, .. } => *lifetime,
@@ -354,7 +355,7 @@ fn spawn(
     port: Option<u16>,
     lifetime: Lifetime,
 ) -> Result<OwnedProcess> {
-    // Ports files of killed servers stay behind.
+    // Ports files of killed servers remain.
     for entry in fs::read_dir(paths.ports_dir())
         .into_iter()
         .flatten()
@@ -364,7 +365,7 @@ fn spawn(
     }
     let _ = fs::remove_file(paths.pid());
     store_limit::renew_limits(paths)?;
-    // The server appends to its log, whoever could read it before.
+    // The server appends to its log; an existing log may have wider permissions.
     files::private_log(&paths.log())?;
     let output = paths.output();
     let file = OpenOptions::new()
@@ -398,7 +399,7 @@ fn spawn(
     OwnedProcess::spawn(command, at_our_death).map_err(Error::io("starting", &server.path))
 }
 
-/// Waits for the ports file and gives the port; kills the server if that takes too long.
+/// Waits for the ports file and returns the port; kills the server after the timeout.
 fn wait_until_listening(
     process: &OwnedProcess,
     paths: &ServerPaths,
@@ -426,8 +427,8 @@ fn wait_until_listening(
     }
 }
 
-/// Reads `<binary>_<pid>.ports`. The server creates it before it fills it, so a file that does
-/// not parse yet is one that is not there yet.
+/// Reads `<binary>_<pid>.ports`. The server creates the file before it fills it, so a file that
+/// does not parse counts as missing.
 fn read_port(dir: &Path, pid: u32) -> Option<u16> {
     #[derive(Deserialize)]
     struct Ports {
@@ -441,7 +442,7 @@ fn read_port(dir: &Path, pid: u32) -> Option<u16> {
     let ports: Ports = serde_json::from_slice(&fs::read(file.path()).ok()?).ok()?;
     ports.nats.first()?.rsplit_once(':')?.1.parse().ok()
 }
-/// Whether every thread of a process is stopped.
+/// True if every thread of a process is stopped.
 fn stands_still(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;

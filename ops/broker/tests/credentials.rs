@@ -1,4 +1,4 @@
-//! The permissions of a tenant's login, tried against the real server: its own subjects, nothing else.
+//! The permissions of a tenant's login against the real server: its own subjects, nothing else.
 
 mod support;
 
@@ -13,10 +13,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-/// Nothing tenant `a` says contains this, and everything tenant `b` says or hears does.
+/// A marker in everything that tenant `b` sends or receives, and in nothing that tenant `a` sends.
 const SECRET: &str = "b-secret-4f1d";
 
-/// Subjects tenant `a` must not hear: all, inboxes, b's, the cluster's, JetStream's, the system's.
+/// Subjects to which tenant `a` must not subscribe: all, inboxes, b's, the cluster's, JetStream's,
+/// the system's.
 const FORBIDDEN_TO_HEAR: [&str; 15] = [
     ">",
     "*",
@@ -35,8 +36,8 @@ const FORBIDDEN_TO_HEAR: [&str; 15] = [
     "$O.>",
 ];
 
-/// Subjects tenant `a` must not say: as b, to b, to itself, as a worker, as the leader, in
-/// JetStream, to somebody's inbox, in another cluster.
+/// Subjects to which tenant `a` must not publish: as b, to b, to itself, as a worker, as the
+/// leader, in JetStream, to an inbox, in another cluster.
 const FORBIDDEN_TO_SAY: [&str; 12] = [
     "wl.v1.c.t.b.up.submit",
     "wl.v1.c.t.b.dn.result",
@@ -52,19 +53,20 @@ const FORBIDDEN_TO_SAY: [&str; 12] = [
     "plain",
 ];
 
-/// Answers that b has had, and pongs the spy, once it has listened for long enough.
+/// Numbers of answers to b, and of pongs to the spy, after which the spy has listened for long
+/// enough.
 const ANSWERS: usize = 50;
 const PONGS: usize = 10;
-/// A guard against a hang: no part of what is tested.
+/// A timeout against a hang; not part of the test.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Lets b talk with the cluster, both ways and with replies, until told to stop.
+/// Lets b exchange messages with the cluster, both ways and with replies, until told to stop.
 /// Counts the answers b receives.
 async fn talk(credentials: Credentials, mut stop: watch::Receiver<bool>, answers: &AtomicUsize) {
     let worker = connect_cluster(&credentials, "worker-77").await;
     let b = connect_tenant(&credentials, "b").await;
     let mut requests = worker.client.subscribe("wl.v1.c.t.b.up.>").await.unwrap();
-    // Not `dn.>`: the server would tell that subscription, not the inbox, of "no responders".
+    // Not `dn.>`: the server would send "no responders" to that subscription and not to the inbox.
     let mut results = b.client.subscribe("wl.v1.c.t.b.dn.result").await.unwrap();
     let serve = async {
         while let Some(message) = requests.next().await {
@@ -88,7 +90,7 @@ async fn talk(credentials: Credentials, mut stop: watch::Receiver<bool>, answers
     let ask = async {
         while !*stop.borrow_and_update() {
             let reply = b.client.request("wl.v1.c.t.b.up.submit", SECRET.into());
-            // The worker's subscription may take a moment; then there are no responders.
+            // The worker's subscription may be late; then there are no responders.
             if let Ok(reply) = reply.await {
                 assert_eq!(reply.payload, SECRET);
                 let result = soon("b's own result", results.next()).await.unwrap();
@@ -142,7 +144,7 @@ async fn a_tenant_is_refused_everything_else_and_is_told() {
         let _subscription = a.client.queue_subscribe(subject, "q".into()).await.unwrap();
         a.refusal("subscription", subject).await;
     }
-    // Ears everywhere: nothing a may not say must arrive anywhere.
+    // Subscribes everywhere: no forbidden message of a may arrive anywhere.
     let cluster = connect_cluster(broker.credentials(), "leader-1").await;
     let mut heard = cluster.client.subscribe("wl.v1.c.>").await.unwrap();
     let mut inboxes = cluster.client.subscribe("_INBOX.x.>").await.unwrap();
@@ -165,7 +167,8 @@ async fn a_tenant_is_refused_everything_else_and_is_told() {
         a.client.publish(subject, "forged".into()).await.unwrap();
         a.refusal("publish", subject).await;
     }
-    // What a may say arrives after all it was refused, so the refused would have come before.
+    // The allowed message arrives after all refused ones, so a refused one would have arrived
+    // before it.
     a.client
         .publish("wl.v1.c.t.a.up.allowed", "".into())
         .await
@@ -209,7 +212,7 @@ async fn not_one_byte_of_another_tenants_traffic_arrives() {
         script += "SUB wl.v1.c.t.a.dn.> 999\r\nPING\r\n";
         spy.write_all(script.as_bytes()).await.unwrap();
         let mut received = Vec::new();
-        // Listens while b talks; the pings prove that the connection is alive throughout.
+        // The spy listens while b talks; the pings prove that its connection is alive throughout.
         let begun = Instant::now();
         let mut buffer = vec![0; 64 << 10];
         let mut pongs = 0;
@@ -259,8 +262,8 @@ async fn nobody_connects_without_a_login() {
 
 #[tokio::test]
 async fn the_server_lets_any_reply_subject_pass_so_responders_must_check_it() {
-    // Not a wish but a fact to build on: permissions cover where a message goes, not the reply
-    // subject it names. Whoever answers must refuse one outside the asking tenant's prefix.
+    // A fact on which callers depend: permissions cover the destination of a message, but not its
+    // reply subject. A responder must refuse a reply subject outside the asking tenant's prefix.
     let broker = start();
     let worker = connect_cluster(broker.credentials(), "worker-77").await;
     let a = connect_tenant(broker.credentials(), "a").await;

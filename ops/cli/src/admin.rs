@@ -33,11 +33,10 @@ use crate::exit::{Unreachable, UsageError};
 use crate::output;
 use crate::settings::Settings;
 
-/// How long one question to the leader may take; it is asked again until the caller's patience
-/// ends.
+/// Timeout of one request to the leader; the request is repeated until the caller's patience ends.
 const ASK: Duration = Duration::from_millis(500);
 
-/// How long is waited where nobody says: the default of `command.deadline`.
+/// Default of `command.deadline`, used by [`Administrator::connect`].
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection with the cluster's login.
@@ -45,15 +44,15 @@ pub struct Administrator {
     client: async_nats::Client,
     subjects: Subjects,
     patience: Duration,
-    /// Where the state of the broker is whose logins are ours to give.
+    /// State folder of the broker, set if this command may change the broker's logins.
     broker: Option<PathBuf>,
 }
 
 impl Administrator {
-    /// Connects as a command does: to the cluster of the settings, by `command.deadline`.
+    /// Connects to the cluster of the settings, within `command.deadline`.
     ///
     /// # Errors
-    /// As [`Self::connect`]; [`Unreachable`] where there is no cluster.
+    /// As [`Self::connect`]; [`Unreachable`] if there is no cluster.
     pub async fn of(settings: &Settings) -> Result<Self> {
         let patience = settings.duration("command.deadline")?;
         let administrator = Self::patient(&credentials(settings)?, patience).await?;
@@ -63,15 +62,16 @@ impl Administrator {
         })
     }
 
-    /// The same, of a broker whose state is in this folder and whose logins are ours to give.
+    /// Sets the state folder of a broker of which this command may change the logins.
     #[must_use]
     pub fn with_broker(mut self, folder: PathBuf) -> Self {
         self.broker = Some(folder);
         self
     }
 
-    /// Connects as a role does, within `role.deadline`; then each answer is waited for as by a command. Logins
-    /// are ours to give where the broker is the one of this folder, or the cluster's own on this host.
+    /// Connects as a role does, within `role.deadline`; later answers are waited for as a command
+    /// does. Logins can be changed if the broker is the one of this folder, or the cluster's own on
+    /// this host.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -86,20 +86,20 @@ impl Administrator {
     /// Connects as the cluster user.
     ///
     /// # Errors
-    /// [`Usage`] where the credentials are a tenant's; [`Unreachable`] when the broker does not
-    /// answer within 5 s.
+    /// [`UsageError`] if the credentials are a tenant's; [`Unreachable`] if the broker does not answer
+    /// within 5 s.
     pub async fn connect(credentials: &Credentials) -> Result<Self> {
         Self::patient(credentials, TIMEOUT).await
     }
 
-    /// As [`Self::connect`], with this time for the broker, and for whatever else is waited for
-    /// through this connection.
+    /// As [`Self::connect`], with this timeout for the broker and for every later wait on this
+    /// connection.
     ///
     /// # Errors
     /// As [`Self::connect`].
     pub async fn patient(credentials: &Credentials, patience: Duration) -> Result<Self> {
         if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
-            // Such as those that `warploom env` leads a shell's programs to.
+            // `warploom env`, for example, points a shell's programs at such credentials.
             bail!(UsageError(
                 "these credentials are a tenant's, and this needs the cluster's own: see \
                  broker.credentials (WARPLOOM_BROKER_CREDENTIALS)"
@@ -130,32 +130,32 @@ impl Administrator {
         })
     }
 
-    /// How long an answer is waited for.
+    /// The timeout of an answer.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// How long a leader is waited for by a command that goes on without one.
+    /// The timeout with which a command that can go on without a leader waits for one.
     #[must_use]
     pub fn glance(&self) -> Duration {
         self.patience / 5
     }
 
-    /// How long the next of many stored messages is waited for.
+    /// The timeout for the next of many stored messages.
     #[must_use]
     pub fn stall(&self) -> Duration {
         2 * self.patience
     }
 
-    /// What is stored, with this connection's patience for each answer.
+    /// The JetStream context, with this connection's patience for each answer.
     pub(crate) fn jetstream(&self) -> jetstream::Context {
         let mut jetstream = jetstream::new(self.client.clone());
         jetstream.set_timeout(self.patience);
         jetstream
     }
 
-    /// The connection.
+    /// The NATS connection.
     #[must_use]
     pub fn client(&self) -> &async_nats::Client {
         &self.client
@@ -185,8 +185,8 @@ impl Administrator {
         }
     }
 
-    /// Waits until the leader's status is as it should be after a change; `late` says that it is not.
-    /// Without a leader the next one will read the change, as `unled` says.
+    /// Waits until the leader's status matches a change; `late` is the error if it does not.
+    /// Without a leader, prints `unled`: the next leader reads the change.
     ///
     /// # Errors
     /// [`Unreachable`] after this administrator's patience.
@@ -212,7 +212,7 @@ impl Administrator {
         }
     }
 
-    /// The leader's view of the cluster, asked until one answers.
+    /// The leader's view of the cluster. The request is repeated until a leader answers.
     ///
     /// # Errors
     /// [`Unreachable`] after `patience`.
@@ -222,10 +222,10 @@ impl Administrator {
         decode(&answer).map_err(|error| anyhow!(Failure::from(error)))
     }
 
-    /// What the leader would say of all targets if a tenant were set like this.
+    /// The leader's verdicts on all targets if the tenant had these settings.
     ///
     /// # Errors
-    /// [`Unreachable`] when no leader answers within `patience`.
+    /// [`Unreachable`] if no leader answers within `patience`.
     pub async fn admission(
         &self,
         tenant: &Tenant,
@@ -265,12 +265,12 @@ impl Administrator {
         }
     }
 
-    /// Holds back all grants, or lets them go. Returns when a leader that takes over from now on
+    /// Holds back all grants, or releases them. Returns once a leader that takes over from now on
     /// would do the same.
     ///
     /// # Errors
-    /// [`Unreachable`] when no leader answers within 5 s, or what it did is not stored within 5 s
-    /// more.
+    /// [`Unreachable`] if no leader answers within 5 s, or if the change is not stored within
+    /// another 5 s.
     pub async fn hold(&self, held: bool) -> Result<()> {
         let patience = Duration::from_secs(5);
         let request = encode(&Hold {
@@ -282,13 +282,15 @@ impl Administrator {
             .await
     }
 
-    /// Drains a worker: it gets no new sessions, and leaves when it has none any more; or has it get
-    /// sessions again. Returns when a leader that takes over from now on would do the same, with what
-    /// the leader said when asked: a status that does not name the worker where it knows none.
+    /// Drains a worker, or ends its drain. A drained worker gets no new sessions and leaves after
+    /// its last session has ended.
+    ///
+    /// Returns once a leader that takes over from now on would do the same. The result is the
+    /// leader's status; it lacks the worker if the leader does not know it.
     ///
     /// # Errors
-    /// [`Unreachable`] when no leader answers within 5 s, or what it did is not stored within 5 s
-    /// more.
+    /// [`Unreachable`] if no leader answers within 5 s, or if the change is not stored within
+    /// another 5 s.
     pub async fn drain(&self, incarnation: Incarnation, draining: bool) -> Result<Status> {
         let patience = Duration::from_secs(5);
         let request = encode(&Drain {
@@ -300,7 +302,7 @@ impl Administrator {
         let status: Status = decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
         let mut workers = status.workers.iter();
         if workers.any(|worker| worker.incarnation == incarnation) {
-            // A worker without sessions may have left meanwhile.
+            // A worker without sessions may have left in the meantime.
             let done = |placement: &Placement| {
                 let gone = placement.lost.contains(&incarnation);
                 gone || placement.drained.contains(&incarnation) == draining
@@ -310,7 +312,7 @@ impl Administrator {
         Ok(status)
     }
 
-    /// Waits until the placement that the leader has stored is like this.
+    /// Waits until the stored placement of the leader satisfies `is`.
     async fn stored(&self, patience: Duration, is: impl Fn(&Placement) -> bool) -> Result<()> {
         let asked = Instant::now();
         loop {

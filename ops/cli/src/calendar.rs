@@ -14,20 +14,20 @@ pub fn now_ms() -> u64 {
     })
 }
 
-/// The second that a number of milliseconds since 1970 lies in.
+/// The second that contains this many milliseconds since 1970.
 fn second(ms: u64) -> OffsetDateTime {
     let second = i64::try_from(ms / 1_000).ok();
     let second = second.and_then(|it| OffsetDateTime::from_unix_timestamp(it).ok());
     second.unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// `2026-11-21`.
+/// The date, as in `2026-11-21`.
 #[must_use]
 pub fn date(ms: u64) -> String {
     second(ms).date().to_string()
 }
 
-/// `2026-11-21 23:40:02`.
+/// The date and time, as in `2026-11-21 23:40:02`.
 #[must_use]
 pub fn moment(ms: u64) -> String {
     let at = second(ms);
@@ -35,11 +35,11 @@ pub fn moment(ms: u64) -> String {
     format!("{} {hour:02}:{minute:02}:{second:02}", at.date())
 }
 
-/// Reads `2026-11-21`, `2026-11-21T23:40`, `2026-11-21T23:40:02Z` (a space for the T will do) or,
-/// before `now`, `90s`, `15m`, `24h`, `7d`.
+/// Parses `2026-11-21`, `2026-11-21T23:40` or `2026-11-21T23:40:02Z` (a space may replace the T).
+/// Also parses times before `now`: `90s`, `15m`, `24h`, `7d`.
 ///
 /// # Errors
-/// Says what is understood.
+/// A text that names the accepted forms.
 pub fn parse(text: &str, now: u64) -> Result<u64, String> {
     let bad = || {
         format!("{text:?} is no point in time: write 2026-11-21, 2026-11-21T23:40:02Z, 24h or 7d")

@@ -1,5 +1,5 @@
-//! The cluster's settings, by which it orders: a name, a range and a sentence for each
-//! setting, and the entry of the state bucket that holds those that were set.
+//! The cluster's settings, which the leader orders by. Each has a name, a range and a description.
+//! An entry of the state bucket holds those that were set.
 
 mod chosen;
 mod kind;
@@ -22,14 +22,14 @@ pub struct ClusterSetting {
     pub key: &'static str,
     /// Its field in the entry.
     pub field: &'static str,
-    /// What it does.
+    /// Its description.
     pub help: &'static str,
     kind: Kind,
 }
 
 macro_rules! settings {
     ($($key:literal = $field:expr, $kind:expr, $help:literal;)*) => {
-        /// Every setting of the cluster there is.
+        /// All settings of the cluster.
         pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[$(ClusterSetting {
             key: $key,
             field: $field,
@@ -62,7 +62,7 @@ settings! {
         "bytes that the record may hold; older epochs are cut off behind an anchor";
     "record.max_age" = "record_max_age_s", Kind::Age(8, 3_650 * DAY),
         "how long the record is kept at most";
-    // What the workers say when they are sealed must fit, or no term gets beyond its beginning.
+    // The workers' answers to a seal must fit, or no term gets past its beginning.
     "record.buffer" = "record_buffer", Kind::Bytes(16 << 20, 64 << 30),
         "bytes of inputs that a leader keeps while they cannot be recorded; above it a gap is recorded";
     "usage.max_age" = "usage_max_age_s", Kind::Age(2 * DAY, 36_500 * DAY),
@@ -82,14 +82,14 @@ settings! {
         "whether `tenant create` alone makes tenants: `run` and `submit` then refuse one that there is not";
 }
 
-/// The field that needs servers.
+/// The field that needs enough servers.
 const REPLICAS: &str = "broker_replicas";
 
 impl ClusterSetting {
     /// The setting of this name.
     ///
     /// # Errors
-    /// [`UsageError`] where there is none.
+    /// [`UsageError`] if there is none.
     pub fn named(key: &str) -> Result<&'static Self> {
         let found = CLUSTER_SETTINGS.iter().find(|setting| setting.key == key);
         found.ok_or_else(|| {
@@ -101,10 +101,10 @@ impl ClusterSetting {
         })
     }
 
-    /// Reads a value as people write it.
+    /// Parses a value in the notation for people.
     ///
     /// # Errors
-    /// [`UsageError`] where it is none, or out of range: says what is.
+    /// [`UsageError`] with the accepted range, if the value is invalid or out of range.
     pub fn parse(&self, text: &str) -> Result<Value> {
         self.kind.read(text).ok_or_else(|| {
             let (key, wanted) = (self.key, self.kind.wanted());
@@ -112,20 +112,20 @@ impl ClusterSetting {
         })
     }
 
-    /// Words that it may be, beside what is measured or counted.
+    /// Keywords that it accepts, besides measures and counts.
     #[must_use]
     pub fn words(&self) -> &'static [&'static str] {
         self.kind.words()
     }
 
-    /// A value as people write it.
+    /// A value in the notation for people.
     #[must_use]
     pub fn show(&self, value: &Value) -> String {
         self.kind.show(value)
     }
 }
 
-/// What the settings mean together.
+/// Checks the settings against one another.
 fn check(settings: &ClusterSettings) -> Result<()> {
     let (quantum, window) = (settings.quantum_ns, settings.window_ns);
     if quantum > window {
@@ -151,7 +151,7 @@ mod tests {
             let text = setting.show(value);
             assert_eq!(setting.parse(&text).unwrap(), *value, "{field}={text}");
         }
-        // A field that is not written has its default.
+        // A field that is missing from the entry has its default.
         let create_only = ClusterSetting::named("tenant.create_only").unwrap();
         assert_eq!(create_only.show(&defaults[create_only.field]), "off");
         check(&ClusterSettings::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The way to the cluster: whose credentials are used.
+//! The credentials with which commands reach the cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,11 @@ use crate::settings::Settings;
 use crate::state_dir::{is_up, state_dir};
 use crate::telemetry::telemetry;
 
-/// How to reach the cluster: the credentials file that is set, or somebody else's broker without
-/// logins, or the cluster that `up` runs on this host.
+/// The credentials to reach the cluster. They come from the configured file, from another broker
+/// without logins, or from the cluster that `up` runs on this host.
 ///
 /// # Errors
-/// [`crate::exit::Unreachable`] when there is none of these.
+/// [`crate::exit::Unreachable`] if there is none of these.
 pub fn credentials(settings: &Settings) -> Result<Credentials> {
     let cluster = settings.text("cluster.name");
     if let Some(path) = settings.given("broker.credentials") {
@@ -31,12 +31,12 @@ pub fn credentials(settings: &Settings) -> Result<Credentials> {
     }
     let folder = state_dir(settings);
     let path = folder.join("broker/credentials.toml");
-    // Credentials that may not be looked at are not missing.
+    // Credentials that cannot be accessed are not taken for missing.
     let there = path.try_exists();
     if !there.with_context(|| format!("E-BROKER-CREDENTIALS: looking at {}", path.display()))? {
         return Err(nobody(&format!("{} is missing", path.display())));
     }
-    // They stay behind when their cluster has ended, for the next one on the same folder.
+    // The file outlives its cluster, for the next one in the same folder.
     if !is_up(&folder) {
         return Err(nobody(&format!(
             "the one of {} has ended",
@@ -56,7 +56,7 @@ pub(crate) fn logged_in(
     bus::logged_in(options, login, &credentials.url)
 }
 
-/// Where the state of the cluster's broker is, if its logins are ours to give: where the credentials are
+/// The state folder of the cluster's broker, if its logins can be changed: the credentials must be
 /// those of the cluster on this host.
 #[must_use]
 pub(crate) fn own_broker(settings: &Settings) -> Option<PathBuf> {
@@ -76,18 +76,18 @@ fn nobody(why: &str) -> anyhow::Error {
     crate::exit::Unreachable(format!("no cluster on this host ({why}); {advice}")).into()
 }
 
-/// How a tenant's programs join the cluster.
+/// The settings with which a tenant's programs join the cluster.
 ///
 /// # Errors
-/// When there is no cluster or no login for the tenant.
+/// If there is no cluster or no login for the tenant.
 pub fn client_settings(settings: &Settings, tenant: &str) -> Result<ClientSettings> {
     client_settings_of(&credentials(settings)?, settings, tenant)
 }
 
-/// The same with credentials that are known.
+/// As [`client_settings`], with the given credentials.
 ///
 /// # Errors
-/// When they have no login for the tenant.
+/// If they have no login for the tenant.
 pub fn client_settings_of(
     credentials: &Credentials,
     settings: &Settings,

@@ -1,9 +1,9 @@
-//! Comma-separated values as RFC 4180 has them, with line feeds: one writer and one reader for every such
-//! file. Text is never taken for a formula by a spreadsheet.
+//! Comma-separated values as in RFC 4180, with line feeds: one writer and one reader for all such
+//! files. Spreadsheets never take text for a formula.
 
 use thiserror::Error;
 
-/// Fault of a file, with its line.
+/// A syntax error of a file, with its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Error {
     /// A quoted cell does not end.
@@ -17,9 +17,9 @@ pub enum Error {
 /// A row of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The line where it begins, from 1.
+    /// The line on which it begins, from 1.
     pub line: usize,
-    /// Its cells, as they were before they were quoted.
+    /// Its cells, unquoted.
     pub cells: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ pub struct Row {
 pub fn line<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
     let cells: Vec<_> = cells.into_iter().map(|it| cell(it.as_ref())).collect();
     match &cells[..] {
-        // Else it would be an empty line, which is no row.
+        // An empty line would not be read as a row.
         [only] if only.is_empty() => "\"\"\n".into(),
         _ => cells.join(",") + "\n",
     }
@@ -47,17 +47,18 @@ fn cell(text: &str) -> String {
     }
 }
 
-/// Cells as `nvidia-smi` prints them: its readers split at commas, so none is quoted and none holds one.
+/// Cells as `nvidia-smi` prints them. Its readers split at commas, so no cell is quoted or contains
+/// a comma.
 pub fn unquoted<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
     let plain = |text: &str| text.replace(',', ";").replace(['\n', '\r'], " ");
     let cells: Vec<_> = cells.into_iter().map(|it| plain(it.as_ref())).collect();
     cells.join(", ")
 }
 
-/// Reads rows; empty lines are none.
+/// Parses rows; empty lines are skipped.
 ///
 /// # Errors
-/// [`Error`] where quotes do not pair.
+/// [`enum@Error`] if quotes do not match.
 pub fn rows(text: &str) -> Result<Vec<Row>, Error> {
     let mut reader = Reader {
         rest: text,
@@ -117,7 +118,7 @@ impl Reader<'_> {
         Ok(cell.to_owned())
     }
 
-    /// Reads on behind an opening quote.
+    /// Reads the rest of a cell after its opening quote.
     fn quoted(&mut self) -> Result<String, Error> {
         let (first, mut cell) = (self.line, String::new());
         loop {
@@ -169,7 +170,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read(
-            // A first letter that no formula begins with: such text is changed on purpose.
+            // A first letter that does not begin a formula: such text is changed on purpose.
             table in prop::collection::vec(prop::collection::vec("|[a-z,\"\n\r \u{e9}][a-z,\"\n\r=+ ]{0,6}", 1..5), 0..6)
         ) {
             prop_assume!(!table.iter().flatten().any(|it| it.starts_with('\r')));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// A bar for the whole, a line for each tenant.
+/// A bar for the whole run, and a line for each tenant.
 pub struct ProgressLine {
     bars: MultiProgress,
     whole: ProgressBar,
@@ -12,8 +12,8 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Shows a run of `seconds` with these tenants. Nothing is drawn where stderr is no terminal,
-    /// but what is said is printed.
+    /// Shows a run of `seconds` with these tenants. If stderr is no terminal, nothing is drawn, but
+    /// messages are printed.
     pub fn new<'n>(seconds: u64, tenants: impl Iterator<Item = &'n str>) -> Self {
         let bars = MultiProgress::new();
         let style = |template: &str| {
@@ -36,7 +36,7 @@ impl ProgressLine {
         }
     }
 
-    /// Says what happens now.
+    /// Sets the message of the bar.
     pub fn says(&self, what: &str) {
         self.whole.set_message(what.to_owned());
         if self.whole.is_hidden() {
@@ -44,9 +44,9 @@ impl ProgressLine {
         }
     }
 
-    /// Prints a line that stays.
+    /// Prints a permanent line.
     pub fn note(&self, line: &str) {
-        // Without stderr there is no place to say that there is none.
+        // Without stderr, a failure cannot be reported.
         if self.whole.is_hidden() || self.bars.println(line).is_err() {
             crate::output::note(line);
         }
@@ -66,7 +66,7 @@ impl ProgressLine {
         }
     }
 
-    /// Takes the display away.
+    /// Removes the display.
     pub fn finish(&self) {
         self.tenants.iter().for_each(ProgressBar::finish_and_clear);
         self.whole.finish_and_clear();

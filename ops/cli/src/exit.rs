@@ -1,6 +1,6 @@
-//! Exit codes: 0 ok (or its reader has had enough), 1 failed, 2 usage, 3 unreachable. A file, tenant or
-//! setting that the command line names and that is not there is usage. `run` ends with its program's own
-//! code; where that cannot be started, with what shells end with.
+//! Exit codes: 0 success (or its reader stopped reading), 1 failure, 2 usage, 3 unreachable. A
+//! missing file, tenant or setting that the command line names is a usage error. `run` ends with
+//! its program's own code; if that cannot be started, with the code that shells use.
 
 use std::error::Error as StdError;
 use std::fmt::Display;
@@ -18,12 +18,12 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Exit code of a command that found no cluster.
 pub const UNREACHABLE: u8 = 3;
-/// Exit code of `run` where the program is there and cannot be run.
+/// Exit code of `run` if the program exists and cannot be run.
 pub const NOT_EXECUTABLE: u8 = 126;
-/// Exit code of `run` where there is no such program.
+/// Exit code of `run` if there is no such program.
 pub const NOT_FOUND: u8 = 127;
 
-/// Nobody answers: says so, with what to do about it.
+/// No cluster answers; the text gives advice.
 #[derive(Debug, Error)]
 #[error("{}", coded("E-CLUSTER-UNREACHABLE", .0))]
 pub struct Unreachable(pub String);
@@ -33,8 +33,8 @@ pub struct Unreachable(pub String);
 #[error("{}", coded("E-USAGE", .0))]
 pub struct UsageError(pub String);
 
-/// A setting is wrong, or something that the command line names is not there: the text begins with its own
-/// code.
+/// A setting is wrong, or something that the command line names does not exist. The text begins
+/// with its own code.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct Misset(pub String);
@@ -43,19 +43,19 @@ pub struct Misset(pub String);
 #[derive(Debug, Error)]
 #[error("E-RUN-PROGRAM: {program} cannot be started")]
 pub struct Unstarted {
-    /// The program, as it was named.
+    /// The program as named on the command line.
     pub program: String,
     /// Reason.
     #[source]
     pub error: io::Error,
 }
 
-/// Nobody reads what the command prints any more: it ends, and has not failed.
+/// The output of the command has no reader any more. The command ends, but has not failed.
 #[derive(Debug, Error)]
 #[error("nobody reads the output any more")]
 pub struct Unread;
 
-/// A text with a code in front, unless it has one of its own.
+/// Puts a code before a text, unless the text has its own.
 fn coded(code: &str, text: &str) -> String {
     let letters = |it: u8| it == b'-' || it.is_ascii_uppercase() || it.is_ascii_digit();
     let own = text.split_once(": ").map_or("", |(first, _)| first);
@@ -65,7 +65,8 @@ fn coded(code: &str, text: &str) -> String {
     }
 }
 
-/// Says what was done to a file that the command line names. One that is not there was named wrongly.
+/// Adds context to the error of a file that the command line names. A missing file is a usage
+/// error.
 ///
 /// # Errors
 /// The error, with `what` before it.
@@ -80,7 +81,7 @@ pub fn named<T>(done: io::Result<T>, what: impl Display) -> anyhow::Result<T> {
     })
 }
 
-/// A role's or a client's word that no broker answers.
+/// True if a role or a client reports that no broker answers.
 fn is_no_broker(error: &(dyn StdError + 'static)) -> bool {
     let leader = match error.downcast_ref() {
         Some(LeaderError::Bus(bus)) => Some(bus),
@@ -94,7 +95,7 @@ fn is_no_broker(error: &(dyn StdError + 'static)) -> bool {
     matches!(bus, Some(BusError::Unreachable { .. }))
 }
 
-/// The exit code an error stands for.
+/// The exit code of an error.
 #[must_use]
 pub fn code(error: &anyhow::Error) -> u8 {
     if let Some(unstarted) = error.downcast_ref::<Unstarted>() {

@@ -1,4 +1,4 @@
-//! The flags of every command, and the settings that they lead to.
+//! The flags of every command, and the resulting settings.
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use crate::exit::Misset;
 use crate::output;
 use crate::settings::Settings;
 
-/// The heading of the options that every command has, so that they do not lie among its own.
+/// The heading of the common options, which separates them from the command's own.
 const HEADING: &str = "Options of every command";
-/// Those that count wherever they stand, before a subcommand and behind it.
+/// Flags that count both before and after a subcommand.
 const EVERYWHERE: [&str; 3] = ["config", "set", "verbose"];
 
 /// Flags of every command. The command line must be [`everywhere`]'s.
@@ -22,7 +22,7 @@ pub struct Global {
     /// Configuration file (default: ./warploom.toml if there is one)
     #[arg(long, value_name = "FILE", env = "WARPLOOM_CONFIG", help_heading = HEADING)]
     pub config: Option<PathBuf>,
-    /// Overrides a setting; `warploom config` lists them. Of one given twice the last counts
+    /// Overrides a setting; `warploom config` lists them. If one is given twice, the last counts
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value, help_heading = HEADING,
           add = completion::settings())]
     pub set: Vec<(String, String)>,
@@ -34,8 +34,8 @@ pub struct Global {
     pub verbose: u8,
 }
 
-/// A command line whose flags of every command may stand before each subcommand and behind it. As global
-/// arguments, those before would be forgotten where others stand behind.
+/// Adds the common flags to each subcommand, so that they may stand before and after it. With
+/// clap's global arguments, those before would be forgotten if others follow.
 #[must_use]
 pub fn everywhere(command: Command) -> Command {
     let flags = command.get_arguments();
@@ -49,7 +49,7 @@ fn below(command: Command, flags: &[clap::Arg]) -> Command {
 }
 
 impl Global {
-    /// Adds what stands behind a subcommand.
+    /// Adds the flags that follow a subcommand.
     pub fn take(&mut self, matches: &ArgMatches) {
         let mut next = matches.subcommand();
         while let Some((_, matches)) = next {
@@ -72,10 +72,10 @@ impl Global {
         }
     }
 
-    /// The settings of this invocation: of the file, the environment and the flags.
+    /// The settings of this invocation: from the file, the environment and the flags.
     ///
     /// # Errors
-    /// [`Misset`] where one of them cannot be read.
+    /// [`Misset`] if one of them cannot be read.
     pub fn settings(&self) -> Result<Settings> {
         for key in twice(&self.set) {
             output::note(format_args!(
@@ -96,7 +96,7 @@ impl Global {
     }
 }
 
-/// Keys that are given more than once, each once.
+/// Keys that are given more than once, each listed once.
 fn twice(set: &[(String, String)]) -> Vec<&str> {
     let mut found = Vec::new();
     for (at, (key, _)) in set.iter().enumerate() {

@@ -1,20 +1,21 @@
-//! Memory of the host that a process may use: the machine's, or less where its control group is limited.
+//! Host memory that a process may use: the machine's, or less if its control group is limited.
 
 use std::fs;
 use std::path::Path;
 
-/// Most bytes that copies take which no session uses any more, if no setting says otherwise.
+/// Maximum bytes of unused copies that are kept, if the setting has no value.
 const COPIES: u64 = 1 << 30;
-/// They take one part in so many of the host's memory.
+/// Divisor: unused copies take at most this fraction of the host's memory.
 const PART: u64 = 32;
 
-/// Bytes that a worker keeps of copies which no session uses any more, if no setting says otherwise.
+/// Bytes of copies without a session that a worker keeps, if the setting has no value.
 #[must_use]
 pub(crate) fn for_copies() -> u64 {
     bytes(Path::new("/")).map_or(COPIES, |all| COPIES.min(all / PART))
 }
 
-/// Bytes of memory that this process may use, as the files of Linux below `root` say; `None` where they do not.
+/// Bytes of memory that this process may use, from Linux's files below `root`; `None` if they do
+/// not say.
 fn bytes(root: &Path) -> Option<u64> {
     let read = |path: &str| fs::read_to_string(root.join(path)).ok();
     let machine = read("proc/meminfo").as_deref().and_then(in_meminfo);
@@ -22,7 +23,7 @@ fn bytes(root: &Path) -> Option<u64> {
         .as_deref()
         .and_then(group)
         .unwrap_or_default();
-    // A group has no more than those that it lies in.
+    // A group has no more than the groups that contain it.
     let groups = Path::new(&own).ancestors().filter_map(|group| {
         let limit = Path::new("sys/fs/cgroup").join(group).join("memory.max");
         read(limit.to_str()?)?.trim().parse().ok()
@@ -30,7 +31,7 @@ fn bytes(root: &Path) -> Option<u64> {
     groups.chain(machine).min()
 }
 
-/// Bytes of the machine.
+/// Total memory of the machine, in bytes.
 fn in_meminfo(text: &str) -> Option<u64> {
     let line = text
         .lines()

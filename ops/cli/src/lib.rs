@@ -1,4 +1,4 @@
-//! The commands of the product, and what they are made of: settings, credentials, the local cluster, the
+//! The commands of the product, and their parts: settings, credentials, the local cluster, the
 //! record's reader, tables and evidence. The binary is `ops/warploom`; benchmarks, demo, chaos and
 //! simulations are in `ops/lab`.
 

@@ -1,4 +1,4 @@
-//! What devices' memory is held for, as commands show it.
+//! The use of devices' memory, for display by commands.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,26 +13,26 @@ use crate::commands::tenant::size;
 use crate::table::headed;
 use crate::target::duration;
 
-/// What a tenant has of a device, bytes.
+/// A tenant's memory on a device, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Holding {
-    /// What its sessions have allocated.
+    /// Allocated by its sessions.
     pub held: u64,
-    /// What of it is charged: on the device, and not shared.
+    /// The part that is charged: on the device, and not shared.
     pub resident: u64,
-    /// What of it is swapped out.
+    /// The part that is swapped out.
     pub swapped: u64,
-    /// What of it is stored once for several.
+    /// The part that is stored once for several sessions.
     pub saved: u64,
-    /// What it may still allocate.
+    /// Still available to it.
     pub free: u64,
-    /// What it may hold.
+    /// Its limit.
     pub total: u64,
     /// The part of the last second in which its launches ran, parts per million.
     pub busy_ppm: u32,
 }
 
-/// What each tenant has of a device.
+/// Each tenant's memory on a device.
 #[must_use]
 pub fn holdings(said: &MemoryStatus) -> BTreeMap<Tenant, Holding> {
     let places = said.swap.iter().flat_map(|swap| &swap.sessions);
@@ -60,7 +60,8 @@ pub fn holdings(said: &MemoryStatus) -> BTreeMap<Tenant, Holding> {
     said.tenants.iter().map(holding).collect()
 }
 
-/// A row for each device, and one for each tenant that has sessions there; with a tenant only its own.
+/// A table with a row for each device and for each tenant with sessions there; with a given tenant,
+/// only its own rows.
 #[must_use]
 pub fn table(devices: &[DeviceMemory], of: Option<&Tenant>) -> Table {
     let swaps = devices.iter().any(|device| swap_of(device).is_some());
@@ -97,8 +98,8 @@ pub fn table(devices: &[DeviceMemory], of: Option<&Tenant>) -> Table {
     table
 }
 
-/// A row for each device whose memory is overcommitted: how full its swap space is, and how memory moves.
-/// None where none is.
+/// A table with a row for each device with overcommitted memory: its swap space, and the moves of
+/// memory. `None` if there is no such device.
 #[must_use]
 pub fn swap_table(devices: &[DeviceMemory]) -> Option<Table> {
     let mut table =
@@ -130,14 +131,14 @@ fn swap_of(device: &DeviceMemory) -> Option<&SwapStatus> {
     device.said.as_ref()?.swap.as_ref()
 }
 
-/// Where a session's memory is, and whether it must stay on the device.
+/// The place of a session's memory, and true if it must stay on the device.
 pub(crate) fn place(said: &MemoryStatus, session: &SessionMemoryStatus) -> (Place, bool) {
     let mut rows = said.swap.iter().flat_map(|swap| &swap.sessions);
     let row = rows.rfind(|row| row.session == session.session);
     row.map_or((Place::Resident, false), |row| (row.place, row.pinned))
 }
 
-/// What a place is called.
+/// The name of a place.
 pub(crate) fn place_name(place: Place) -> &'static str {
     match place {
         Place::Resident => "resident",
@@ -169,7 +170,7 @@ fn tenants<'a>(
     rows.filter(move |row| of.is_none_or(|of| *of == row.tenant))
 }
 
-/// The same in bytes, with the sessions: an object for each device.
+/// The same as JSON in bytes, with the sessions: one object for each device.
 #[must_use]
 pub fn as_json(devices: &[DeviceMemory], of: Option<&Tenant>) -> Vec<Value> {
     let devices = devices.iter().map(|device| {

@@ -1,7 +1,6 @@
-//! The word that was probably meant.
+//! The word that the user probably meant.
 
-/// Of the words, the one that differs least from what was typed; none where all differ by more than a
-/// third of it.
+/// The word that differs least from the typed one; `None` if all differ by more than a third of it.
 #[must_use]
 pub fn nearest<'w>(typed: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let least = words.into_iter().map(|word| (distance(typed, word), word));
@@ -9,13 +8,13 @@ pub fn nearest<'w>(typed: &str, words: impl IntoIterator<Item = &'w str>) -> Opt
     (distance <= (typed.chars().count() / 3).max(1)).then_some(word)
 }
 
-/// Question whether it was meant.
+/// A question that suggests the nearest word; empty if there is none.
 #[must_use]
 pub fn meant<'w>(typed: &str, words: impl IntoIterator<Item = &'w str>) -> String {
     nearest(typed, words).map_or_else(String::new, |word| format!("; did you mean {word}?"))
 }
 
-/// Letters to insert, to remove and to replace until one word is the other.
+/// Edit distance: the letters to insert, remove and replace until one word is the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,4 +1,4 @@
-//! The output of commands; its reader may stop reading: `warploom status | head -1`.
+//! The output of commands. Its reader may stop reading, as in `warploom status | head -1`.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, StdoutLock, Write};
@@ -11,16 +11,16 @@ use crate::exit::Unread;
 /// Prints a line to stdout.
 ///
 /// # Errors
-/// [`Unread`] where nobody reads it any more, which ends the command and is no failure; else what
-/// is wrong with stdout.
+/// [`Unread`] if the reader has stopped reading, which ends the command and is no failure;
+/// otherwise the error of stdout.
 pub fn line(text: impl Display) -> Result<()> {
     print(|out| writeln!(out, "{text}"))
 }
 
-/// Prints what is no line of ours to stdout, as it is.
+/// Prints bytes from elsewhere to stdout, unchanged.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`fn@line`].
 pub fn bytes(text: &[u8]) -> Result<()> {
     print(|out| out.write_all(text))
 }
@@ -33,10 +33,10 @@ fn print(write: impl FnOnce(&mut StdoutLock<'_>) -> std::io::Result<()>) -> Resu
     }
 }
 
-/// Prints a line to stderr, if that is open. Libraries and parsers quote what they were
-/// given: no login of a URL is printed.
+/// Prints a line to stderr, if that is open. Libraries and parsers quote their input, so logins are
+/// removed from URLs.
 pub fn note(text: impl Display) {
     let text = without_logins(&text.to_string());
-    // Without stderr there is no place to say that there is none.
+    // Without stderr, the failure cannot be reported.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,14 +1,14 @@
-//! The process of a command or a role: the signals that stop it, and the process that it ends with.
+//! The process of a command or a role: its stop signals, and the parent with which it ends.
 
 use std::future::Future;
 
 use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Names the process of the cluster that a role belongs to.
+/// Variable with the process id of the cluster that a role belongs to.
 pub(crate) const PARENT: &str = "WARPLOOM_PARENT";
 
-/// Whether a local cluster started this process.
+/// True if a local cluster started this process.
 pub(crate) fn has_parent() -> bool {
     std::env::var_os(PARENT).is_some()
 }
@@ -16,7 +16,7 @@ pub(crate) fn has_parent() -> bool {
 /// Completes at SIGINT or SIGTERM.
 ///
 /// # Errors
-/// When signals cannot be listened to.
+/// If signals cannot be listened to.
 pub fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static> {
     let mut terminate = signal(SignalKind::terminate()).context("listening to SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening to SIGINT")?;
@@ -28,10 +28,11 @@ pub fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-/// Does some work, which is dropped with all that it has started when the process is told to stop.
+/// Runs some work, and drops it with everything that it has started when the process is told to
+/// stop.
 ///
 /// # Errors
-/// The work's, or E-STOPPED.
+/// The work's error, or E-STOPPED.
 pub async fn unless_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let stop = stop_signal()?;
     tokio::select! {
@@ -40,10 +41,10 @@ pub async fn unless_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<
     }
 }
 
-/// A role that a local cluster started ends, drained, when the cluster's process dies.
+/// Makes a role of a local cluster drain and end when the cluster's process dies.
 ///
 /// # Errors
-/// When the kernel does not know parent-death signals, or the parent is gone already.
+/// If the kernel does not support parent-death signals, or if the parent has already ended.
 pub fn follow_parent() -> Result<()> {
     let Some(parent) = std::env::var_os(PARENT) else {
         return Ok(());
@@ -53,7 +54,7 @@ pub fn follow_parent() -> Result<()> {
     if now.as_deref().map(std::ffi::OsStr::new) != Some(&parent) {
         anyhow::bail!("the process that started this role is gone");
     }
-    // What it writes lies in the cluster's folder, and is its owner's only.
+    // Its files lie in the cluster's folder, and only their owner may read them.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     Ok(())
 }

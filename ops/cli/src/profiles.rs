@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::admin::{Administrator, Kept};
 use crate::exit::UsageError;
 
-/// What errors are of.
+/// The stored data that errors name.
 const KERNELS: Kept = Kept {
     what: "what was measured of kernels",
     code: "E-PROFILE",
@@ -25,7 +25,7 @@ const VERSIONS: Kept = Kept {
 /// A version as its leader published it, or as it was pinned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileVersion {
-    /// The epoch whose leader learned it.
+    /// The epoch of the leader that learned it.
     #[serde(default)]
     pub epoch: Epoch,
     /// Its number.
@@ -36,13 +36,13 @@ pub struct ProfileVersion {
     pub hash: ProfileHash,
     /// Estimated nanoseconds of one launch, by key.
     pub entries: Vec<(KernelKey, u64)>,
-    /// When it was published, milliseconds since 1970.
+    /// Time of publication, milliseconds since 1970.
     #[serde(skip)]
     pub at_ms: u64,
 }
 
 impl ProfileVersion {
-    /// A version that no leader learned, to be pinned.
+    /// A version with given estimates, to be pinned.
     #[must_use]
     pub fn of(entries: Vec<(KernelKey, u64)>) -> Self {
         Self {
@@ -65,14 +65,14 @@ impl ProfileVersion {
         Ok(Some(version))
     }
 
-    /// What it estimates a key at.
+    /// The estimate for a key.
     #[must_use]
     pub fn estimate(&self, key: KernelKey) -> Option<u64> {
         let at = self.entries.binary_search_by_key(&key, |(key, _)| *key);
         at.ok().map(|at| self.entries[at].1)
     }
 
-    /// How it came from the one before.
+    /// The changes since the version before.
     #[must_use]
     pub fn since(&self, before: &Self) -> Changes {
         let mut changes = Changes::default();
@@ -96,7 +96,7 @@ impl ProfileVersion {
         changes
     }
 
-    /// Whether people mean this one by `name`: its number, or the beginning of its hash.
+    /// True if `name` means this version: its number, or the beginning of its hash.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let number = name.parse() == Ok(self.version);
@@ -104,23 +104,23 @@ impl ProfileVersion {
     }
 }
 
-/// How a version differs from the one before.
+/// The differences between a version and the one before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Kernels that the one before did not estimate.
+    /// Kernels without an estimate in the version before.
     pub new: u64,
-    /// Kernels that it estimated at something else.
+    /// Kernels with another estimate in the version before.
     pub changed: u64,
-    /// The one of them whose estimate grew or fell by the largest factor: before and after.
+    /// The changed kernel with the largest factor between the estimates: before and after.
     pub most: Option<(KernelKey, (u64, u64))>,
 }
 
 impl Administrator {
-    /// What was measured of kernels, by key: of those that ran within 30 days, as far as workers have
-    /// said so.
+    /// Measurements of kernels that ran within 30 days, by key, as far as workers have reported
+    /// them.
     ///
     /// # Errors
-    /// [`crate::exit::Unreachable`] where the broker does not answer.
+    /// [`crate::exit::Unreachable`] if the broker does not answer.
     pub async fn kernel_records(&self) -> Result<BTreeMap<KernelKey, KernelRecord>> {
         let mut records = BTreeMap::new();
         let Some(store) = self.bucket_of(Stored::Kernels, KERNELS).await? else {
@@ -138,7 +138,7 @@ impl Administrator {
             let next = next.map_err(|_| KERNELS.silent("the bucket stalls"))?;
             let entry = next.ok_or_else(|| KERNELS.silent("the bucket ends early"))?;
             let entry = entry.map_err(|error| KERNELS.failed(error))?;
-            // What another version of this program wrote is not known here.
+            // Records of another version of this program are skipped.
             let record = serde_json::from_slice(&entry.value);
             if let (Ok(key), Ok(record)) = (entry.key.parse(), record) {
                 records.insert(key, record);
@@ -149,7 +149,7 @@ impl Administrator {
         }
     }
 
-    /// The versions that are kept, the oldest first.
+    /// The kept versions, the oldest first.
     ///
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker.
@@ -165,7 +165,7 @@ impl Administrator {
         Ok(versions.into_iter().flatten().collect())
     }
 
-    /// The profile that is pinned.
+    /// The pinned profile.
     ///
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker.
@@ -174,11 +174,11 @@ impl Administrator {
         entry.as_ref().map_or(Ok(None), ProfileVersion::read)
     }
 
-    /// A version that is kept, or the pinned one: by number or the beginning of its hash; without
-    /// a name the newest.
+    /// A kept version, or the pinned one, by number or by the beginning of its hash; without a
+    /// name, the newest.
     ///
     /// # Errors
-    /// [`UsageError`] where there is none of that name.
+    /// [`UsageError`] if there is no such version.
     pub async fn profile_version(&self, name: Option<&str>) -> Result<ProfileVersion> {
         let mut versions = self.profile_versions().await?;
         versions.extend(self.pinned().await?.filter(|_| name.is_some()));
@@ -194,7 +194,7 @@ impl Administrator {
         }
     }
 
-    /// Has leaders order by this version, whatever is measured.
+    /// Makes leaders order by this version, regardless of measurements.
     ///
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker.

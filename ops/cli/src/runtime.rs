@@ -1,4 +1,4 @@
-//! The runtime that a command runs on.
+//! The runtime of a command.
 
 use std::future::Future;
 
@@ -7,13 +7,13 @@ use anyhow::Result;
 /// Runs a command on a runtime of this thread.
 ///
 /// # Errors
-/// As the command's own, and where no runtime can be made.
+/// The command's own error, or that of a runtime that cannot be created.
 pub fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let done = runtime.block_on(command);
-    // A command that was told to stop does not wait for threads that still compute or read.
+    // A stopped command does not wait for threads that still compute or read.
     runtime.shutdown_background();
     done
 }

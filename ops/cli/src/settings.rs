@@ -1,4 +1,5 @@
-//! Settings: one file, the environment over it, flags over both; each says which of them it came from.
+//! Settings from one file, overridden by the environment, overridden by flags. Each setting knows
+//! its source.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +20,7 @@ pub struct Known {
     pub key: &'static str,
     /// Its default, as text.
     pub default: &'static str,
-    /// What it does.
+    /// Its description.
     pub help: &'static str,
 }
 
@@ -30,7 +31,7 @@ impl Known {
         format!("WARPLOOM_{}", self.key.replace('.', "_").to_uppercase())
     }
 
-    /// The words that it may be, where it is one of a few.
+    /// The allowed words, if it has only a few values.
     #[must_use]
     pub fn words(&self) -> &'static [&'static str] {
         match Kind::of(self) {
@@ -42,7 +43,7 @@ impl Known {
 
 macro_rules! known {
     ($($key:literal = $default:literal, $help:literal;)*) => {
-        /// Every setting there is.
+        /// All settings.
         pub const KNOWN: &[Known] =
             &[$(Known { key: $key, default: $default, help: $help }),*];
     };
@@ -109,7 +110,7 @@ known! {
     "up.tenants" = "default", "tenants that `up` makes, comma separated";
 }
 
-/// What values of a setting look like.
+/// The type of a setting's values.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -120,7 +121,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What the default looks like, where that says it.
+    /// The type, derived from the default where possible.
     fn of(known: &Known) -> Self {
         match (known.key, known.default) {
             (
@@ -148,7 +149,7 @@ impl Kind {
         }
     }
 
-    /// What is wrong with a value.
+    /// The error of an invalid value; `None` if it is valid.
     fn complaint(&self, value: &str) -> Option<String> {
         let why = match self {
             Self::Text => return None,
@@ -165,10 +166,10 @@ impl Kind {
     }
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody said anything.
+    /// It was not set.
     Default,
     /// The configuration file.
     File(PathBuf),
@@ -196,11 +197,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Resolves all settings: `file` if given, else `warploom.toml` here if it exists; then the
-    /// environment; then flags as `key=value`.
+    /// Resolves all settings, from lowest to highest precedence. First comes `file` if given, else
+    /// `warploom.toml` in the current folder if it exists; then the environment; then flags as
+    /// `key=value`.
     ///
     /// # Errors
-    /// When the file cannot be read or names a setting that does not exist, or a flag does.
+    /// If the file cannot be read, or if the file or a flag names an unknown setting.
     pub fn resolve(
         file: Option<&Path>,
         environment: impl Fn(&str) -> Option<String>,
@@ -232,7 +234,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Refuses values that nothing could make sense of, before anybody needs them.
+    /// Refuses invalid values before they are used.
     fn check(&self) -> Result<()> {
         for known in KNOWN {
             let (value, source) = &self.values[known.key];
@@ -253,16 +255,16 @@ impl Settings {
             .map(|(key, (value, source))| (*key, value.as_str(), source))
     }
 
-    /// The same as it may be printed: no value has a login in it.
+    /// The same for printing: values do not contain logins.
     pub fn printable(&self) -> impl Iterator<Item = (&'static str, String, &Source)> {
         self.iter()
             .map(|(key, value, source)| (key, printable(key, value), source))
     }
 
-    /// A setting's text; empty where it has none.
+    /// A setting's text; empty if it has none.
     ///
     /// # Panics
-    /// When there is no such setting: a mistake in this program.
+    /// If there is no such setting: a mistake in this program.
     #[must_use]
     pub fn text(&self, key: &str) -> &str {
         &self.values.get(key).expect("settings are named in KNOWN").0
@@ -274,7 +276,7 @@ impl Settings {
         Some(self.text(key)).filter(|text| !text.is_empty())
     }
 
-    /// Says whether a setting has a value that is not its default.
+    /// True if a setting was set, even to its default value.
     #[must_use]
     pub fn is_set(&self, key: &str) -> bool {
         self.values
@@ -285,7 +287,7 @@ impl Settings {
     /// A setting as a number.
     ///
     /// # Errors
-    /// When it is none.
+    /// If it is not a number.
     pub fn number<N: std::str::FromStr>(&self, key: &str) -> Result<N> {
         let text = self.text(key);
         text.parse()
@@ -296,7 +298,7 @@ impl Settings {
     /// A setting as bytes: `1048576`, `64MiB`, `8GiB`; `None` if empty.
     ///
     /// # Errors
-    /// When it is none.
+    /// If it is not a size.
     pub fn bytes(&self, key: &str) -> Result<Option<u64>> {
         let parse = |text| parse_bytes(text).with_context(|| self.wrong(key, "is no size"));
         self.given(key).map(parse).transpose()
@@ -305,7 +307,7 @@ impl Settings {
     /// A setting as a duration: `250ms`, `30s`.
     ///
     /// # Errors
-    /// When it is none.
+    /// If it is not a duration.
     pub fn duration(&self, key: &str) -> Result<Duration> {
         parse_duration(self.text(key)).with_context(|| self.wrong(key, "is no duration"))
     }
@@ -321,7 +323,7 @@ impl Settings {
     }
 }
 
-/// A value without the login that a URL may hold.
+/// A value without the login that a URL may contain.
 fn printable(key: &str, value: &str) -> String {
     match key {
         "broker.url" => BrokerUrl::from(value).to_string(),
@@ -486,7 +488,7 @@ mod tests {
         assert_eq!(parse_bytes("8GiB"), Some(8 << 30));
         assert_eq!(parse_bytes("123"), Some(123));
         assert_eq!(parse_bytes("8GB"), None);
-        // No bit is dropped: what does not fit is no size.
+        // No bit is dropped: a size that overflows is invalid.
         assert_eq!(parse_bytes("16777215TiB"), Some(16_777_215 << 40));
         assert_eq!(parse_bytes("16777216TiB"), None);
         assert_eq!(parse_bytes("18446744073709551615KiB"), None);

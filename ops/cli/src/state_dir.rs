@@ -1,5 +1,5 @@
-//! The state folder of the cluster on this host: where it is, and whether a cluster runs on it. Whoever
-//! runs one holds a lock in it, which ends with its process however that comes.
+//! The state folder of the cluster on this host: its path, and the check for a running cluster. The
+//! process that runs a cluster holds a lock in the folder, which always ends with the process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,11 +10,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::settings::Settings;
 
-/// Whoever looks holds the lock for a moment.
+/// Timeout for the lock; a process that only checks it holds it for a moment.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const NAME: &str = "cluster.lock";
 
-/// Where the cluster on this host keeps its state.
+/// The state folder of the cluster on this host.
 #[must_use]
 pub fn state_dir(settings: &Settings) -> PathBuf {
     settings
@@ -22,8 +22,8 @@ pub fn state_dir(settings: &Settings) -> PathBuf {
         .map_or_else(default_state_dir, PathBuf::from)
 }
 
-/// The state directory where none is set: under the workspace's target directory for whoever
-/// builds Warploom, else where the user's programs keep state.
+/// The default state directory. In a build of Warploom it is under the workspace's target
+/// directory, else in the user's state folder.
 #[must_use]
 fn default_state_dir() -> PathBuf {
     if let Some(target) = broker::tools_dir(None)
@@ -49,7 +49,7 @@ impl Lock {
     /// Takes the lock of a folder.
     ///
     /// # Errors
-    /// E-LOCAL-RUNNING where another process has it.
+    /// E-LOCAL-RUNNING if another process has it.
     pub(crate) fn take(state_dir: &Path) -> Result<Self> {
         let path = state_dir.join(NAME);
         let shown = path.display();
@@ -76,7 +76,7 @@ impl Lock {
     }
 }
 
-/// Whether some process runs a cluster on this state folder.
+/// True if a process runs a cluster on this state folder.
 #[must_use]
 pub fn is_up(state_dir: &Path) -> bool {
     let Ok(file) = File::open(state_dir.join(NAME)) else {

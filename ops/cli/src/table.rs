@@ -1,18 +1,18 @@
-//! Tables as wide as what shows them: as they are where they fit, else with long texts on several
-//! lines, else row by row with a line for each column.
+//! Tables that fit the width of their display: unchanged if they fit, else with long texts on
+//! several lines, else row by row with a line for each column.
 
 use std::io::IsTerminal;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width};
 
-/// Columns where stdout is no terminal and `COLUMNS` does not say.
+/// Default width if stdout is no terminal and `COLUMNS` is not set.
 pub const WIDTH: usize = 120;
-/// Fewer columns are not believed.
+/// Minimum width; smaller values are ignored.
 const LEAST: usize = 20;
 
-/// An empty table of these columns: their names with `|` between them, `>` behind those of numbers, which
-/// stand to the right.
+/// An empty table with these columns: their names separated by `|`. A `>` after the name marks a
+/// column of numbers, which is aligned to the right.
 #[must_use]
 pub fn headed(columns: &str) -> Table {
     let names = || columns.split('|').map(str::trim);
@@ -28,7 +28,7 @@ pub fn headed(columns: &str) -> Table {
     table
 }
 
-/// The table as text that fits: the terminal, else `COLUMNS`, else [`WIDTH`].
+/// The table as text that fits the terminal, else `COLUMNS`, else [`WIDTH`].
 #[must_use]
 pub fn fitted(table: &Table) -> String {
     fit(table, width(table))
@@ -41,11 +41,11 @@ fn width(table: &Table) -> usize {
     found.unwrap_or(WIDTH).max(LEAST)
 }
 
-/// The same for a width of so many columns.
+/// The table as text that fits this width.
 pub(crate) fn fit(table: &Table, width: usize) -> String {
     let rows = || table.header().into_iter().chain(table.row_iter());
     let columns = rows().map(Row::cell_count).max().unwrap_or(0);
-    // A border before, between and behind, and a space on both sides of each.
+    // A border before, between and after columns, and a space on both sides of each cell.
     let drawn = |widths: &[usize]| widths.iter().sum::<usize>() + 3 * columns + 1;
     let widest = |measure: fn(&str) -> usize| {
         let mut widths = vec![0; columns];
@@ -79,7 +79,7 @@ pub(crate) fn fit(table: &Table, width: usize) -> String {
     stacked(table, width)
 }
 
-/// The widest line of a text, colours apart.
+/// The width of a text's widest line, without colours.
 fn line(text: &str) -> usize {
     let shown = |line: &str| {
         let mut parts = line.split('\u{1b}');
@@ -90,13 +90,13 @@ fn line(text: &str) -> usize {
     text.lines().map(shown).max().unwrap_or(0)
 }
 
-/// The widest word of a text.
+/// The width of a text's widest word.
 fn word(text: &str) -> usize {
     let words = text.split_whitespace().map(|word| word.chars().count());
     words.max().unwrap_or(0)
 }
 
-/// A block for each row, a line for each column that says something.
+/// A block for each row, with a line for each column that is not empty.
 fn stacked(table: &Table, width: usize) -> String {
     let contents =
         |row: &Row| -> Vec<String> { row.cell_iter().map(|cell| cell.content()).collect() };
@@ -118,7 +118,7 @@ fn stacked(table: &Table, width: usize) -> String {
     blocks.join("\n").trim_end().to_owned()
 }
 
-/// A text in lines of at most so many characters, broken between words where that is possible.
+/// A text in lines of at most `room` characters, broken between words if possible.
 fn folded(text: &str, room: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

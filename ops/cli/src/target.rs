@@ -1,18 +1,18 @@
-//! Targets as people write and read them.
+//! Targets in the notation for people.
 
 use anyhow::{Result, bail};
 
 use crate::exit::UsageError;
 
-/// Units, longest name first where one ends in another.
+/// Units, the longer name first if it ends in another.
 const UNITS: [(&str, f64); 3] = [("us", 1e3), ("ms", 1e6), ("s", 1e9)];
-/// A target above an hour is a mistake.
+/// Maximum target; anything longer than an hour is a mistake.
 const LONGEST: f64 = 3_600e9;
 
 /// Parses `20ms`, `1.5s`, `800us`; `none` is 0, no target.
 ///
 /// # Errors
-/// [`Usage`] with what is expected.
+/// [`UsageError`] with the expected notation.
 pub fn parse_target(text: &str) -> Result<u64> {
     if text == "none" {
         return Ok(0);
@@ -30,7 +30,7 @@ pub fn parse_target(text: &str) -> Result<u64> {
     }
 }
 
-/// Nanoseconds with the unit that suits them: `20 ms`, `1.25 s`, `800 us`.
+/// Nanoseconds in a suitable unit: `20 ms`, `1.25 s`, `800 us`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     let fits = |(_, scale): &&(&str, f64)| ns as f64 >= *scale;

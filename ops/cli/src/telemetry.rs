@@ -1,4 +1,4 @@
-//! Logs, traces and metrics of this process, as the settings say.
+//! Logs, traces and metrics of this process, according to the settings.
 
 use std::net::SocketAddr;
 
@@ -8,10 +8,10 @@ use telemetry::{LogFormat, MetricsServer, Role, Telemetry, TelemetrySettings, st
 use crate::exit::UsageError;
 use crate::settings::Settings;
 
-/// Sends logs to stderr as the settings say.
+/// Sends logs to stderr, according to the settings.
 ///
 /// # Errors
-/// [`Usage`] when the filter or the format is none.
+/// [`UsageError`] if the filter or the format is invalid.
 pub fn logs(settings: &Settings) -> Result<()> {
     let format: LogFormat = settings
         .text("log.format")
@@ -21,10 +21,10 @@ pub fn logs(settings: &Settings) -> Result<()> {
         .map_err(|error| UsageError(format!("log.filter: {error}")).into())
 }
 
-/// Telemetry as the settings say; off unless an endpoint is set, or metrics are read here.
+/// Telemetry according to the settings; off unless an endpoint is set, or metrics are served here.
 ///
 /// # Errors
-/// When the endpoint is none.
+/// If the endpoint is invalid.
 pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
     let cluster = settings.text("cluster.name");
     let endpoint = settings.text("telemetry.otlp");
@@ -32,7 +32,7 @@ pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
         page: match role {
             Role::Leader => settings.given("leader.metrics").is_some(),
             Role::Worker => settings.given("worker.metrics").is_some(),
-            // Its own listener has a path for them.
+            // Its own listener serves them at a path.
             Role::Controller => true,
             Role::Client => false,
         },
@@ -42,11 +42,11 @@ pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
     Telemetry::start(&chosen).map_err(|error| anyhow!("E-CONFIG-VALUE: telemetry.otlp: {error}"))
 }
 
-/// Serves metrics where the setting says, if it says anything, until what is given is dropped.
+/// Serves metrics at the address of the setting, if it has one, until the result is dropped.
 ///
 /// # Errors
-/// When the setting is no address, or others than this host could come and that is not asked for; when
-/// nothing can listen there.
+/// If the setting is no address, or if it could be reached from other hosts and that is not
+/// allowed; also if listening fails.
 pub fn metrics(
     key: &str,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! The use of tenants, as the workers' usage blocks have it: read from the stream, grouped and summed.
+//! The usage of tenants, from the workers' usage blocks: read from the stream, grouped and summed.
 
 mod losses;
 mod moves;
@@ -15,7 +15,7 @@ use crate::calendar::DAY_MS;
 pub use losses::{Loss, Unsaid};
 pub use moves::{MOVED, MOVED_HEAD, in_csv, in_json, in_table, remark};
 
-/// What rows are told apart by.
+/// A key that rows are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
     /// The tenant.
@@ -28,7 +28,7 @@ pub enum By {
     Gpu,
 }
 
-/// One of them.
+/// A value of such a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Label {
     /// A tenant.
@@ -41,21 +41,21 @@ pub enum Label {
     Gpu(GpuId),
 }
 
-/// What is asked.
+/// A query of usage.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
-    /// How rows are told apart.
+    /// The keys that rows are grouped by.
     pub by: Vec<By>,
-    /// Milliseconds since 1970: blocks cut before do not count.
+    /// Milliseconds since 1970; blocks cut earlier do not count.
     pub since: Option<u64>,
-    /// Nor those cut then or later.
+    /// Milliseconds since 1970; blocks cut at this time or later do not count.
     pub until: Option<u64>,
     /// Rows of this tenant only.
     pub tenant: Option<Tenant>,
 }
 
 impl Query {
-    /// Whether what was cut then counts.
+    /// True if a block cut at this time counts.
     fn spans(&self, at_ms: u64) -> bool {
         let before = self.since.is_some_and(|since| at_ms < since);
         let behind = self.until.is_some_and(|until| at_ms >= until);
@@ -63,12 +63,12 @@ impl Query {
     }
 }
 
-/// What one row sums up.
+/// The sums of one row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
     /// Launches, device time, SM time, memory.
     pub totals: UseTotals,
-    /// Nanoseconds of the shortest launch; 0 where there was none.
+    /// Nanoseconds of the shortest launch; 0 if there was none.
     pub least_ns: u64,
     /// Nanoseconds of the longest launch.
     pub most_ns: u64,
@@ -94,7 +94,7 @@ impl Used {
     }
 }
 
-/// The answer.
+/// The answer to a query.
 #[derive(Debug, Default)]
 pub struct Books {
     query: Query,
@@ -102,11 +102,11 @@ pub struct Books {
     pub rows: BTreeMap<Vec<Label>, Used>,
     /// All tenants together, of the interval.
     pub all: UseTotals,
-    /// What kernel keys stand for.
+    /// Names of kernel keys.
     pub names: BTreeMap<KernelKey, KernelName>,
     /// The blocks.
     pub usage: ClusterUsage,
-    /// Where each worker's blocks end, in the interval or not.
+    /// The end of each worker's blocks, in the interval or not.
     pub ends: UsageEnds,
 }
 
@@ -120,7 +120,7 @@ impl Books {
         }
     }
 
-    /// Takes a block in; one that was taken before, or is not of the interval, changes nothing.
+    /// Takes in a block; one that is already known, or is outside the interval, changes nothing.
     pub fn take(&mut self, block: &UsageBlock) {
         for name in &block.names {
             self.names.insert(name.kernel, name.clone());
@@ -183,10 +183,10 @@ impl Books {
         sum
     }
 
-    /// What the stream lacks although later blocks say that it was used.
+    /// Usage that later blocks include but the stream lacks.
     ///
     /// # Errors
-    /// Where a worker's rows do not add up to its totals: names the worker and the block.
+    /// If a worker's rows do not add up to its totals: names the worker and the block.
     pub fn missing(&self) -> Result<UseTotals> {
         let whole = self.query.since.is_none();
         let mut missing = UseTotals::default();

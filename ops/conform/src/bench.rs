@@ -1,4 +1,4 @@
-//! What checks work with: the driver, and objects that they share.
+//! Tools of the checks: the driver, and objects that they share.
 
 use std::cell::{OnceCell, RefCell};
 use std::ffi::{CStr, CString};
@@ -8,14 +8,14 @@ use crate::driver::{self, Code, Driver, Word, words};
 use crate::finding::{Finding, Outcome};
 use crate::kernels;
 
-/// Tries of a check that other programs can disturb.
+/// Maximum number of attempts of a check that other programs can disturb.
 const TRIES: usize = 50;
 
 /// The driver under test and a check's tools.
 pub(crate) struct Bench {
     driver: &'static Driver,
     module: OnceCell<u64>,
-    // What a check has allocated: it is freed behind it.
+    // Memory that the check has allocated; it is freed after the check.
     allocated: RefCell<Vec<u64>>,
 }
 
@@ -28,23 +28,23 @@ impl Bench {
         }
     }
 
-    /// The driver, which other threads may call, too.
+    /// The driver, which other threads may also call.
     pub(crate) fn driver(&self) -> &'static Driver {
         self.driver
     }
 
-    /// Calls a function and gives its code; the driver having none is a finding.
+    /// Calls a function and returns its code; a missing function is a finding.
     pub(crate) fn code(&self, symbol: &str, words: &[Word]) -> Result<Code, Finding> {
         let answered = self.driver.call(symbol, words);
         answered.ok_or_else(|| Finding(format!("the driver has no {symbol}")))
     }
 
-    /// Calls a function that must answer a code.
+    /// Calls a function that must return this code.
     pub(crate) fn expect(&self, code: i32, symbol: &str, words: &[Word]) -> Outcome {
         self.expect_one_of(&[code], symbol, words)
     }
 
-    /// Calls a function that must answer one of several codes.
+    /// Calls a function that must return one of these codes.
     pub(crate) fn expect_one_of(&self, codes: &[i32], symbol: &str, words: &[Word]) -> Outcome {
         let seen = self.code(symbol, words)?;
         if codes.contains(&seen.0) {
@@ -60,7 +60,7 @@ impl Bench {
         self.expect(SUCCESS, symbol, words)
     }
 
-    /// Initialises the driver, and makes the primary context of device 0 current to this thread.
+    /// Initialises the driver and makes the primary context of device 0 current in this thread.
     pub(crate) fn begin(&self) -> Outcome {
         self.ok("cuInit", words![0u32])?;
         let mut context = 0u64;
@@ -68,7 +68,7 @@ impl Bench {
         self.ok("cuCtxSetCurrent", words![context])
     }
 
-    /// A handle that a function writes to its first argument.
+    /// Returns the handle that a function writes to its first argument.
     pub(crate) fn made(&self, symbol: &str, rest: &[Word]) -> Result<u64, Finding> {
         let mut handle = 0u64;
         let mut all = words![&mut handle].to_vec();
@@ -77,19 +77,19 @@ impl Bench {
         Ok(handle)
     }
 
-    /// Device memory that is freed behind the check.
+    /// Allocates device memory that is freed after the check.
     pub(crate) fn alloc(&self, bytes: usize) -> Result<u64, Finding> {
         let address = self.made("cuMemAlloc_v2", words![bytes])?;
         self.allocated.borrow_mut().push(address);
         Ok(address)
     }
 
-    /// Frees memory behind the check.
+    /// Frees the memory at this address after the check.
     pub(crate) fn freed_later(&self, address: u64) {
         self.allocated.borrow_mut().push(address);
     }
 
-    /// Frees what the check has allocated and not freed.
+    /// Frees all memory that the check has allocated and not freed.
     pub(crate) fn clean(&self) {
         for address in self.allocated.take() {
             let _ = self.driver.call("cuMemFree_v2", words![address]);
@@ -123,28 +123,28 @@ impl Bench {
         Ok(*self.module.get_or_init(|| module))
     }
 
-    /// A module of the same kernels, to be unloaded by the check.
+    /// Loads the same module again; the check must unload it.
     pub(crate) fn fresh_module(&self) -> Result<u64, Finding> {
         let image = CString::new(kernels::PTX).map_err(|it| Finding(it.to_string()))?;
         self.made("cuModuleLoadData", words![image.as_c_str()])
     }
 
-    /// A text of the driver's.
+    /// A text that the driver returned.
     pub(crate) fn text(&self, at: *const std::ffi::c_char) -> String {
         driver::text(at)
     }
 
-    /// Items in memory that the host may read.
+    /// Reads items from memory that the host may access.
     pub(crate) fn get_host<T: Copy>(&self, at: u64, count: usize) -> Vec<T> {
         driver::get(at, count)
     }
 
-    /// Writes items to memory that the host may write.
+    /// Writes items to memory that the host may access.
     pub(crate) fn set_host<T: Copy>(&self, at: u64, items: &[T]) {
         driver::set(at, items);
     }
 
-    /// A kernel of that module.
+    /// A kernel of the shared module.
     pub(crate) fn kernel(&self, name: &CStr) -> Result<u64, Finding> {
         let module = self.module()?;
         self.made("cuModuleGetFunction", words![module, name])
@@ -175,7 +175,7 @@ impl Bench {
         )
     }
 
-    /// Tries a check that other programs on the device can disturb, as areas beside this one do.
+    /// Repeats a check that other programs on the device can disturb, such as other areas.
     pub(crate) fn undisturbed(&self, check: fn(&Self) -> Outcome) -> Outcome {
         let mut seen = check(self);
         for _ in 1..TRIES {

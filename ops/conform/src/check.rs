@@ -1,28 +1,28 @@
-//! Checks: what each asks of a driver, and what it says.
+//! Checks: the question that each asks of a driver, and its claim.
 
 use crate::bench::Bench;
 use crate::finding::Outcome;
 
-/// The process that a check runs in.
+/// The process in which a check runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// That of its area: initialised, with the primary context of device 0 current.
+    /// The process of its area: initialised, with the primary context of device 0 current.
     Shared,
-    /// One that it shares with others of its kind, in which the driver stays uninitialised.
+    /// A process shared with checks of the same kind, in which the driver stays uninitialised.
     Uninitialised,
-    /// One of its own, in which nothing was called.
+    /// A process of its own, in which no function was called before.
     Alone,
 }
 
 /// A check of one documented behaviour.
 pub(crate) struct Check {
-    /// A sentence that holds of a driver as the manual describes it.
+    /// A sentence that is true for a driver that conforms to the manual.
     pub(crate) claim: String,
-    /// The function, without the suffix of a version.
+    /// The function, without its version suffix.
     pub(crate) function: &'static str,
     /// The section of the manual.
     pub(crate) section: &'static str,
-    /// The manual says it in as many words; else it is read between the lines.
+    /// True if the manual states the claim explicitly; false if it is only implied.
     pub(crate) certain: bool,
     pub(crate) place: Place,
     run: Box<dyn Fn(&Bench) -> Outcome>,
@@ -44,19 +44,19 @@ impl Check {
         }
     }
 
-    /// The manual leaves room for another answer.
+    /// Marks the check as uncertain: the manual allows another answer.
     pub(crate) fn uncertain(self) -> Self {
         let certain = false;
         Self { certain, ..self }
     }
 
-    /// It needs a driver that is not initialised, and leaves it so.
+    /// Requires an uninitialised driver, which the check leaves uninitialised.
     pub(crate) fn uninitialised(self) -> Self {
         let place = Place::Uninitialised;
         Self { place, ..self }
     }
 
-    /// It needs a process in which nothing was called.
+    /// Requires a process in which no function was called before.
     pub(crate) fn alone(self) -> Self {
         let place = Place::Alone;
         Self { place, ..self }

@@ -1,4 +1,4 @@
-//! The driver's result codes that checks name.
+//! The driver's result codes that checks use.
 
 /// The name of a code, without `CUDA_ERROR_`.
 pub(crate) fn name(code: i32) -> Option<&'static str> {

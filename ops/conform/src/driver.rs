@@ -1,4 +1,4 @@
-//! The driver under test: a shared object whose functions are called by name.
+//! The driver under test: a shared object with functions that are called by name.
 
 #![expect(
     unsafe_code,
@@ -34,7 +34,7 @@ impl fmt::Debug for Code {
     }
 }
 
-/// An argument as the C interface passes it, extended to 64 bits by its sign.
+/// An argument in the C calling convention, sign-extended to 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(pub(crate) u64);
 
@@ -43,9 +43,9 @@ impl Word {
     pub(crate) const NULL: Self = Self(0);
 }
 
-/// A value that can be an argument.
+/// A value that can be passed as an argument.
 pub(crate) trait Argument {
-    /// As the C interface passes it.
+    /// The argument in the C calling convention.
     fn word(self) -> Word;
 }
 
@@ -111,9 +111,10 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Loads a driver by its path, or by its name as the loader finds it.
+    /// Loads a driver by its path, or by a name for the loader.
     pub(crate) fn load(path: &OsStr) -> Result<Self> {
-        // SAFETY: what the object runs while it is loaded is the user's choice: it is the driver under test.
+        // SAFETY: the user chose the object, which is the driver under test, and so the code that
+        // it runs on load.
         let library = unsafe { Library::new(path) };
         let library =
             library.with_context(|| format!("{} cannot be loaded", path.to_string_lossy()))?;
@@ -129,17 +130,19 @@ impl Driver {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         *found.entry(symbol.to_owned()).or_insert_with(|| {
-            // SAFETY: the symbol is only taken for an address here.
+            // SAFETY: the symbol is only used as an address here.
             let symbol = unsafe { self.library.get::<*mut c_void>(symbol) };
             symbol.ok().map(|it| *it as usize)
         })
     }
 
-    /// Calls a function by its symbol; `None` where the driver has none of this name. All arguments of the
-    /// driver API but one float are integers and pointers, which both ABIs of 64-bit Linux pass as whole words.
+    /// Calls a function by its symbol; `None` if the driver lacks it. All arguments of the driver
+    /// API except one float are integers and pointers. Both ABIs of 64-bit Linux pass those as
+    /// whole words.
     pub(crate) fn call(&self, symbol: &str, words: &[Word]) -> Option<Code> {
         let at = self.address(symbol)?;
-        // SAFETY: `at` is a function of the driver; the check passes the arguments that its manual describes.
+        // SAFETY: `at` is a function of the driver; the check passes the arguments that its manual
+        // describes.
         Some(Code(unsafe { call(at, words) }))
     }
 
@@ -154,19 +157,20 @@ impl Driver {
     }
 }
 
-/// Calls a function with as many words as there are.
+/// Calls a function with these words as arguments.
 ///
 /// # Safety
-/// At the address is a C function of so many integers and pointers that returns an int.
+/// At the address is a C function with this number of integers and pointers as parameters, which
+/// returns an int.
 unsafe fn call(at: usize, words: &[Word]) -> i32 {
     macro_rules! of {
         ($($name:ident),*) => {{
             type Called = unsafe extern "C" fn($(of!(@word $name)),*) -> i32;
             let at = std::ptr::with_exposed_provenance::<c_void>(at);
-            // SAFETY: as the caller says; a word is as wide as a register.
+            // SAFETY: guaranteed by the caller; a word is as wide as a register.
             let function = unsafe { std::mem::transmute::<*const c_void, Called>(at) };
             let &[$($name),*] = words else { unreachable!("the match counted them") };
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             unsafe { function($($name.0),*) }
         }};
         (@word $name:ident) => { u64 };
@@ -192,17 +196,18 @@ unsafe fn call(at: usize, words: &[Word]) -> i32 {
     }
 }
 
-/// The text that the driver says lies at an address.
+/// The text at an address that the driver returned.
 pub(crate) fn text(at: *const std::ffi::c_char) -> String {
     if at.is_null() {
         return String::new();
     }
-    // SAFETY: the driver's functions that give texts give whole ones, which live as long as what they name.
+    // SAFETY: texts returned by the driver are NUL-terminated and live as long as the object that
+    // they name.
     let text = unsafe { CStr::from_ptr(at) };
     text.to_string_lossy().into_owned()
 }
 
-/// Items at an address that the driver says the host may read.
+/// Reads items at an address that the host may read, according to the driver.
 pub(crate) fn get<T: Copy>(at: u64, count: usize) -> Vec<T> {
     let first = std::ptr::with_exposed_provenance::<T>(at as usize);
     // SAFETY: a check reads no more than it has allocated there.
@@ -211,7 +216,7 @@ pub(crate) fn get<T: Copy>(at: u64, count: usize) -> Vec<T> {
         .collect()
 }
 
-/// Writes items at an address that the driver says the host may write.
+/// Writes items at an address that the host may write, according to the driver.
 pub(crate) fn set<T: Copy>(at: u64, items: &[T]) {
     let first = std::ptr::with_exposed_provenance_mut::<T>(at as usize);
     for (number, item) in items.iter().enumerate() {

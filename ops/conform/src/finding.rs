@@ -1,13 +1,13 @@
 //! Outcomes of checks.
 
-/// The reason why a check fails: what it saw.
+/// The reason why a check failed, as observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding(pub(crate) String);
 
 /// A check's outcome.
 pub(crate) type Outcome = Result<(), Finding>;
 
-/// Fails with what was seen unless a condition holds.
+/// Fails with the observation unless a condition holds.
 macro_rules! ensure {
     ($condition:expr, $($saw:tt)+) => {
         match $condition {

@@ -1,4 +1,5 @@
-//! An object of each kind, and an argument for each parameter, so that a call is right but for what a check changes.
+//! An object of each kind, and a valid argument for each parameter. A call is then correct except
+//! for the argument that a check changes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -12,12 +13,13 @@ use crate::driver::{Argument as _, Word, words};
 use crate::finding::Finding;
 use crate::kernels;
 
-/// Bytes of each place that an argument points to: more than any structure of the driver API has.
+/// Size of each buffer to which an argument points, in bytes: larger than any structure of the
+/// driver API.
 const PLACE: usize = 4096;
-/// Bytes of device memory and of host memory that arguments name.
+/// Size of the device memory and host memory that arguments name, in bytes.
 const MEMORY: usize = 1 << 20;
 
-/// The objects, made when they are asked for and kept.
+/// The objects, created on demand and kept.
 #[derive(Default)]
 pub(crate) struct Fixture {
     objects: RefCell<HashMap<&'static str, u64>>,
@@ -29,7 +31,7 @@ pub(crate) struct Fixture {
 extern "C" fn callback(_data: *mut c_void) {}
 
 impl Fixture {
-    /// Arguments with which the function does what it is for, as far as the table can tell.
+    /// Arguments for a successful call of the function, as far as the table can tell.
     pub(crate) fn arguments(
         &self,
         bench: &Bench,
@@ -71,7 +73,7 @@ impl Fixture {
         })
     }
 
-    /// A place of zeros that lives as long as the fixture.
+    /// A zeroed buffer that lives as long as the fixture.
     fn place(&self) -> Word {
         let mut place = vec![0u64; PLACE / 8].into_boxed_slice();
         let word = place.as_mut().word();
@@ -112,7 +114,7 @@ impl Fixture {
         Ok(Word(made))
     }
 
-    /// Device memory.
+    /// The address of the fixture's device memory.
     fn object_memory(&self, bench: &Bench) -> Result<u64, Finding> {
         let made = self.kept(bench, "memory", |it| {
             it.made("cuMemAlloc_v2", words![MEMORY])
@@ -120,7 +122,7 @@ impl Fixture {
         made.map(|it| it.0)
     }
 
-    /// An object of a kind.
+    /// The fixture's object of a kind.
     pub(crate) fn object(&self, bench: &Bench, object: Object) -> Result<Word, Finding> {
         let made = |bench: &Bench, symbol: &str, rest: &[Word]| bench.made(symbol, rest);
         match object {
@@ -180,7 +182,7 @@ impl Fixture {
                 made(it, "cuUserObjectCreate", rest)
             }),
             Object::Array => self.kept(bench, "array", |it| {
-                // 64 by 64 of one 32-bit unsigned channel.
+                // An array of 64 by 64 with one 32-bit unsigned channel.
                 let descriptor: [u64; 3] = [64, 64, 3 | 1 << 32];
                 made(it, "cuArrayCreate_v2", words![&descriptor])
             }),
@@ -200,7 +202,7 @@ impl Fixture {
             Object::Texture => {
                 let address = self.object_memory(bench)?;
                 self.kept(bench, "texture", |it| {
-                    // Linear memory of 64 texels of one 32-bit unsigned channel.
+                    // Linear memory of 64 texels with one 32-bit unsigned channel.
                     let mut resource = [0u64; 18];
                     (resource[0], resource[1]) = (2, address);
                     (resource[2], resource[3]) = (3 | 1 << 32, 256);
@@ -213,7 +215,7 @@ impl Fixture {
                 })
             }
             Object::Surface => self.kept(bench, "surface", |it| {
-                // Loads and stores by surface are the array's to allow.
+                // The array must allow loads and stores through surfaces.
                 let descriptor: [u64; 5] = [64, 64, 0, 3 | 1 << 32, 2];
                 let array = made(it, "cuArray3DCreate_v2", words![&descriptor])?;
                 let mut resource = [0u64; 18];
@@ -224,7 +226,7 @@ impl Fixture {
     }
 }
 
-/// `CUmemAllocationProp` of pinned memory of device 0 that no other process may use.
+/// `CUmemAllocationProp` of pinned memory of device 0 that is not shareable between processes.
 pub(crate) fn pinned() -> [u32; 8] {
     // Type 1, no handle types, location of type 1 with number 0.
     [1, 0, 1, 0, 0, 0, 0, 0]

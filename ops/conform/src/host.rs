@@ -1,4 +1,4 @@
-//! Calls of the host's that checks need: what the process prints, and children that are forked.
+//! Host calls for checks: captured output of the process, and forked children.
 
 #![expect(unsafe_code, reason = "calls the C library")]
 
@@ -29,7 +29,7 @@ fn failed(error: impl ToString) -> Finding {
     Finding(format!("the host: {}", error.to_string()))
 }
 
-/// Text that the process writes to its standard output while a body runs.
+/// Returns the text that the process writes to its standard output while a body runs.
 pub(crate) fn printed(body: impl FnOnce() -> crate::finding::Outcome) -> Result<String, Finding> {
     flush();
     let own: OwnedFd = dup(stdout()).map_err(failed)?;
@@ -46,13 +46,14 @@ pub(crate) fn printed(body: impl FnOnce() -> crate::finding::Outcome) -> Result<
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The number from 0 to 255 that a body gives in a child of this process.
+/// Returns the number from 0 to 255 that a body yields in a child of this process.
 pub(crate) fn forked(body: impl FnOnce() -> u8) -> Result<u8, Finding> {
-    // SAFETY: the child calls the body and ends; what other threads hold is not its business.
+    // SAFETY: the child calls the body and ends; it does not depend on locks that other threads
+    // hold.
     let child = unsafe { fork() };
     if child == 0 {
         let number = body();
-        // SAFETY: it ends here, without the handlers of its parent.
+        // SAFETY: the child ends here, without its parent's exit handlers.
         unsafe { _exit(i32::from(number)) };
     }
     let child = Pid::from_raw(child).filter(|_| child > 0);

@@ -12,7 +12,7 @@ use crate::finding::Finding;
 /// A module of kernels and variables.
 pub(crate) const PTX: &str = include_str!("kernels.ptx");
 
-/// The module as a file of this process's memory, and its path. It ends with the value.
+/// The module as an in-memory file, and its path. The file lives as long as the returned value.
 pub(crate) fn file() -> Result<(File, CString), Finding> {
     let made = memfd_create("kernels.ptx", MemfdFlags::CLOEXEC);
     let mut file = File::from(made.map_err(|it| Finding(it.to_string()))?);

@@ -1,8 +1,10 @@
-//! A conformance suite for any CUDA driver: checks of the driver API by documented behaviour, in our words.
+//! A conformance suite for any CUDA driver: checks of the driver API by documented behaviour, in
+//! our own words.
 //!
-//! A driver is a shared object that is called by the names of its functions. Each area of checks runs in a process
-//! of its own, so that a driver that crashes or hangs fails one check and no more. Many checks are made of the
-//! table of the API ([`driver_api`]); the others are written by hand, each a function in `areas`.
+//! A driver is a shared object with functions that are called by name. Each area of checks runs in
+//! its own process, so that a driver that crashes or hangs fails only one check. Many checks are
+//! generated from the table of the API ([`driver_api`]); the others are written by hand, each a
+//! function in `areas`.
 
 mod areas;
 mod bench;

@@ -1,16 +1,16 @@
-//! What a run found.
+//! The results of a run.
 
 use serde::{Deserialize, Serialize};
 
-/// What became of a check.
+/// Verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The driver does what the manual says.
+    /// The driver conforms to the manual.
     Passed,
-    /// It does not, or it crashed or hung.
+    /// The driver does not conform, or it crashed or hung.
     Failed,
-    /// It has no such function: an older driver.
+    /// The driver lacks the function: it is older.
     Absent,
 }
 
@@ -21,21 +21,21 @@ pub struct Result {
     pub area: String,
     /// The function, without the suffix of a version.
     pub function: String,
-    /// A sentence that holds of a driver as the manual describes it.
+    /// A sentence that is true for a driver that conforms to the manual.
     pub check: String,
     /// The section of the manual.
     pub section: String,
-    /// The manual says it in as many words; else it is read between the lines.
+    /// True if the manual states the claim explicitly; false if it is only implied.
     pub certain: bool,
-    /// What became of it.
+    /// Verdict of the check.
     pub verdict: Verdict,
-    /// What the check saw, where it failed.
+    /// Observation of a failed check; empty otherwise.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub saw: String,
 }
 
 impl Result {
-    /// The name in lists: function and claim.
+    /// The name for lists: function and claim.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}: {}", self.function, self.check)
@@ -52,7 +52,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many checks ended so.
+    /// Number of checks with this verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.results

@@ -1,4 +1,4 @@
-//! Runs areas in processes, and tells crashes and silence from results.
+//! Runs areas in processes, and distinguishes crashes and hangs from results.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,29 +14,29 @@ use crate::check::{Check, Place};
 use crate::report::{self, Report, Verdict};
 use crate::serve::{MARK, Said};
 
-/// A check that takes longer hangs.
+/// Timeout of a check; a check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Bytes of a line that are read at once: a driver may print what it likes.
+/// Maximum bytes of a line read at once: the driver's own output is unbounded.
 const LINE: u64 = 64 << 10;
-/// Processes that end by themselves may take so long to do so.
+/// Maximum time for a process to exit by itself.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What is run, and how.
+/// Parameters of a run.
 pub struct Plan<'a> {
     /// The areas.
     pub areas: Vec<&'static str>,
-    /// Processes at a time.
+    /// Maximum number of concurrent processes.
     pub at_once: usize,
-    /// The process that serves an area's checks from a number on ([`crate::serve`]).
+    /// Returns the command that serves an area's checks from a number on ([`fn@crate::serve`]).
     pub process: &'a (dyn Fn(&str, usize) -> Result<Command> + Sync),
-    /// Told of each result.
+    /// Called with each result.
     pub tell: &'a (dyn Fn(&report::Result) + Sync),
 }
 
 /// Runs the checks.
 ///
 /// # Errors
-/// When a process cannot be started or the driver does not begin.
+/// If a process cannot be started or the driver does not initialise.
 pub fn run(plan: &Plan<'_>) -> Result<Report> {
     let began = Instant::now();
     let next = Mutex::new(plan.areas.iter().copied().enumerate());
@@ -152,11 +152,12 @@ impl Process {
         Ok(Self { child, lines })
     }
 
-    /// Hears results until the process ends. Tells of the check that it crashed or hung in, and gives its number.
+    /// Receives results until the process ends. If a check crashed or hung, reports it and returns
+    /// its number.
     fn follow(mut self, tell: &mut impl FnMut(usize, Option<String>)) -> Result<Option<usize>> {
         let (mut running, mut until) = (None, Instant::now() + PATIENCE);
         loop {
-            // Whatever the driver prints meanwhile lengthens no check's time.
+            // Output of the driver does not extend a check's time.
             let left = until.saturating_duration_since(Instant::now());
             let heard = self.lines.recv_timeout(left);
             let said = match &heard {
@@ -171,7 +172,7 @@ impl Process {
                     (running, until) = (None, Instant::now() + PATIENCE);
                     tell(number, saw);
                 }
-                // What the driver prints.
+                // Output of the driver.
                 (Ok(_), _) => {}
                 (Err(RecvTimeoutError::Timeout), _) => {
                     let number = running.context("a process of checks does not end")?;
@@ -206,7 +207,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Gone already, as a rule.
+        // The process has usually exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

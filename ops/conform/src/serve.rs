@@ -1,5 +1,6 @@
-//! The process that runs an area's checks, one after the other, and says on its standard output what it begins and
-//! what it has seen. A driver may print there, too: lines of ours begin with a mark.
+//! The process that runs an area's checks, one after another. It reports the start and the result
+//! of each on its standard output. The driver may print there too, so the lines of the protocol
+//! begin with a mark.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -13,33 +14,33 @@ use crate::check::{Check, Place};
 use crate::driver::Driver;
 use crate::finding::Finding;
 
-/// Begins each line that is ours.
+/// First character of each line of the protocol.
 pub(crate) const MARK: char = '\u{1}';
 
-/// What the process says.
+/// Message of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Said {
     /// The check of this number begins.
     Begun(usize),
-    /// The check of this number has ended; `None` is well.
+    /// The check of this number has ended; `None` means success.
     Ended(usize, Option<String>),
 }
 
 fn say(said: &Said) -> Result<()> {
     let line = serde_json::to_string(said)?;
     let mut out = std::io::stdout().lock();
-    // Its own line, whatever the driver has printed without an end.
+    // Begins a new line, as the driver may have printed an unfinished one.
     writeln!(out, "\n{MARK}{line}")?;
     out.flush().context("the process that asked is gone")
 }
 
-/// Runs checks of an area: the one of this number, and those behind it that share its process.
+/// Runs checks of an area: the one of this number, and later ones that share its process.
 ///
 /// # Errors
-/// When there is no such area, the driver cannot be loaded, or the process that asked is gone.
+/// If the area does not exist, the driver cannot be loaded, or the parent process is gone.
 pub fn serve(library: &OsStr, area: &str, from: usize) -> Result<()> {
     let checks = areas::checks(area).with_context(|| format!("there is no area {area}"))?;
-    // Checks may run in threads that outlive them: the driver stays.
+    // Leaked: checks may use threads that outlive them.
     let driver: &'static Driver = Box::leak(Box::new(Driver::load(library)?));
     let bench = Bench::new(driver);
     let place = checks.get(from).map(|it| it.place);

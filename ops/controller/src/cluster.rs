@@ -1,5 +1,5 @@
-//! The cluster as the controller sees it: status and memory, asked once for all who want to know within a
-//! moment, and the tenants and settings as the state bucket has them.
+//! The controller's view of the cluster: status and memory, fetched once for all concurrent
+//! callers, and the tenants and settings from the state bucket.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,33 +18,35 @@ use crate::problem::Problem;
 use crate::reading::{Reading, Readings};
 use crate::view::View;
 
-/// How old a status may be that somebody is told.
+/// Maximum age of a cached status.
 const FRESH: Duration = Duration::from_millis(100);
-/// Secrets that the broker is asked for at a time.
+/// Maximum number of concurrent lookups of secrets at the broker.
 const LOOKUPS: usize = 32;
-/// Readings of the usage at a time.
+/// Maximum number of concurrent reads of the usage.
 const READINGS: usize = 2;
-/// Streams of events at a time, in all and of one login.
+/// Maximum number of event streams, in all and per login.
 const STREAMS: (usize, usize) = (1_024, 128);
-/// Requests at a time, in all and of one login: those of all logins are as many as connections let through.
+/// Maximum number of concurrent requests, in all and per login. The number in all is bounded by
+/// connections.
 const REQUESTS: (usize, usize) = (usize::MAX, 128);
-/// Requests at a time that read the usage, under way or waiting, in all and of one login.
+/// Maximum number of requests that read the usage or wait for it, in all and per login.
 const READERS: (usize, usize) = (64, 4);
-/// Requests at a time that replay the record, under way or waiting, in all and of one login.
+/// Maximum number of requests that replay the record or wait for it, in all and per login.
 const REPLAYERS: (usize, usize) = (16, 1);
-/// How long a replay waits for its turn: longer than a file to compare may take to come.
+/// Maximum time that a replay waits for its turn: longer than the upload of a file to compare may
+/// take.
 const TURN: Duration = Duration::from_secs(40);
 
 /// Status and memory of one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
-    /// The leader's word.
+    /// The leader's status.
     pub(crate) status: Arc<Status>,
-    /// The workers'.
+    /// The workers' memory.
     pub(crate) memory: Arc<Vec<DeviceMemory>>,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct Cluster {
     /// The connection.
     pub(crate) administrator: Arc<Administrator>,
@@ -54,54 +56,54 @@ pub(crate) struct Cluster {
     pub(crate) view: View,
     /// Positions of the order.
     pub(crate) order: OrderFeed,
-    /// Positions of the record that somebody asked for.
+    /// Positions of the record around the last lookup.
     pub(crate) around: Around,
-    /// What the record explains.
+    /// Explanations read from the record.
     pub(crate) explained: Readings,
-    /// Requests of those who are known.
+    /// Rate limit of known callers.
     pub(crate) requests: Limiter,
-    /// Requests of those who are not.
+    /// Rate limit of unknown callers.
     pub(crate) strangers: Limiter,
-    /// Logins that are renewed: each has the broker read its settings anew.
+    /// Rate limit of login renewals: each makes the broker reload its configuration.
     pub(crate) renewals: Limiter,
-    /// Secrets that the broker is asked for at a time.
+    /// Bound on concurrent lookups of secrets at the broker.
     pub(crate) lookups: Semaphore,
-    /// Requests that are under way.
+    /// Slots of requests in progress.
     pub(crate) underway: Arc<Shares>,
-    /// Streams of events.
+    /// Slots of event streams.
     pub(crate) streams: Arc<Shares>,
-    /// Replays and exports at a time: each reads the whole record.
+    /// Bound on concurrent replays and exports: each reads the whole record.
     replays: Semaphore,
     replayers: Arc<Shares>,
-    /// Readings of the usage at a time: each reads all of its blocks.
+    /// Bound on concurrent reads of the usage: each reads all of its blocks.
     readings: Semaphore,
     readers: Arc<Shares>,
-    /// Identities that were looked up just now.
+    /// Cache of identities.
     pub(crate) identities: Identities,
     /// Completes when the controller is told to stop.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// Whether programs may change things through the Model Context Protocol.
+    /// True if programs may make changes through the Model Context Protocol.
     pub(crate) mcp_changes: bool,
-    /// The folder that the page is read from, of whoever works on it.
+    /// The folder to read the page from, for development of the page.
     pub(crate) page: Option<PathBuf>,
-    /// The public key that evidence is signed with, where the credentials name one.
+    /// The public key of signed evidence, if the credentials name one.
     pub(crate) evidence_key: Option<String>,
-    /// Whether browsers are to use https.
+    /// True if browsers must use https.
     pub(crate) secure: bool,
-    /// What credits cost.
+    /// Prices of credits.
     pub(crate) prices: Option<Prices>,
-    /// What is measured of the interface and the cluster.
+    /// Metrics of the interface and the cluster.
     pub(crate) telemetry: Telemetry,
     moment: Mutex<Option<(Instant, Result<Moment, Problem>)>>,
 }
 
-/// A turn at what few do at a time, given back when it is dropped.
+/// A turn at an operation with bounded concurrency, released on drop.
 pub(crate) struct Turn<'a> {
     _permit: SemaphorePermit<'a>,
     _share: Share,
 }
 
-/// The problem of a login that gets no place.
+/// The problem of a login that gets no slot.
 pub(crate) fn full_of(shares: &Shares, full: Full, what: &str) -> Problem {
     match full {
         Full::Own => Problem::share(format_args!("{} {what}", shares.each())),
@@ -109,10 +111,10 @@ pub(crate) fn full_of(shares: &Shares, full: Full, what: &str) -> Problem {
     }
 }
 
-/// As handlers have it.
+/// The state as handlers hold it.
 pub(crate) type Shared = Arc<Cluster>;
 
-/// What a controller is made of, beside its connection.
+/// The parts of a controller, except its connection.
 pub(crate) struct Parts {
     pub(crate) access: AccessStore,
     pub(crate) view: View,
@@ -121,23 +123,23 @@ pub(crate) struct Parts {
     pub(crate) options: Options,
 }
 
-/// What is chosen when a controller starts.
+/// Options of a controller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
-    /// The public key that evidence is signed with, where the credentials name one.
+    /// The public key of signed evidence, if the credentials name one.
     pub(crate) evidence_key: Option<String>,
-    /// Whether browsers are to use https.
+    /// True if browsers must use https.
     pub(crate) secure: bool,
-    /// What credits cost.
+    /// Prices of credits.
     pub(crate) prices: Option<Prices>,
-    /// Whether programs may change things through the Model Context Protocol.
+    /// True if programs may make changes through the Model Context Protocol.
     pub(crate) mcp_changes: bool,
-    /// The folder that the page is read from, of whoever works on it.
+    /// The folder to read the page from, for development of the page.
     pub(crate) page: Option<PathBuf>,
 }
 
 impl Cluster {
-    /// Of these parts.
+    /// The state made of these parts.
     pub(crate) fn new(administrator: Arc<Administrator>, parts: Parts) -> Self {
         Self {
             administrator,
@@ -168,9 +170,9 @@ impl Cluster {
         }
     }
 
-    /// Status and memory of this moment, or of one just before; or that nobody tells them.
+    /// Returns the current status and memory, or cached ones younger than `FRESH`.
     pub(crate) async fn moment(&self) -> Result<Moment, Problem> {
-        // Who comes while it is asked waits for the same answer.
+        // Concurrent callers wait for the same answer.
         let mut kept = self.moment.lock().await;
         if let Some((at, moment)) = kept.as_ref()
             && at.elapsed() < FRESH
@@ -192,7 +194,7 @@ impl Cluster {
         })
     }
 
-    /// What the record explains; with a session that is asked for, of that too.
+    /// Returns the explanations of the record; with a session, its explanation is included.
     pub(crate) async fn explain(
         &self,
         who: &Identity,
@@ -203,10 +205,11 @@ impl Cluster {
         explained.read(&self.administrator, turn, asked).await
     }
 
-    /// The turn of a login that replays the record: one login after the other.
+    /// Waits for the caller's turn to replay the record: one login after another.
     ///
     /// # Errors
-    /// `E-API-SHARE` where the login has one already, `E-API-BUSY` where its turn does not come.
+    /// `E-API-SHARE` if the login already has a turn or waits for one, `E-API-BUSY` if its turn
+    /// does not come in time.
     pub(crate) async fn replay(&self, who: &Identity) -> Result<Turn<'_>, Problem> {
         let share = self.replayers.take(&who.share());
         let share = share
@@ -219,10 +222,10 @@ impl Cluster {
         })
     }
 
-    /// The turn of a login that reads the usage.
+    /// Waits for the caller's turn to read the usage.
     ///
     /// # Errors
-    /// `E-API-SHARE`, `E-API-BUSY` where too many wait, of this login or in all.
+    /// `E-API-SHARE` if too many of this login wait, `E-API-BUSY` if too many wait in all.
     pub(crate) async fn reading(&self, who: &Identity) -> Result<Turn<'_>, Problem> {
         let what = "readings of the usage at a time";
         let share = self.readers.take(&who.share());
@@ -235,12 +238,12 @@ impl Cluster {
         })
     }
 
-    /// Streams of events that are open.
+    /// Number of open event streams.
     pub(crate) fn open_streams(&self) -> u64 {
         self.streams.all_taken() as u64
     }
 
-    /// What was known is not true any more: somebody has changed it.
+    /// Drops the cached moment after a change.
     pub(crate) async fn changed(&self) {
         *self.moment.lock().await = None;
     }

@@ -1,4 +1,4 @@
-//! `warploom controller`, its links and its tokens.
+//! The command `warploom controller`, with its links and tokens.
 
 use anyhow::{Result, bail};
 use bus_schemas::Tenant;
@@ -33,13 +33,13 @@ Examples:
 `warploom up` starts one. docs/reference/api.md has the operations and who may do which."
 )]
 pub struct ControllerArgs {
-    /// What to do with the cluster's controllers instead
+    /// Command for the cluster's controllers, in place of running one
     #[command(subcommand)]
     command: Option<ControllerCommand>,
     /// The folder of a broker that `up` started, which gives tenants their logins
     #[arg(long, value_name = "DIR", hide = true)]
     broker_dir: Option<std::path::PathBuf>,
-    /// Reads the page's files from this folder, each time anew, for whoever works on them
+    /// Reads the page's files from this folder on each request, for development of the page
     #[arg(long, value_name = "DIR", hide = true)]
     page: Option<std::path::PathBuf>,
 }
@@ -71,7 +71,7 @@ Examples:
   warploom controller token list
   warploom controller token revoke 0123456789abcdef")]
 enum TokenCommand {
-    /// Makes a token and prints its secret, which is told this once
+    /// Makes a token and prints its secret, which is shown only once
     Create(TokenArgs),
     /// Lists tokens, without their secrets
     #[command(after_help = "\
@@ -101,7 +101,7 @@ Examples:
 struct TokenArgs {
     /// Its name, for people
     name: String,
-    /// What it may do
+    /// Its role
     #[arg(long, value_enum, default_value = "viewer")]
     role: Role,
     /// The tenant of a tenant-admin
@@ -123,13 +123,13 @@ fn operation(text: &str) -> Result<Operation, String> {
     })
 }
 
-/// The operations by name.
+/// Completion candidates: the operations.
 fn operations() -> Vec<Candidate> {
     let all = Operation::ALL.iter();
     all.map(|it| Candidate::new(it.name(), "")).collect()
 }
 
-/// The tokens that there are, with their names.
+/// Completion candidates: the existing tokens, with their names.
 async fn tokens(administrator: Administrator) -> Result<Vec<Candidate>> {
     let access = AccessStore::open(&administrator).await.map_err(told)?;
     let tokens = access.tokens().await.map_err(told)?.into_iter();
@@ -138,7 +138,7 @@ async fn tokens(administrator: Administrator) -> Result<Vec<Candidate>> {
         .collect())
 }
 
-/// A problem as a command tells it.
+/// Converts a problem into an error of the command line.
 fn told(problem: Problem) -> anyhow::Error {
     let text = problem.detail().to_owned();
     match problem.status().as_u16() {
@@ -148,10 +148,10 @@ fn told(problem: Problem) -> anyhow::Error {
     }
 }
 
-/// Runs a controller, or a command for those there are.
+/// Runs a controller, or a command for existing controllers.
 ///
 /// # Errors
-/// When it cannot start, [`Unreachable`] without a cluster.
+/// If it cannot start; [`Unreachable`] without a cluster.
 pub fn controller(args: &ControllerArgs, settings: &Settings, json: bool) -> Result<()> {
     let Some(command) = &args.command else {
         let folders = crate::run::Folders {

@@ -1,4 +1,4 @@
-//! One position with its times, and those around one that was looked for in the record.
+//! A position with its times, and the positions around the last lookup in the record.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,25 +15,25 @@ use crate::position::{At, Position};
 use crate::problem::Problem;
 use crate::waits;
 
-/// Positions on each side of one that was looked for which are kept, so that whoever looks at its neighbours
-/// does not have the record read again.
+/// Number of positions kept on each side of a looked-up position. A request for one of them does
+/// not replay the record again.
 const AROUND: u64 = 250;
 
-/// When a position waited and ran: nanoseconds of the leader's clock, since 1970 as its host knew when the
-/// leader began.
+/// Times of a position: nanoseconds of the leader's clock. They count from 1970, as the leader's
+/// host knew it when the leader began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct TimesModel {
-    /// When the leader heard of its first op; of a standing grant, when it was granted.
+    /// Time at which the leader received its first op; for a standing grant, the time of the grant.
     announced_ns: u64,
-    /// When it was granted.
+    /// Time of the grant.
     granted_ns: u64,
-    /// When its worker had the grant.
+    /// Time at which its worker received the grant.
     accepted_ns: u64,
-    /// When it was handed to the device.
+    /// Time at which it was handed to the device.
     begun_ns: u64,
-    /// When its first op began.
+    /// Time at which its first op began.
     started_ns: u64,
-    /// When its last op had ended.
+    /// Time at which its last op had ended.
     ended_ns: u64,
 }
 
@@ -50,12 +50,12 @@ impl From<&Timing> for TimesModel {
     }
 }
 
-/// A position, what it waited for, and when.
+/// A position with its waits and times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Explained {
-    /// The position, with all that it waited for.
+    /// The position, with all of its waits.
     pub(crate) position: Position,
-    /// Its times, where they are recorded.
+    /// Its times, if recorded.
     pub(crate) times: Option<TimesModel>,
 }
 
@@ -70,25 +70,25 @@ impl Explained {
         }
     }
 
-    /// As somebody may see it who may see it at all.
+    /// The position for a caller who may see it, without hidden names.
     pub(crate) fn seen_by(mut self, who: &Identity) -> Self {
         self.position = self.position.seen_by(who);
         self
     }
 }
 
-/// The positions around the one that was looked for last.
+/// The positions around the last lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Around(Mutex<BTreeMap<At, Explained>>);
 
 impl Around {
-    /// A position, if it is one of them.
+    /// Returns a position, if it is among them.
     pub(crate) fn find(&self, at: At) -> Option<Explained> {
         let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rows.get(&at).cloned()
     }
 
-    /// Looks for a position in the record, which is replayed for that.
+    /// Looks up a position in the record, which is replayed for it.
     pub(crate) async fn look(
         &self,
         administrator: &Administrator,

@@ -1,5 +1,5 @@
-//! Positions of the launch order as they end: the record is followed once for all who watch, and the newest
-//! positions are kept, so that whoever was cut off goes on where they were.
+//! Positions of the launch order as they end. One reader follows the record for all watchers. The
+//! newest positions are kept, so that a disconnected watcher can resume.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,21 +14,21 @@ use warploom_cli::record::{Followed, follow_explained};
 use crate::position::{At, Position};
 use crate::position_event::PositionEvent;
 
-/// Positions that are kept.
+/// Maximum number of positions kept.
 const KEPT: usize = 50_000;
-/// Before the record is followed anew, where that failed.
+/// Delay before the record is followed again after an error.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The newest positions. They end in another order than they were granted in: each has a number by which it
-/// is told, and goes on being known by its place.
+/// The newest positions. They end in another order than they were granted in. Each has a number for
+/// delivery and is also found by its global position.
 #[derive(Debug, Default)]
 struct Ring {
     rows: VecDeque<Arc<PositionEvent>>,
-    /// The number of the first of them.
+    /// The number of the first row.
     first: u64,
-    /// The oldest place that was ever told.
+    /// The oldest global position ever received.
     oldest: Option<At>,
-    /// The newest place that is not kept any more.
+    /// The newest global position that was dropped.
     dropped: Option<At>,
 }
 
@@ -44,18 +44,18 @@ impl Ring {
         self.rows.push_back(told);
     }
 
-    /// The number behind the newest.
+    /// The number after the newest row.
     fn end(&self) -> u64 {
         self.first + self.rows.len() as u64
     }
 
-    /// The number behind a position, if it is still there.
+    /// The number after a position, if the position is still kept.
     fn behind(&self, at: At) -> Option<u64> {
         let found = self.rows.iter().rposition(|told| told.at == at)?;
         Some(self.first + found as u64 + 1)
     }
 
-    /// A position.
+    /// Looks up a position.
     fn find(&self, at: At) -> Found {
         match self.rows.iter().rfind(|told| told.at == at) {
             Some(told) => Found::Kept(Arc::clone(told)),
@@ -64,7 +64,7 @@ impl Ring {
         }
     }
 
-    /// Rows from a number on; none where they are not there any more.
+    /// Rows from a number on; `None` if they were dropped.
     fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<PositionEvent>>> {
         let skipped = number.checked_sub(self.first)? as usize;
         let rows = self.rows.iter().skip(skipped).take(most);
@@ -72,17 +72,17 @@ impl Ring {
     }
 }
 
-/// What has been read of a record that is followed from its beginning.
+/// Progress of reading a record from its beginning.
 #[derive(Debug)]
 enum Reading {
-    /// Not all of what there was: what was told before is in it, up to this place.
+    /// Still reading known positions, up to this one; they are collected in this ring.
     Known(At, Box<Ring>),
-    /// All that comes is news.
+    /// Everything that follows is news.
     News,
 }
 
 impl Reading {
-    /// A reading of the record from its beginning, where so much was told before.
+    /// Begins to read the record from its beginning; `ring` holds the positions of earlier reads.
     fn new(ring: &Ring) -> Self {
         let last = ring.rows.back();
         last.map_or(Self::News, |told| Self::Known(told.at, Box::default()))
@@ -99,44 +99,45 @@ impl Reading {
         read.push(told);
     }
 
-    /// Everything there was has been read.
+    /// Ends the first pass over the record. If the known position was not found, `ring` is
+    /// replaced.
     fn whole(&mut self, ring: &mut Ring) {
         if let Self::Known(_, read) = std::mem::replace(self, Self::News) {
-            // Under numbers that nobody has had.
+            // Numbers that no watcher has seen.
             let first = ring.end() + 1 + read.first;
             *ring = Ring { first, ..*read };
         }
     }
 }
 
-/// A position that somebody asks for.
+/// The result of looking up a position.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// It is kept.
+    /// The position is kept.
     Kept(Arc<PositionEvent>),
-    /// It is not kept any more, if it ever was.
+    /// The position was dropped, or never existed.
     Dropped,
-    /// It has not ended, or there is none.
+    /// The position has not ended, or does not exist.
     None,
 }
 
-/// The positions, and how whoever watches hears of news.
+/// The positions, and the notification of watchers.
 #[derive(Default)]
 pub(crate) struct OrderFeed {
     begun: OnceLock<Follower>,
 }
 
-/// The newest positions at a moment.
+/// The newest positions at one moment.
 pub(crate) struct Newest {
-    /// In the order in which they ended.
+    /// The positions in the order of their ends.
     pub(crate) rows: Vec<Arc<PositionEvent>>,
-    /// The oldest place of the record.
+    /// The oldest global position of the record.
     pub(crate) oldest: Option<At>,
-    /// The newest place that is not among them any more.
+    /// The newest dropped global position.
     pub(crate) dropped: Option<At>,
 }
 
-/// A way to the positions.
+/// A handle to the positions.
 #[derive(Clone)]
 pub(crate) struct Follower {
     ring: Arc<Mutex<Ring>>,
@@ -146,7 +147,8 @@ pub(crate) struct Follower {
 }
 
 impl OrderFeed {
-    /// Follows the record from now on, if that is not done yet, and waits until all there is has been read.
+    /// Starts to follow the record, if not yet started, and waits until the existing record has
+    /// been read.
     pub(crate) async fn begin(&self, administrator: &Arc<Administrator>) -> Follower {
         let follower = self.begun.get_or_init(|| start(Arc::clone(administrator)));
         let follower = follower.clone();
@@ -162,27 +164,27 @@ impl Follower {
         look(&locked(&self.ring))
     }
 
-    /// The number that news has.
+    /// The number of the next row to arrive.
     pub(crate) fn end(&self) -> u64 {
         self.see(Ring::end)
     }
 
-    /// The number behind a position that somebody has had.
+    /// The number after a position that a watcher has received.
     pub(crate) fn behind(&self, at: At) -> Option<u64> {
         self.see(|ring| ring.behind(at))
     }
 
-    /// A position.
+    /// Looks up a position.
     pub(crate) fn find(&self, at: At) -> Found {
         self.see(|ring| ring.find(at))
     }
 
-    /// Rows from a number on, so many at most; none where they are not kept any more.
+    /// At most `most` rows from a number on; `None` if they were dropped.
     pub(crate) fn from(&self, number: u64, most: usize) -> Option<Vec<Arc<PositionEvent>>> {
         self.see(|ring| ring.from(number, most))
     }
 
-    /// All that are kept, and what is known of the others.
+    /// Returns all kept rows, and the bounds of the others.
     pub(crate) fn all(&self) -> Newest {
         self.see(|ring| Newest {
             rows: ring.rows.iter().cloned().collect(),
@@ -191,12 +193,12 @@ impl Follower {
         })
     }
 
-    /// Hears of news.
+    /// A receiver that is notified of new rows.
     pub(crate) fn news(&self) -> watch::Receiver<u64> {
         self.news.clone()
     }
 
-    /// The standing grants that have not ended, as far as they have run.
+    /// The progress of standing grants that have not ended.
     pub(crate) fn standing(&self) -> watch::Receiver<Arc<Vec<Position>>> {
         self.standing.clone()
     }
@@ -206,7 +208,7 @@ fn locked(ring: &Mutex<Ring>) -> MutexGuard<'_, Ring> {
     ring.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes in how far standing grants have run. Gives whether that is news.
+/// Takes in the progress of standing grants. Returns true if it changed.
 fn has_changed(known: &mut Arc<Vec<Position>>, grants: &[ReplayedPosition]) -> bool {
     let now = Some(now_ms());
     let grants = grants.iter().map(|it| Position::explained(it, now));
@@ -219,7 +221,7 @@ fn has_changed(known: &mut Arc<Vec<Position>>, grants: &[ReplayedPosition]) -> b
     changed
 }
 
-/// A standing grant has ended. Gives whether it was among those that stand.
+/// Removes a standing grant that has ended. Returns true if it was known.
 fn has_ended(known: &mut Arc<Vec<Position>>, ended: &Position) -> bool {
     let same = |it: &Position| it.position == ended.position && it.worker == ended.worker;
     let stood = known.iter().any(same);
@@ -250,7 +252,8 @@ fn start(administrator: Arc<Administrator>) -> Follower {
                         news_of_ms,
                     } => {
                         let told = Arc::new(PositionEvent::of(&position, news_of_ms));
-                        // First: whoever is told of its end is not told afterwards that it stands.
+                        // Sent first: a watcher that has seen its end must not see it as standing
+                        // afterwards.
                         stand.send_if_modified(|known| has_ended(known, &told.position));
                         reading.take(told, &mut locked(&ring));
                     }
@@ -269,7 +272,7 @@ fn start(administrator: Arc<Administrator>) -> Follower {
             if let Err(error) = followed.await {
                 tracing::warn!("following the order: {error:#}");
             }
-            // Whoever waits is told what there is.
+            // Waiting callers get the rows that exist.
             is_whole.send_replace(true);
             tokio::time::sleep(AGAIN).await;
         }

@@ -1,5 +1,5 @@
-//! The controller: the cluster's operations over HTTP, live data, logins and roles. It keeps nothing of its
-//! own but tokens and logins, in a bucket of the cluster: any number of controllers is one.
+//! The controller: the cluster's operations over HTTP, live data, logins and roles. Its only own
+//! state is tokens and logins, in a bucket of the cluster; any number of controllers act as one.
 
 mod access;
 mod api;

@@ -1,4 +1,5 @@
-//! What the controller measures: its own requests, and the cluster as its leader and workers tell it.
+//! Metrics of the controller: its own requests, and the cluster as its leader and workers report
+//! it.
 
 use std::time::Duration;
 
@@ -8,15 +9,15 @@ use warploom_cli::memory::holdings;
 
 use crate::cluster::{Cluster, Moment, Shared};
 
-/// How often the cluster is looked at where metrics are posted without anybody asking.
+/// Interval of measuring the cluster if metrics are pushed.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What a request was, for those who count: from a list that does not grow.
+/// The operation of a request, for metrics: one of a fixed list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counted(pub(crate) &'static str);
 
 impl Cluster {
-    /// Brings the cluster's figures up to date. Without a leader they are none.
+    /// Updates the cluster's figures. Without a leader they are cleared.
     pub(crate) async fn measure(&self) {
         let moment = self.moment().await;
         let mut reading = moment.map_or_else(|_| ClusterReading::default(), |it| reading(&it));
@@ -25,7 +26,7 @@ impl Cluster {
     }
 }
 
-/// Brings the cluster's figures up to date now and then, for a collector that does not ask.
+/// Updates the cluster's figures periodically, for a collector that metrics are pushed to.
 pub(crate) async fn watch(cluster: Shared) {
     if !cluster.telemetry.posts_metrics() {
         return;
@@ -40,7 +41,7 @@ fn reading(moment: &Moment) -> ClusterReading {
     let mut reading = of_status(&moment.status);
     for device in moment.memory.iter() {
         if let Some(said) = &device.said {
-            // A device whose worker came back is told once: the last word counts.
+            // A device with a restarted worker is reported once: the last report counts.
             reading.capacity.insert(device.gpu, said.capacity);
             for (tenant, memory) in of_memory(said) {
                 reading.memory.insert((device.gpu, tenant), memory);
@@ -51,7 +52,7 @@ fn reading(moment: &Moment) -> ClusterReading {
 }
 
 fn of_status(status: &Status) -> ClusterReading {
-    // Leaders of builds before name lost ones too.
+    // Leaders of earlier builds also list lost workers.
     let there = status.workers.iter().filter(|worker| !worker.lost);
     let (draining, live): (Vec<_>, Vec<_>) = there.partition(|worker| worker.draining);
     let tenants = status.tenants.iter().map(|row| {

@@ -1,4 +1,4 @@
-//! The page: its files are part of this program.
+//! The web page. Its files are embedded in the program.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -20,13 +20,14 @@ struct Asset {
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// The page's paths, read from a folder each time anew: for whoever works on it.
+/// The routes of the page, with files read from a folder on each request, for development of the
+/// page.
 pub(crate) fn of_folder(folder: PathBuf) -> Router {
     let folder: Arc<Path> = folder.into();
     Router::new().fallback(get(move |request: Request| read(folder, request)))
 }
 
-/// The page's paths.
+/// The routes of the page.
 pub(crate) fn router() -> Router {
     let mut router = Router::new();
     for asset in ASSETS {
@@ -40,7 +41,7 @@ pub(crate) fn router() -> Router {
     router
 }
 
-/// A file of a folder.
+/// Reads a file of a folder.
 async fn read(folder: Arc<Path>, request: Request) -> Result<Response, Problem> {
     let inside = match request.uri().path() {
         "/" => "index.html",
@@ -71,7 +72,7 @@ fn serve(asset: &'static Asset, tag: &str, request: &Request) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.kind));
     headers.insert(header::ETAG, tag);
-    // QueryParams each time, answered in a word: a new build shows at once.
+    // Revalidated on each request, mostly with a 304: a new build shows at once.
     let no_cache = HeaderValue::from_static("no-cache");
     headers.insert(header::CACHE_CONTROL, no_cache);
     response

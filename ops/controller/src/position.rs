@@ -1,4 +1,4 @@
-//! A position of the launch order, as the interface tells it.
+//! A position of the launch order, as the interface presents it.
 
 use std::str::FromStr;
 
@@ -11,12 +11,12 @@ use warploom_cli::record::PositionRow;
 use crate::access::Identity;
 use crate::waits::{self, WaitModel};
 
-/// Where a position is in the order of the whole cluster.
+/// A global position: the place in the order of the whole cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct At {
     /// The epoch.
     pub(crate) epoch: Epoch,
-    /// The position in it.
+    /// The position in this epoch.
     pub(crate) global: GlobalPosition,
 }
 
@@ -48,7 +48,7 @@ impl From<&ReplayedPosition> for At {
     }
 }
 
-/// A position whose end is recorded.
+/// A position with a recorded end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Position {
     /// `EPOCH.GLOBAL`: its place in the order of the whole cluster.
@@ -72,7 +72,7 @@ pub(crate) struct Position {
     pub(crate) first: u64,
     /// Last op.
     pub(crate) last: u64,
-    /// The priority that it ran at.
+    /// The priority at which it ran.
     pub(crate) priority: u8,
     /// Kernels among the ops.
     pub(crate) kernels: Option<u64>,
@@ -82,19 +82,20 @@ pub(crate) struct Position {
     pub(crate) measured_ns: Option<u64>,
     /// `ran`, `void` or `gone`.
     pub(crate) outcome: Option<String>,
-    /// Not recomputed, but taken from what a worker handed over.
+    /// True if it was not recomputed, but taken from a worker's report.
     pub(crate) adopted: bool,
-    /// When its end was recorded, milliseconds since 1970; of those that ended before this controller
-    /// looked, null.
+    /// Time at which its end was recorded, milliseconds since 1970. Null if it ended before this
+    /// controller began to watch.
     pub(crate) at_ms: Option<u64>,
-    /// Nanoseconds from when the leader heard of it until it began; null where that is not recorded.
+    /// Nanoseconds from the announcement to the leader until its start; null if not recorded.
     pub(crate) waited_ns: Option<u64>,
-    /// What for, the longest first: together `waited_ns`. Of many only the longest say whose doing they were.
+    /// The causes of the wait, the longest first; together they are `waited_ns`. Of many, only the
+    /// longest name the tenant that caused them.
     pub(crate) waits: Option<Vec<WaitModel>>,
 }
 
 impl Position {
-    /// Of a replay, with what it waited for.
+    /// The model of a replayed position, with its waits.
     pub(crate) fn explained(replayed: &ReplayedPosition, at_ms: Option<u64>) -> Self {
         let timing = replayed.timing.as_deref();
         Self {
@@ -104,13 +105,13 @@ impl Position {
         }
     }
 
-    /// As somebody may see it who may see it at all.
+    /// The position for a caller who may see it, without hidden names.
     pub(crate) fn seen_by(mut self, who: &Identity) -> Self {
         self.waits = self.waits.map(|waits| waits::seen_by(waits, who));
         self
     }
 
-    /// Of a row of the order, which has no times.
+    /// The model of a row of the order, which has no times.
     pub(crate) fn of(row: PositionRow, at_ms: Option<u64>) -> Self {
         let at = At {
             epoch: row.epoch,
@@ -146,7 +147,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A position without times.
+    /// A replayed position without times.
     pub(crate) fn replayed(epoch: Epoch, global: GlobalPosition, tenant: &str) -> ReplayedPosition {
         ReplayedPosition {
             gpu: (global % 2) as u32,

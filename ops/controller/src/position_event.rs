@@ -1,4 +1,4 @@
-//! Positions as they are told to whoever watches.
+//! Events of positions for watchers.
 
 use std::sync::OnceLock;
 
@@ -11,25 +11,25 @@ use crate::explained::{Explained, TimesModel};
 use crate::position::{At, Position};
 use crate::waits;
 
-/// A position as whoever watches is told of it: rendered once for all of them.
+/// The event of a position, rendered once for all watchers.
 #[derive(Debug, Clone)]
 pub(crate) struct PositionEvent {
-    /// Its place.
+    /// The global position.
     pub(crate) at: At,
     /// The position.
     pub(crate) position: Position,
-    /// When it waited and ran.
+    /// Its times, if recorded.
     times: Option<TimesModel>,
-    /// Whether the position tells all that it waited for.
+    /// True if the position lists all of its waits.
     whole: bool,
-    /// The event.
+    /// The rendered event.
     event: Bytes,
-    /// The event for those of its tenant who may know of no other.
+    /// The event for watchers of its tenant that may not see other tenants.
     own: OnceLock<Bytes>,
 }
 
 impl PositionEvent {
-    /// Of a replay.
+    /// The event of a replayed position.
     pub(crate) fn of(replayed: &ReplayedPosition, at_ms: Option<u64>) -> Self {
         let (at, position) = (At::from(replayed), Position::explained(replayed, at_ms));
         let timing = replayed.timing.as_deref();
@@ -43,7 +43,7 @@ impl PositionEvent {
         }
     }
 
-    /// The event, as somebody may see it.
+    /// The event for this caller, without hidden names.
     pub(crate) fn event(&self, who: &Identity) -> Bytes {
         if who.sees_all() {
             return self.event.clone();
@@ -58,7 +58,7 @@ impl PositionEvent {
         self.own.get_or_init(own).clone()
     }
 
-    /// All that it waited for, where that is kept.
+    /// The position with all of its waits, if they are all kept.
     pub(crate) fn explained(&self) -> Option<Explained> {
         self.whole.then(|| Explained {
             position: self.position.clone(),
@@ -68,7 +68,7 @@ impl PositionEvent {
 }
 
 fn rendered(at: At, position: &Position) -> Bytes {
-    // Numbers and short texts always have a form in JSON.
+    // Serializing numbers and short texts to JSON cannot fail.
     let data = serde_json::to_string(position).unwrap_or_default();
     format!("id: {at}\nevent: position\ndata: {data}\n\n").into()
 }
@@ -81,7 +81,7 @@ mod tests {
     use crate::access::{Role, identity};
     use crate::position::tests::replayed;
 
-    /// A position of chat's, which waited.
+    /// A position of the tenant chat, which waited.
     fn waited() -> ReplayedPosition {
         let wait = |cause, of: &str, ns| Wait {
             cause,

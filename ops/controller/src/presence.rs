@@ -1,4 +1,5 @@
-//! Where controllers are, as the cluster's bucket for them has it: `warploom controller link` finds one.
+//! Addresses of the controllers, in the cluster's bucket for them: `warploom controller link` looks
+//! them up.
 
 use std::time::Duration;
 
@@ -8,19 +9,19 @@ use warploom_cli::calendar::now_ms;
 use crate::access::{AccessStore, Secret};
 use crate::problem::Problem;
 
-/// How long a controller that says nothing is taken to be there.
+/// Time after which a silent controller's entry expires.
 const LIFE: Duration = Duration::from_secs(60);
-/// Between two words of it.
+/// Interval of renewing the entry.
 const AGAIN: Duration = Duration::from_secs(20);
-/// What the keys begin with.
+/// Prefix of the keys.
 const PREFIX: &str = "controller.";
 
 /// A controller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Presence {
-    /// The address by which a browser on its host comes.
+    /// The URL for a browser on the controller's host.
     pub(crate) url: String,
-    /// When it began, milliseconds since 1970.
+    /// Start time, milliseconds since 1970.
     pub(crate) since_ms: u64,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry of a controller at that address.
+    /// The entry of a controller at this URL.
     pub(crate) fn new(url: &str) -> Result<Self, Problem> {
         Ok(Self {
             key: format!("{PREFIX}{}", Secret::random()?.id),
@@ -43,12 +44,12 @@ impl Entry {
         })
     }
 
-    /// Says where the controller is, for a while.
+    /// Publishes the controller's entry, which expires after a while.
     pub(crate) async fn say(&self, access: &AccessStore) -> Result<(), Problem> {
         access.renew(&self.key, &self.presence, LIFE).await
     }
 
-    /// Says it again and again; ends never.
+    /// Renews the entry periodically; never returns.
     pub(crate) async fn keep(&self, access: &AccessStore) {
         loop {
             tokio::time::sleep(AGAIN).await;
@@ -58,7 +59,7 @@ impl Entry {
         }
     }
 
-    /// Takes it away: the controller ends.
+    /// Removes the entry when the controller ends.
     pub(crate) async fn remove(&self, access: &AccessStore) {
         if let Err(problem) = access.remove(&self.key).await {
             tracing::info!(
@@ -69,7 +70,7 @@ impl Entry {
     }
 }
 
-/// The controllers that are there, the newest first.
+/// The running controllers, the newest first.
 pub(crate) async fn all(access: &AccessStore) -> Result<Vec<Presence>, Problem> {
     let all = access.under(PREFIX).await?.into_values();
     let mut all: Vec<Presence> = all.collect();

@@ -1,4 +1,4 @@
-//! What credits cost: the price list.
+//! The price list of credits.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -9,16 +9,16 @@ use warploom_cli::usage::Used;
 /// The price of each credit.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct Prices {
-    /// Of a core credit: one SM busy for a second.
+    /// Price of a core credit: one SM busy for a second.
     pub(crate) core_credit: f64,
-    /// Of a VRAM credit: one GiB resident for a second.
+    /// Price of a VRAM credit: one GiB resident for a second.
     pub(crate) vram_credit: f64,
-    /// The currency's three letters (ISO 4217).
+    /// The ISO 4217 code of the currency.
     pub(crate) currency: String,
 }
 
 impl Prices {
-    /// Reads `0.0001,0.00002,EUR`; none where it is empty.
+    /// Parses `0.0001,0.00002,EUR`; `None` if the text is empty.
     pub(crate) fn read(text: &str) -> Result<Option<Self>> {
         if text.is_empty() {
             return Ok(None);
@@ -52,7 +52,7 @@ impl Prices {
         }
     }
 
-    /// What so much use costs.
+    /// Cost of this usage.
     pub(crate) fn of(&self, used: &Used) -> f64 {
         used.core_credits() * self.core_credit + used.vram_credits() * self.vram_credit
     }

@@ -1,4 +1,4 @@
-//! Errors as the interface answers them: problem documents (RFC 9457) with our codes.
+//! Errors of the interface: problem documents (RFC 9457) with Warploom's codes.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use warploom_cli::exit::{Unreachable, UsageError};
 
-/// The code of what is done for others now.
+/// The code of an operation that is busy for other callers.
 pub(crate) const BUSY: &str = "E-API-BUSY";
 
 /// A problem document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Problem {
-    /// Always `about:blank`: the code tells problems apart.
+    /// Always `about:blank`; problems are distinguished by their code.
     #[serde(rename = "type")]
     kind: &'static str,
     /// The status in words.
@@ -25,18 +25,18 @@ pub(crate) struct Problem {
     status: u16,
     /// A stable code; docs/reference/errors.md lists them.
     code: Box<str>,
-    /// What is wrong, and what to do.
+    /// The error, and its remedy.
     detail: String,
-    /// Where events begin that are still there, of `E-API-GONE`.
+    /// The oldest event still available, for `E-API-GONE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     oldest: Option<String>,
-    /// In how many seconds to ask again, of `E-API-RATE`, `E-API-BUSY` and `E-API-SHARE`.
+    /// Seconds until a retry makes sense, for `E-API-RATE`, `E-API-BUSY` and `E-API-SHARE`.
     #[serde(skip)]
     after_s: Option<u64>,
 }
 
 impl Problem {
-    /// Of a status, a code and what is wrong.
+    /// A problem with a status, a code and a description.
     pub(crate) fn of(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
         Self {
             kind: "about:blank",
@@ -49,46 +49,46 @@ impl Problem {
         }
     }
 
-    /// Nobody is logged in.
+    /// The caller is not logged in.
     pub(crate) fn login() -> Self {
         let how = "send a token (Authorization: Bearer wl_...) or log in; `warploom controller link` prints a link";
         Self::of(StatusCode::UNAUTHORIZED, "E-API-LOGIN", how)
     }
 
-    /// The role does not allow it.
+    /// The role does not allow the operation.
     pub(crate) fn forbidden(why: impl Into<String>) -> Self {
         Self::of(StatusCode::FORBIDDEN, "E-API-ROLE", why)
     }
 
-    /// There is no such thing, or not for who asks.
+    /// The resource does not exist, or the caller may not see it.
     pub(crate) fn missing(what: impl std::fmt::Display) -> Self {
         let why = format!("there is no {what}");
         Self::of(StatusCode::NOT_FOUND, "E-API-MISSING", why)
     }
 
-    /// It is there already, or is in a state that does not allow it.
+    /// The resource already exists, or its state does not allow the operation.
     pub(crate) fn conflict(why: impl Into<String>) -> Self {
         Self::of(StatusCode::CONFLICT, "E-API-CONFLICT", why)
     }
 
-    /// It is another one by now than the one that `If-Match` names.
+    /// The resource has changed: its ETag is not the one in `If-Match`.
     pub(crate) fn changed() -> Self {
         let why = "somebody changed it meanwhile: read it again, and send its new ETag";
         Self::of(StatusCode::PRECONDITION_FAILED, "E-API-CHANGED", why)
     }
 
-    /// Others changed the same again and again.
+    /// Concurrent changes of the same resource prevented this one.
     pub(crate) fn contended() -> Self {
         Self::busy("a change of the same")
     }
 
-    /// The rest of a body did not come.
+    /// The rest of a body did not arrive in time.
     pub(crate) fn slow(patience: Duration) -> Self {
         let why = format!("the body did not come to its end within {patience:?}: send it again");
         Self::of(StatusCode::REQUEST_TIMEOUT, "E-API-SLOW", why)
     }
 
-    /// A path has not this method, but these.
+    /// The path does not support this method, only the listed ones.
     pub(crate) fn method(methods: &str) -> Self {
         let why = format!("this path has only {methods}");
         Self::of(StatusCode::METHOD_NOT_ALLOWED, "E-API-METHOD", why)
@@ -103,22 +103,22 @@ impl Problem {
         response
     }
 
-    /// A body is too large.
+    /// The body is too large.
     pub(crate) fn too_large(why: impl Into<String>) -> Self {
         Self::of(StatusCode::PAYLOAD_TOO_LARGE, "E-API-SIZE", why)
     }
 
-    /// The request is not understood.
+    /// The request is malformed.
     pub(crate) fn malformed(why: impl Into<String>) -> Self {
         Self::of(StatusCode::BAD_REQUEST, "E-API-MALFORMED", why)
     }
 
-    /// It is understood and makes no sense.
+    /// The request is well-formed, but its values are invalid.
     pub(crate) fn invalid(why: impl Into<String>) -> Self {
         Self::of(StatusCode::UNPROCESSABLE_ENTITY, "E-API-VALUE", why)
     }
 
-    /// Too many requests.
+    /// The caller sent too many requests.
     pub(crate) fn rate(after_s: u64) -> Self {
         let why = format!("too many requests: ask again in {after_s} s");
         Self {
@@ -127,7 +127,7 @@ impl Problem {
         }
     }
 
-    /// Too much of what is costly at a time.
+    /// Too many costly operations are in progress.
     pub(crate) fn busy(what: &str) -> Self {
         let why = format!("{what} is being done for somebody else: ask again in a moment");
         Self {
@@ -136,7 +136,7 @@ impl Problem {
         }
     }
 
-    /// The login has its share of what is bounded.
+    /// The login has reached its limit of a bounded resource.
     pub(crate) fn share(what: impl std::fmt::Display) -> Self {
         Self {
             after_s: Some(10),
@@ -148,7 +148,7 @@ impl Problem {
         }
     }
 
-    /// Events that somebody wants to go on from are not kept any more.
+    /// The events after the client's last one are not available any more.
     pub(crate) fn gone(oldest: Option<String>) -> Self {
         let why = "what came behind that is not kept any more: begin anew, without Last-Event-ID";
         Self {
@@ -157,7 +157,7 @@ impl Problem {
         }
     }
 
-    /// Our own fault.
+    /// An internal error.
     pub(crate) fn internal(why: impl Into<String>) -> Self {
         Self::of(StatusCode::INTERNAL_SERVER_ERROR, "E-API-INTERNAL", why)
     }
@@ -172,13 +172,13 @@ impl Problem {
         &self.code
     }
 
-    /// What is wrong.
+    /// The description.
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
 }
 
-/// The code that a text of ours begins with, and the rest.
+/// Splits a text into its leading error code and the rest.
 fn code(text: &str) -> Option<(&str, &str)> {
     let (code, rest) = text.split_once(": ")?;
     let is_code = code.starts_with("E-")

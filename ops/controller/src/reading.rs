@@ -1,5 +1,5 @@
-//! What the whole record explains: of each tenant and session what it waited for, of each device what kept it
-//! idle. The record is read once for all who ask within a while.
+//! Explanations from the whole record: the waits of each tenant and session, and the idle time of
+//! each device. One read of the record serves all callers for a while.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,28 +13,29 @@ use warploom_cli::why::{Account, DeviceDayRow, WaitSummary, explain};
 
 use crate::problem::{BUSY, Problem};
 
-/// How old an answer may be; or as old as it took to read it, where that is longer: the record is not read
-/// more than half of the time.
+/// Minimum time for which an answer is cached. If the read took longer, that time applies, so that
+/// the record is read for at most half of the time.
 const FRESH: Duration = Duration::from_secs(3);
-/// Sessions that are kept, the newest: an older one is read for when it is asked for.
+/// Maximum number of sessions kept, the newest ones. A request for an older session reads the
+/// record again.
 const SESSIONS: usize = 4_096;
 
-/// What a record was read to.
+/// The result of reading a record.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// By tenant.
+    /// Waits by tenant.
     pub(crate) tenants: BTreeMap<Tenant, WaitSummary>,
-    /// By session.
+    /// Waits by session.
     pub(crate) sessions: BTreeMap<SessionId, (Tenant, WaitSummary)>,
     /// Devices by day.
     pub(crate) days: Vec<DeviceDayRow>,
-    /// Sessions up to this one may be missing, but for the one that was asked for.
+    /// Sessions up to this one may be missing, except for the requested one.
     dropped: Option<SessionId>,
     asked: Option<SessionId>,
 }
 
 impl Reading {
-    /// Whether it tells all there is of what is asked for.
+    /// True if it covers the requested session.
     fn tells(&self, asked: Option<SessionId>) -> bool {
         asked.is_none_or(|session| {
             self.sessions.contains_key(&session)
@@ -44,7 +45,7 @@ impl Reading {
     }
 }
 
-/// A reading under way.
+/// A read in progress.
 #[derive(Debug, Default)]
 struct Accounts {
     asked: Option<SessionId>,
@@ -91,25 +92,25 @@ impl Accounts {
     }
 }
 
-/// A reading, or why there is none, and until when it may be told.
+/// A result or its error, and the time until which it is cached.
 type Known = (Instant, Result<Arc<Reading>, Problem>);
 
-/// The newest reading.
+/// The newest result.
 #[derive(Debug, Default)]
 pub(crate) struct Readings(Mutex<Option<Known>>);
 
 impl Readings {
-    /// What the record explains; with a session that is asked for, of that too, however old it is.
+    /// Returns the explanations of the record; a requested session is included, however old it is.
     ///
     /// # Errors
-    /// `E-API-BUSY` while the record is replayed for somebody else; as reading it.
+    /// `E-API-BUSY` while the record is replayed for other callers; the errors of reading it.
     pub(crate) async fn read<T>(
         &self,
         administrator: &Administrator,
         turn: impl AsyncFnOnce() -> Result<T, Problem>,
         asked: Option<SessionId>,
     ) -> Result<Arc<Reading>, Problem> {
-        // Who comes while it is read waits for the same answer, also where that is that nobody answers.
+        // Concurrent callers wait for the same answer, even if it is an error.
         let mut known = self.0.lock().await;
         if let Some((until, reading)) = known.as_ref()
             && Instant::now() < *until
@@ -120,7 +121,8 @@ impl Readings {
         let _turn = match turn().await {
             Ok(turn) => turn,
             Err(problem) => {
-                // Of the login alone where it has its share; else all that wait hear the same.
+                // Exceeding the own limit concerns this login alone; a busy record concerns all
+                // waiting callers.
                 if problem.code() == BUSY {
                     *known = Some((Instant::now() + FRESH, Err(problem.clone())));
                 }
@@ -185,7 +187,7 @@ mod tests {
         let reading = of(asked, &order);
         assert_eq!(kept(&reading), [(1, 2), (3, 3)]);
         assert!(reading.tells(asked));
-        // What is not there at all is not looked for again.
+        // A session that does not exist is not searched again.
         let none = of(Some(SessionId(0)), &order);
         assert_eq!(kept(&none), [(2, 2), (3, 3)]);
         assert!(none.tells(Some(SessionId(0))) && !none.tells(asked));

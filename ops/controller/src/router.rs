@@ -1,4 +1,4 @@
-//! All paths: the operations with their document, the login, and the page.
+//! All routes: the operations with their document, the login, and the page.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::http::rules::Rules;
 use crate::problem::Problem;
 use crate::{mcp, page};
 
-/// Bytes of a body at most, but for files.
+/// Maximum size of a body, except for files, in bytes.
 const BODY: usize = 256 << 10;
 
 /// Every operation with its document.
@@ -82,7 +82,7 @@ fn beginning() -> OpenApi {
     OpenApiBuilder::new().info(info).build()
 }
 
-/// The document as JSON, with what all operations have in common.
+/// The document as JSON, with the parts common to all operations.
 pub(crate) fn document() -> Value {
     let (_, document) = operations().split_for_parts();
     completed(&document)
@@ -144,7 +144,7 @@ fn completed(document: &OpenApi) -> Value {
     document
 }
 
-/// Numbers without a sign go further than the formats with one: their range is said instead.
+/// Replaces the format of unsigned numbers, which is too narrow, by their range.
 fn ranged(value: &mut Value) {
     let most = match value["format"].as_str() {
         Some("int32") => Some(u64::from(u32::MAX)),
@@ -162,8 +162,8 @@ fn ranged(value: &mut Value) {
     }
 }
 
-/// Objects that others' fields were written into are one object: a part that allows no other fields would
-/// not allow the other parts'.
+/// Merges schemas with flattened fields into one object: a part that forbids other fields would
+/// forbid the fields of the other parts.
 fn joined(document: &mut Value) {
     let schemas = document["components"]["schemas"].clone();
     let all = document["components"]["schemas"].as_object_mut();
@@ -193,7 +193,7 @@ fn joined(document: &mut Value) {
     }
 }
 
-/// Everything that the controller answers to.
+/// All routes of the controller.
 pub(crate) fn router(cluster: Shared) -> Router {
     let (routes, document) = operations().split_for_parts();
     let document = completed(&document);
@@ -210,14 +210,14 @@ pub(crate) fn router(cluster: Shared) -> Router {
         .route_layer(middleware::from_fn_with_state(gate_of, gate))
         .layer(Extension(text));
     let api = api.with_state(Arc::clone(&cluster));
-    // Whoever works on the page has what is no path of ours looked for among its files.
+    // During development of the page, unknown paths are looked up among its files.
     let page = match cluster.page.clone() {
         Some(folder) => page::of_folder(folder),
         None => page::router().fallback(nothing),
     };
     let mcp = mcp::router(Arc::clone(&cluster), api.clone(), &document);
     Router::new()
-        // Whoever only asks whether the link is there does not use it up.
+        // A HEAD request, such as a check of the link, does not consume it.
         .route("/login", get(identity::login).head(only_get))
         .with_state(Arc::clone(&cluster))
         .merge(api)
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::access::Operation;
 
-    /// The document that is committed; `WARPLOOM_BLESS=1` writes it anew.
+    /// The committed document; `WARPLOOM_BLESS=1` rewrites it.
     const COMMITTED: &str = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/reference/openapi.json"

@@ -1,4 +1,4 @@
-//! The role: a controller in this process, until it is told to stop.
+//! The role of a controller: runs it in this process until it is told to stop.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::problem::Problem;
 use crate::view::View;
 use crate::{metrics, presence, router, server};
 
-/// Threads that answer: a request waits for the broker more than it computes.
+/// Number of threads that serve requests: a request waits for the broker more than it computes.
 const THREADS: usize = 2;
 
-/// Folders that a controller is told of.
+/// Folders given to a controller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Folders {
-    /// Of a broker that `up` started, and whose logins are ours to give.
+    /// The folder of a broker that `up` started; the controller may issue its logins.
     pub(crate) broker: Option<PathBuf>,
-    /// Of the page, for whoever works on it.
+    /// The folder of the page, for development of the page.
     pub(crate) page: Option<PathBuf>,
 }
 
-/// The one-time link that a person is shown.
+/// The one-time link that a person opens.
 pub(crate) fn link(url: &str, secret: &Secret) -> String {
     format!("{url}/login?once={}", secret.shown())
 }
 
-/// A problem at the start.
+/// Converts a problem at the start into an error.
 fn failed(problem: Problem) -> anyhow::Error {
     match problem.status().as_u16() {
         503 => warploom_cli::exit::Unreachable(problem.detail().to_owned()).into(),
@@ -49,7 +49,7 @@ fn failed(problem: Problem) -> anyhow::Error {
 /// Runs a controller.
 ///
 /// # Errors
-/// When it cannot start.
+/// If it cannot start.
 pub(crate) fn role(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     follow_parent()?;
     logs(settings)?;
@@ -108,7 +108,7 @@ async fn run(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
         let mut told = told;
         tokio::select! {
             () = entry.keep(&access) => {}
-            // Not said again once it is taken away.
+            // The entry is not renewed after its removal.
             _ = told.wait_for(|told| *told) => std::future::pending::<()>().await,
         }
     };
@@ -120,7 +120,7 @@ async fn run(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Says where it is, with a link that logs a browser in.
+/// Prints the controller's URL, with a link that logs a browser in.
 async fn announce(access: &AccessStore, url: &str, json: bool) -> Result<()> {
     let link = link(url, &access.link().await.map_err(failed)?);
     match json {

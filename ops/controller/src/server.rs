@@ -1,5 +1,6 @@
-//! Where the controller listens, and its connections: bounded in number, by address as well, in the time of a
-//! head and of each write, and by TLS wherever others than this host can come.
+//! The controller's listener and its connections. They are bounded in number, in all and by
+//! address, and in the time of a head and of each write. TLS is required wherever other hosts can
+//! connect.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -32,24 +33,25 @@ use warploom_cli::exit::UsageError;
 
 use crate::http::gate::Peer;
 
-/// The port where nobody says another, or one of those behind it.
+/// The default port; the next ports are tried if it is taken.
 const PORT: u16 = 7_070;
-/// Ports that are tried.
+/// Number of ports that are tried.
 const PORTS: u16 = 20;
-/// Connections at a time, in all and of one address, and how long a write may make no progress.
+/// Maximum number of connections, in all and per address, and the maximum time of a write without
+/// progress.
 pub(crate) const BOUNDS: Bounds = Bounds {
     connections: 2_048,
     share: 512,
     write: Duration::from_secs(30),
 };
-/// How long the head of a request may take, and the beginning of TLS.
+/// Maximum time for the head of a request, and for the TLS handshake.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long what is under way may take when the controller is told to stop.
+/// Maximum time for requests in progress after the controller is told to stop.
 const STOP: Duration = Duration::from_secs(2);
-/// Before a connection is taken again, where that failed: there are too many files, say.
+/// Delay before the next accept after an error, such as too many open files.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Certificate and key for https.
+/// Loads the certificate and key for https.
 pub(crate) fn tls(cert: Option<&str>, key: Option<&str>) -> Result<Option<TlsAcceptor>> {
     let (cert, key) = match (cert, key) {
         (None, None) => return Ok(None),
@@ -76,7 +78,7 @@ pub(crate) fn tls(cert: Option<&str>, key: Option<&str>) -> Result<Option<TlsAcc
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
-/// Listens. Without TLS only this host can come.
+/// Listens. Without TLS only this host can connect.
 pub(crate) async fn listen(address: Option<&str>, secure: bool) -> Result<TcpListener> {
     let Some(text) = address else {
         for port in PORT..PORT + PORTS {
@@ -103,7 +105,7 @@ pub(crate) async fn listen(address: Option<&str>, secure: bool) -> Result<TcpLis
     listener.with_context(|| format!("E-API-LISTEN: listening on {address}"))
 }
 
-/// The address by which a browser on this host comes.
+/// The URL for a browser on this host.
 pub(crate) fn url(address: SocketAddr, secure: bool) -> String {
     let scheme = if secure { "https" } else { "http" };
     let any = address.ip().is_unspecified();
@@ -115,7 +117,7 @@ pub(crate) fn url(address: SocketAddr, secure: bool) -> String {
     format!("{scheme}://{host}:{}", address.port())
 }
 
-/// Answers until it is told to stop; what is under way has a moment then.
+/// Serves until the controller is told to stop; requests in progress get a short time to end.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -126,7 +128,7 @@ pub(crate) async fn serve(
     let places = Places::new(bounds);
     let mut connections = JoinSet::new();
     loop {
-        // Finished ones are let go.
+        // Reaps finished connections.
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             () = told(&mut stopping) => break,
@@ -144,7 +146,7 @@ pub(crate) async fn serve(
             tracing::debug!(%peer, "all connections of this address are being answered");
             continue;
         };
-        // Events are small and wanted at once.
+        // Events are small and should be sent at once.
         let _ = stream.set_nodelay(true);
         let (tls, router, stopping) = (tls.clone(), router.clone(), stopping.clone());
         connections.spawn(async move {
@@ -163,11 +165,11 @@ pub(crate) async fn serve(
 
 /// Waits until the controller is told to stop.
 async fn told(stopping: &mut watch::Receiver<bool>) {
-    // Whoever tells lives as long as the process.
+    // The sender lives as long as the process.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// A connection, with TLS where there is a certificate.
+/// A connection, with TLS if there is a certificate.
 async fn secured(
     stream: TcpStream,
     peer: IpAddr,
@@ -185,7 +187,7 @@ async fn secured(
     }
 }
 
-/// A body whose connection keeps its place until it was sent.
+/// A body that keeps the connection's slot until it was sent.
 struct Kept {
     body: Body,
     _answering: Answering,
@@ -246,7 +248,7 @@ async fn connection(
         }
     };
     if let Err(error) = ended {
-        // Whoever was at the other end has gone.
+        // The peer has closed the connection.
         tracing::debug!(%error, "a connection");
     }
 }
@@ -277,7 +279,7 @@ mod tests {
         assert!(refused.to_string().contains("E-API-LISTEN"), "{refused:#}");
     }
 
-    /// Asks for a long answer again and again and reads none, until the server takes no more.
+    /// Sends requests for a long answer and reads none, until the server accepts no more.
     fn stuffed(at: SocketAddr) -> std::net::TcpStream {
         use std::io::Write as _;
         let mut stream = std::net::TcpStream::connect(at).expect("it listens");
@@ -308,7 +310,7 @@ mod tests {
             let deaf: Vec<_> = deaf.into_iter().map(|it| it.join().unwrap()).collect();
             use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(at).expect("it listens");
-            // Sooner than a head is given up.
+            // Shorter than the timeout of a head.
             stream.set_read_timeout(Some(HEAD / 2)).expect("a time");
             let head = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
             stream.write_all(head.as_bytes()).expect("it is sent");

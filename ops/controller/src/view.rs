@@ -1,5 +1,5 @@
-//! Tenants and settings as the state bucket has them, kept up to date by watching it. What has gone stays
-//! known as gone, so that whoever comes back is told of it.
+//! Tenants and settings of the state bucket, kept up to date by a watch. Removed keys stay known as
+//! removed, so that a resuming client learns of the removal.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,13 +13,13 @@ use warploom_cli::admin::Administrator;
 
 use crate::problem::Problem;
 
-/// Keys that are known as gone, at most: beyond, those that went first are forgotten.
+/// Maximum number of removed keys kept; beyond it, the one removed first is forgotten.
 const GONE: usize = 10_000;
 
-/// A key's newest value; none where it has gone.
+/// The newest value of a key; `None` if it was removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The bucket's revision when it became so.
+    /// The bucket's revision of this value.
     pub(crate) revision: u64,
     /// The value.
     pub(crate) value: Option<Bytes>,
@@ -29,12 +29,12 @@ pub(crate) struct Row {
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     rows: BTreeMap<String, Row>,
-    /// Up to this revision, what has gone may be forgotten.
+    /// Removals up to this revision may be forgotten.
     forgotten: u64,
 }
 
 impl Rows {
-    /// Takes in what became of a key.
+    /// Takes in a change of a key.
     fn set(&mut self, key: &str, row: Row) {
         if self
             .rows
@@ -64,7 +64,8 @@ impl Rows {
             .unwrap_or(0)
     }
 
-    /// What changed behind a revision, in order; none where that is not known any more, or never was.
+    /// Changes after a revision, in order; `None` if they are no longer known, or if the revision
+    /// does not exist yet.
     pub(crate) fn since(&self, revision: u64) -> Option<Vec<(String, Row)>> {
         if revision > self.newest() || (revision > 0 && revision < self.forgotten) {
             return None;
@@ -85,19 +86,19 @@ pub(crate) struct View {
     newest: watch::Receiver<u64>,
 }
 
-/// A tenant as it is set.
+/// A tenant with its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TenantRow {
     /// Its name.
     pub(crate) name: Tenant,
     /// Its settings.
     pub(crate) settings: TenantSettings,
-    /// When they became so.
+    /// The revision of the settings.
     pub(crate) revision: u64,
 }
 
 impl View {
-    /// Begins to watch; it is whole when this returns.
+    /// Starts to watch; the view is complete when this returns.
     pub(crate) async fn begin(administrator: &Administrator) -> Result<Self, Problem> {
         let failed = |error: &dyn std::fmt::Display| {
             let why = format!("the broker does not show tenants and settings ({error})");
@@ -151,17 +152,17 @@ impl View {
         look(&self.rows.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What changed behind a revision, as [`Rows::since`].
+    /// Changes after a revision, as [`Rows::since`].
     pub(crate) fn since(&self, revision: u64) -> Option<Vec<(String, Row)>> {
         self.see(|rows| rows.since(revision))
     }
 
-    /// Tells of changes from now on.
+    /// A receiver that is notified of changes from now on.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.newest.clone()
     }
 
-    /// Waits until a tenant is known as it was written just now; a moment at most.
+    /// Waits until the view has these settings of a tenant; at most a second.
     pub(crate) async fn knows(&self, tenant: &Tenant, settings: Option<&TenantSettings>) {
         let mut changes = self.changes();
         let known = async {
@@ -171,11 +172,11 @@ impl View {
                 }
             }
         };
-        // Where it takes longer, the next one who looks sees it later.
+        // After the timeout a later reader sees the change.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(1), known).await;
     }
 
-    /// Waits until a tenant is known as it became behind this; a moment at most.
+    /// Waits until the view has a newer revision of a tenant; at most a second.
     pub(crate) async fn passes(&self, row: &TenantRow) {
         let mut changes = self.changes();
         let passed = async {
@@ -185,11 +186,11 @@ impl View {
                 }
             }
         };
-        // Where it takes longer, whoever writes over it finds out.
+        // After the timeout the next write fails on its revision.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(1), passed).await;
     }
 
-    /// The tenants behind a name, in order, so many at most.
+    /// At most `limit` tenants after a name, in order.
     pub(crate) fn tenants(
         &self,
         after: &str,
@@ -208,7 +209,7 @@ impl View {
         })
     }
 
-    /// The revision that a tenant went with; 0 where there never was one.
+    /// The revision at which a tenant was removed; 0 if it never existed.
     pub(crate) fn gone(&self, tenant: &Tenant) -> u64 {
         self.see(|rows| {
             let row = rows.rows.get(&format!("tenant.{tenant}"));
@@ -216,7 +217,7 @@ impl View {
         })
     }
 
-    /// One tenant.
+    /// Returns one tenant.
     pub(crate) fn tenant(&self, tenant: &Tenant) -> Option<TenantRow> {
         self.see(|rows| {
             let row = rows.rows.get(&format!("tenant.{tenant}"))?;
@@ -250,7 +251,7 @@ mod tests {
         rows.set("tenant.a", row(1, Some("1")));
         rows.set("tenant.b", row(2, Some("2")));
         rows.set("tenant.a", row(3, None));
-        // What comes late changes nothing.
+        // A late, older revision changes nothing.
         rows.set("tenant.a", row(1, Some("1")));
         let keys = |since| {
             rows.since(since).map(|rows| {

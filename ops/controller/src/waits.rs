@@ -1,5 +1,4 @@
-//! What something waited for, as the interface tells it: to each who asks without the names that they may not
-//! know.
+//! Waits, as the interface presents them: without the names of tenants that the caller may not see.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +10,24 @@ use warploom_cli::why::WaitRow;
 
 use crate::access::Identity;
 
-/// Waits of a position that are told one by one, the longest: of the others only their causes.
+/// Maximum number of waits listed one by one, the longest; the others are summed by cause.
 const TOLD: usize = 8;
 
-/// A time that was waited.
+/// A wait and its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct WaitModel {
-    /// For what: docs/howto/why.md lists the causes.
+    /// The cause: docs/howto/why.md lists them.
     #[schema(value_type = String, example = "priority")]
     pub(crate) cause: Cause,
-    /// The tenant whose doing it was; null where it was nobody's, or that of one whom whoever asks may not
-    /// know of.
+    /// The tenant that caused the wait. Null if no tenant caused it, or if the caller may not see
+    /// that tenant.
     #[schema(value_type = Option<String>)]
     pub(crate) of: Option<Tenant>,
     /// Nanoseconds.
     pub(crate) ns: u64,
 }
 
-/// Those of a replay, all of them.
+/// All waits of a replayed position.
 pub(crate) fn all(waits: &[Wait]) -> Vec<WaitModel> {
     let model = |wait: &Wait| WaitModel {
         cause: wait.cause,
@@ -38,7 +37,7 @@ pub(crate) fn all(waits: &[Wait]) -> Vec<WaitModel> {
     waits.iter().map(model).collect()
 }
 
-/// Those of a summary.
+/// All waits of a summary.
 pub(crate) fn of_rows(rows: &[WaitRow]) -> Vec<WaitModel> {
     let model = |row: &WaitRow| WaitModel {
         cause: row.cause,
@@ -48,8 +47,8 @@ pub(crate) fn of_rows(rows: &[WaitRow]) -> Vec<WaitModel> {
     rows.iter().map(model).collect()
 }
 
-/// The longest of them one by one, and the others by cause: few, which come to the same. Also whether those
-/// are all there are.
+/// Lists the longest waits one by one and sums the others by cause; the total stays the same.
+/// Returns true as well if these are all waits.
 pub(crate) fn few(waits: &[Wait]) -> (Vec<WaitModel>, bool) {
     if waits.len() <= TOLD {
         return (all(waits), true);
@@ -62,7 +61,7 @@ pub(crate) fn few(waits: &[Wait]) -> (Vec<WaitModel>, bool) {
     (together(few), false)
 }
 
-/// Without the names that somebody may not know.
+/// Removes the names that the caller may not see.
 pub(crate) fn seen(mut waits: Vec<WaitModel>, sees: impl Fn(&Tenant) -> bool) -> Vec<WaitModel> {
     let mut hidden = false;
     for wait in &mut waits {
@@ -71,16 +70,16 @@ pub(crate) fn seen(mut waits: Vec<WaitModel>, sees: impl Fn(&Tenant) -> bool) ->
             hidden = true;
         }
     }
-    // How many there are of whom they may not know, they do not learn either.
+    // Merged, so that the caller does not learn the number of hidden tenants.
     if hidden { together(waits) } else { waits }
 }
 
-/// As [`seen`], by who asks.
+/// As [`seen`], for a caller.
 pub(crate) fn seen_by(waits: Vec<WaitModel>, who: &Identity) -> Vec<WaitModel> {
     seen(waits, |of| who.sees(of))
 }
 
-/// Those of the same cause and tenant as one; the longest first.
+/// Sums the waits of the same cause and tenant; the longest first.
 fn together(waits: Vec<WaitModel>) -> Vec<WaitModel> {
     let mut sums = BTreeMap::<_, u64>::new();
     for wait in waits {

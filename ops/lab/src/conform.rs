@@ -21,9 +21,9 @@ use crate::bench::{Goal, Metric, specs};
 
 mod deviations;
 
-/// The tenant whose program the suite is.
+/// The tenant of the suite's program.
 const TENANT: &str = "conform";
-/// Areas that run beside one another at most.
+/// Maximum number of areas that run at the same time.
 const AT_ONCE: usize = 4;
 
 specs! {
@@ -61,7 +61,7 @@ pub struct ConformAreaArgs {
     from: usize,
 }
 
-/// Is the process that runs checks.
+/// Runs as the process that runs checks.
 ///
 /// # Errors
 /// As [`conform::serve`].
@@ -72,7 +72,7 @@ pub fn run_area(args: &ConformAreaArgs) -> Result<()> {
 /// Runs the suite.
 ///
 /// # Errors
-/// When a check fails, an area is unknown, or the driver cannot be loaded.
+/// If a check fails, an area is unknown, or the driver cannot be loaded.
 pub async fn conform(args: &ConformArgs, settings: &Settings, json: bool) -> Result<()> {
     let areas = chosen(&args.only)?;
     let (report, deviations) = match &args.libcuda {
@@ -127,7 +127,7 @@ async fn run_own(areas: Vec<&'static str>, settings: &Settings, json: bool) -> R
     run(areas, library, environment, json).await
 }
 
-/// Runs areas on a driver, its processes with more of an environment.
+/// Runs areas on a driver, in processes with these additional environment variables.
 async fn run(
     areas: Vec<&'static str>,
     library: OsString,
@@ -149,7 +149,7 @@ async fn run(
             at_once,
             process: &process,
             tell: &|result| {
-                // A person sees what fails as it does; all else is in the table.
+                // A person sees failures at once; the table has all the rest.
                 if !json && result.verdict == Verdict::Failed {
                     eprintln!("{}: {}", result.name(), result.saw);
                 }
@@ -159,7 +159,7 @@ async fn run(
     tokio::task::spawn_blocking(run).await?
 }
 
-/// Why a failed check is a documented deviation.
+/// The reason why a failed check is a documented deviation, if it is one.
 fn reason(result: &CheckResult, deviations: &[(&str, &'static str)]) -> Option<&'static str> {
     let name = result.name();
     let found = deviations.iter().find(|(check, _)| *check == name);
@@ -218,14 +218,14 @@ fn metrics(report: &Report, (failed, deviating): (usize, usize), all: bool) -> R
         (&DEVIATIONS, deviating as f64),
         (&SECONDS, report.seconds),
     ];
-    // One area has fewer checks than all are to have.
+    // A single area has fewer checks than the goal for all areas.
     for (spec, value) in values.iter().skip(usize::from(!all)) {
         output::line(serde_json::to_string(&Metric::new(spec, &[*value]))?)?;
     }
     Ok(())
 }
 
-/// Names of areas, for shells.
+/// Names of areas, for shell completion.
 pub(crate) fn names() -> Vec<Candidate> {
     let names = conform::area_names().into_iter();
     names.map(|it| Candidate::new(it, "")).collect()

@@ -1,4 +1,4 @@
-//! The laboratory: the demo, the benchmarks, chaos and the simulations. It uses the product as anybody
+//! The laboratory: the demo, the benchmarks, chaos and the simulations. It uses the product as any user
 //! does, by its commands and its client; no crate of the product knows it.
 
 pub mod bench;
@@ -50,10 +50,11 @@ pub enum LabCommand {
     ChaosHostile(chaos::ChaosHostileArgs),
 }
 
-/// What is listed.
+/// Source of an argument's candidates.
 type Listed = fn() -> Vec<Candidate>;
 
-/// An argument with what shells offer for it: what only modules know that themselves need the arguments.
+/// Adds shell completion to an argument. Only modules that themselves need the arguments know the
+/// candidates.
 fn completed(arg: Arg, named: &[(&str, Listed)]) -> Arg {
     let found = named.iter().find(|(name, _)| arg.get_id() == *name);
     match found {
@@ -65,7 +66,7 @@ fn completed(arg: Arg, named: &[(&str, Listed)]) -> Arg {
 /// Runs a command.
 ///
 /// # Errors
-/// As the command's own.
+/// The errors of the command.
 pub fn run(command: &LabCommand, global: &Global) -> Result<ExitCode> {
     let (settings, json) = (&global.settings()?, global.json);
     let done = match command {

@@ -1,5 +1,4 @@
-//! The lines that a program of a run and the run say to one another, on the program's standard input and
-//! output.
+//! The lines that a run and its programs exchange, on the program's standard input and output.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -8,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use serde::Serialize;
 
-/// Prints a line of JSON, by one write: what a program said before it was killed is read.
+/// Prints a line of JSON by one write, so that the line of a killed program is either whole or absent.
 ///
 /// # Errors
-/// When nobody reads it.
+/// If the output has no reader.
 pub(crate) fn say(said: &impl Serialize) -> Result<()> {
     let mut line = serde_json::to_vec(said)?;
     line.push(b'\n');
@@ -21,7 +20,7 @@ pub(crate) fn say(said: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Becomes true when the run says anything more, or is gone.
+/// Returns a flag that becomes true when the run sends another line, or is gone.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);

@@ -1,15 +1,15 @@
-//! Logs of a cluster whose run failed.
+//! Logs of the cluster of a failed run.
 
 use std::path::Path;
 
 use warploom_cli::evidence::{EvidenceKey, sign_again};
 use warploom_cli::output;
 
-/// Copies the logs of all roles and of the broker's servers beside the evidence, to look into what
-/// went wrong, and signs what lies there then.
+/// Copies the logs of all roles and of the broker's servers beside the evidence, to investigate the
+/// failure, and signs all files there.
 pub(crate) fn keep(state_dir: &Path, evidence: &Path) {
     let into = evidence.join("logs");
-    // What cannot be kept is missing; the run has failed anyway, and says so.
+    // Copies that fail are missing; the run has failed anyway, and reports that.
     let _ = std::fs::create_dir_all(&into);
     copy(state_dir, &into, "", 3);
     let signed = EvidenceKey::of(state_dir).and_then(|key| sign_again(evidence, &key));
@@ -20,7 +20,8 @@ pub(crate) fn keep(state_dir: &Path, evidence: &Path) {
     }
 }
 
-/// Copies what is in a folder and in those in it, so deep; a server's log is named for its folder.
+/// Copies the logs of a folder and of its folders, `deep` levels down. A server's log gets the name of its
+/// folder.
 fn copy(dir: &Path, into: &Path, prefix: &str, deep: usize) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());

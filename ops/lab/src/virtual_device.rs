@@ -3,7 +3,7 @@
 use client_agent::{Error, Function, Module, Session};
 use workloads::{FunctionId, Gpu, ModuleId};
 
-/// A session with the modules and functions its program named.
+/// A session with the modules and functions that its program named.
 pub(crate) struct VirtualDevice {
     session: Session,
     modules: Vec<Module>,
@@ -11,7 +11,7 @@ pub(crate) struct VirtualDevice {
 }
 
 impl VirtualDevice {
-    /// The device of a session.
+    /// Makes the device of a session.
     #[must_use]
     pub(crate) fn new(session: Session) -> Self {
         Self {
@@ -21,7 +21,7 @@ impl VirtualDevice {
         }
     }
 
-    /// The session, to close it.
+    /// Returns the session, to close it.
     #[must_use]
     pub(crate) fn into_session(self) -> Session {
         self.session

@@ -1,4 +1,4 @@
-//! `warploom top`: the terminal and the cluster around the room.
+//! The command `warploom top`: connects the room to the terminal and the cluster.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::room::{Action, Done, Key, Room};
 use crate::rows::{Sample, Sort};
 use crate::view::draw;
 
-/// How often the picture is drawn anew at least.
+/// Maximum time between two redraws.
 const FRAME: Duration = Duration::from_millis(250);
 
 /// `warploom top`.
@@ -39,13 +39,13 @@ Examples:
 
 Keys: Tab sessions and devices, s sort, / filter, e end a session, d drain, p suspend, q quit.")]
 pub struct TopArgs {
-    /// Prints what there is now, and ends
+    /// Prints the current state and exits
     #[arg(long)]
     once: bool,
-    /// Seconds between two looks at the cluster
+    /// Seconds between two samples of the cluster
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     every: f64,
-    /// What rows are sorted by
+    /// Sort order of the rows
     #[arg(long, value_enum, default_value = "name")]
     sort: Sort,
     /// Only tenants, sessions and programs with this text in their names
@@ -53,10 +53,10 @@ pub struct TopArgs {
     filter: String,
 }
 
-/// Shows the cluster until it is told to stop.
+/// Shows the cluster until told to stop.
 ///
 /// # Errors
-/// [`warploom_cli::exit::Unreachable`] without a cluster; where the terminal cannot be used.
+/// [`warploom_cli::exit::Unreachable`] without a cluster; an error if the terminal cannot be used.
 pub fn top(args: &TopArgs, settings: &Settings, json: bool) -> Result<()> {
     if !(0.1..=3_600.0).contains(&args.every) {
         bail!(UsageError("--every is 0.1 to 3600 seconds".into()));
@@ -73,7 +73,7 @@ pub fn top(args: &TopArgs, settings: &Settings, json: bool) -> Result<()> {
             ..Room::default()
         };
         room.take(first);
-        // However it is told to stop, it leaves the terminal as it was.
+        // Handles stop signals, so that the terminal is restored in every case.
         let stopped = stop_signal()?;
         let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
         let shown = show(&mut terminal, &mut room, &administrator, args, settings);
@@ -130,7 +130,7 @@ fn once(args: &TopArgs, sample: &Sample, json: bool) -> Result<()> {
     output::line(fitted(&commands::session::table(&sessions)))
 }
 
-/// Keys, as they come; none once the terminal is gone.
+/// The stream of key presses; it ends when the terminal is closed. Ctrl-C is sent as `None`.
 fn keys() -> mpsc::Receiver<Option<Key>> {
     let (tell, heard) = mpsc::channel(64);
     std::thread::spawn(move || {
@@ -146,7 +146,7 @@ fn keys() -> mpsc::Receiver<Option<Key>> {
     heard
 }
 
-/// The key of an event, none of Ctrl-C; nothing where none is meant.
+/// The key of an event: `Some(None)` for Ctrl-C, `None` if the event is no key of ours.
 fn read(event: &Event) -> Option<Option<Key>> {
     let Event::Key(key) = event else {
         return None;
@@ -202,7 +202,7 @@ async fn show(
             ran = order.recv(), if followed => match ran {
                 Some(ran) => {
                     lanes.add(ran.gpu, &ran.tenant, ran.ended_ms, ran.ran_ns);
-                    // What came at the same time is drawn at once.
+                    // Positions that arrived together are drawn at once.
                     while let Ok(ran) = order.try_recv() {
                         lanes.add(ran.gpu, &ran.tenant, ran.ended_ms, ran.ran_ns);
                     }
@@ -219,13 +219,13 @@ async fn show(
     }
 }
 
-/// Does something while all else goes on, and tells what came of it.
+/// Runs an action in the background and sends a message with its outcome.
 fn does(administrator: &Arc<Administrator>, action: Action, tell: &mpsc::Sender<String>) {
     let (administrator, tell) = (administrator.clone(), tell.clone());
     tokio::spawn(async move { tell.send(done(&administrator, &action).await).await });
 }
 
-/// Does something, and says what came of it.
+/// Runs an action and returns a message with its outcome.
 async fn done(administrator: &Administrator, action: &Action) -> String {
     let done = match action {
         Action::End(session) => {

@@ -1,16 +1,16 @@
-//! The weave in a terminal: for each device a lane of cells, each a short time, with the tenant that ran
-//! longest in it.
+//! The weave in a terminal: one lane of cells per device. Each cell is a short time, with the
+//! tenant that ran longest in it.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// Milliseconds of a cell.
 pub(crate) const CELL_MS: u64 = 250;
-/// Cells that are kept.
+/// Maximum number of cells kept per lane.
 const KEPT: usize = 1_024;
-/// Devices that have lanes at most.
+/// Maximum number of devices with lanes.
 const DEVICES: usize = 256;
 
-/// A cell: by tenant the nanoseconds that it ran.
+/// A cell: nanoseconds run, by tenant.
 type Cell = BTreeMap<String, u64>;
 
 /// Lanes by device.
@@ -19,24 +19,25 @@ pub(crate) struct Lanes {
     lanes: BTreeMap<u32, VecDeque<(u64, Cell)>>,
 }
 
-/// What a cell shows.
+/// Content of a displayed cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shown {
     /// The tenant that ran longest.
     pub(crate) tenant: String,
-    /// The part of the cell in which anything ran, 0 to 1.
+    /// The part of the cell in which work ran, 0 to 1.
     pub(crate) busy: f64,
 }
 
 impl Lanes {
-    /// A position has ended at that millisecond: its time goes into the cells before.
+    /// Adds the device time of a position that ended at `ended_ms` to the preceding cells.
     pub(crate) fn add(&mut self, gpu: u32, tenant: &str, ended_ms: u64, ran_ns: u64) {
         if self.lanes.len() >= DEVICES && !self.lanes.contains_key(&gpu) {
             return;
         }
         let lane = self.lanes.entry(gpu).or_default();
         let (mut cell, mut left) = (ended_ms / CELL_MS, ran_ns);
-        // The part of its last cell that lay before its end, then whole cells, as far as they are kept.
+        // First the part of the last cell before the end, then whole cells, as far as they are
+        // kept.
         let mut room = (ended_ms % CELL_MS + 1) * 1_000_000;
         for _ in 0..KEPT {
             let part = left.min(room);
@@ -52,7 +53,8 @@ impl Lanes {
         }
     }
 
-    /// The newest cells of a device up to that millisecond, the oldest first; none where nothing ran.
+    /// The newest cells of a device up to `now_ms`, the oldest first; `None` for a cell in which
+    /// nothing ran.
     pub(crate) fn shown(&self, gpu: u32, now_ms: u64, width: usize) -> Vec<Option<Shown>> {
         let last = now_ms / CELL_MS;
         let first = last.saturating_sub(width as u64 - u64::from(width > 0));
@@ -109,7 +111,8 @@ mod tests {
         let mut lanes = Lanes::default();
         lanes.add(0, "a", 1_099, 100_000_000);
         lanes.add(0, "b", 2_000, 600_000_000);
-        // b ended as a cell began, and ran through the two and a half before it.
+        // The work of b ended at the start of a cell, and ran through the two and a half cells
+        // before it.
         assert_eq!(tenants(&lanes, 2_000, 6), ".abbbb");
         let busy = lanes.shown(0, 2_000, 2);
         assert!(busy[0].as_ref().is_some_and(|cell| cell.busy > 0.99));

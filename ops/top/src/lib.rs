@@ -1,5 +1,6 @@
-//! `warploom top`: what the control room's page shows, in a terminal. What is shown and what a key does are
-//! functions of samples and keys (`rows`, `lanes`, `room`); the terminal and the cluster are in `command`.
+//! The command `warploom top`: the control room's page in a terminal. The picture and the effect of
+//! a key are functions of samples and keys (`rows`, `lanes`, `room`). The module `command` handles
+//! the terminal and the cluster.
 
 mod command;
 mod lanes;

@@ -1,4 +1,4 @@
-//! The cluster, asked again and again, and its order, followed: what comes goes to whoever shows it.
+//! Live data of the cluster: periodic samples, and positions as its order is followed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use warploom_cli::settings::Settings;
 
 use crate::rows::Sample;
 
-/// A position that has ended just now, or a standing grant that has run further.
+/// Device time of a position that has just ended, or the progress of a standing grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) gpu: u32,
@@ -25,12 +25,12 @@ pub(crate) struct Ran {
     pub(crate) ran_ns: u64,
 }
 
-/// Standing grants of which it is known how far they have run.
+/// Maximum number of standing grants with known progress.
 const STANDING: usize = 1_024;
-/// Before the order is followed anew, where that failed.
+/// Delay before the order is followed again after an error.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Asks once.
+/// Takes one sample.
 pub(crate) async fn sample(administrator: &Administrator) -> Result<Sample> {
     let status = administrator.status(administrator.patience()).await?;
     let memory = administrator.memory(&status).await;
@@ -42,7 +42,7 @@ pub(crate) async fn sample(administrator: &Administrator) -> Result<Sample> {
     })
 }
 
-/// Asks again and again, and tells what it finds; whoever shows it does not wait meanwhile.
+/// Takes samples periodically and sends them; the display does not wait for a sample.
 pub(crate) fn samples(
     administrator: &Arc<Administrator>,
     every: Duration,
@@ -52,7 +52,7 @@ pub(crate) fn samples(
     tokio::spawn(async move {
         let mut looks = tokio::time::interval(every);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first is there at once, and so is what there was to see.
+        // The first tick completes at once: the caller has just taken a sample.
         looks.tick().await;
         loop {
             looks.tick().await;
@@ -64,19 +64,22 @@ pub(crate) fn samples(
     heard
 }
 
-/// Follows the order on a thread of its own, for a replay computes; what ends from now on is told.
+/// Follows the order on its own thread, for a replay computes. Sends positions that end from now
+/// on.
 pub(crate) fn order(settings: &Settings) -> mpsc::Receiver<Ran> {
     let (tell, heard) = mpsc::channel(4_096);
     let settings = settings.clone();
     std::thread::spawn(move || {
         let followed = warploom_cli::commands::block_on(async {
             let administrator = Administrator::of(&settings).await?;
-            // Where it cannot go on it begins anew: a block may have been stored late.
+            // After an error the order is followed from its beginning: a block may have been stored
+            // late.
             let mut standing = Standing::default();
             while !tell.is_closed() {
                 let followed = follow_explained(&administrator, |told| {
                     for ran in standing.news(told) {
-                        // Whoever shows it is behind: a picture with less in it is as good.
+                        // If the display is behind, the position is dropped: a picture without it
+                        // is good enough.
                         drop(tell.try_send(ran));
                     }
                     Ok(())
@@ -98,17 +101,17 @@ pub(crate) fn order(settings: &Settings) -> mpsc::Receiver<Ran> {
 /// A standing grant: its worker, and its position there.
 type Place = (Incarnation, GpuPosition);
 
-/// What standing grants had run when that was told last.
+/// Last reported progress of standing grants.
 #[derive(Debug, Default)]
 struct Standing {
-    /// Nanoseconds, of each that has not ended.
+    /// Nanoseconds reported of each grant that has not ended.
     told: BTreeMap<Place, u64>,
-    /// Whether anything was told: what ran before belongs to no moment that is shown.
+    /// True after the first report. Work before it belongs to no displayed time.
     begun: bool,
 }
 
 impl Standing {
-    /// What has run just now.
+    /// The device time that was used since the last report.
     fn news(&mut self, told: Followed) -> Vec<Ran> {
         match told {
             Followed::Whole => Vec::new(),
@@ -146,7 +149,7 @@ fn measured(position: &ReplayedPosition) -> u64 {
     position.end.map_or(0, |end| end.measured)
 }
 
-/// What a position ran beyond these nanoseconds.
+/// The time that a position ran beyond `before` nanoseconds.
 fn ran(position: &ReplayedPosition, before: u64) -> Ran {
     Ran {
         gpu: position.gpu,
@@ -214,7 +217,7 @@ mod tests {
             standing(&[]),
         ];
         let ran = told.map(|it| followed.news(it).iter().map(|ran| ran.ran_ns).sum::<u64>());
-        // What ran before anybody looked is not shown.
+        // Work before the first report is not shown.
         assert_eq!(ran, [0, 50, 0, 50, 30, 7, 10, 0]);
         assert!(followed.told.is_empty());
     }

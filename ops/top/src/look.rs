@@ -1,8 +1,8 @@
-//! Colours, or what stands for them.
+//! Colours, and their substitutes in a terminal without them.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// Colours of tenants: told apart by most eyes, on dark and on light.
+/// Colours of tenants: distinguishable for most people, on dark and on light backgrounds.
 const COLOURS: [Color; 8] = [
     Color::Indexed(68),
     Color::Indexed(173),
@@ -14,17 +14,17 @@ const COLOURS: [Color; 8] = [
     Color::Indexed(102),
 ];
 
-/// How it is drawn.
+/// The style of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Whether there are colours.
+    /// True if colours are used.
     pub(crate) colours: bool,
 }
 
 impl Look {
     /// A tenant's colour.
     pub(crate) fn of(self, tenant: &str) -> Style {
-        // Any spread will do, the same each time.
+        // Any hash will do, as long as it is stable.
         let sum = tenant
             .bytes()
             .fold(7_u32, |sum, byte| sum.wrapping_mul(31) ^ u32::from(byte));
@@ -34,7 +34,7 @@ impl Look {
         }
     }
 
-    /// What something wrong looks like.
+    /// The style of a warning.
     pub(crate) fn warned(self) -> Style {
         match self.colours {
             true => Style::new().fg(Color::Red),

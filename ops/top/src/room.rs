@@ -1,14 +1,14 @@
-//! What the terminal shows at a moment, and what a key does: a function of samples and keys.
+//! State of the display, and the effect of a key: a function of samples and keys.
 
 use bus_schemas::{Incarnation, SessionId, Tenant};
 
 use crate::rows::{GpuRow, Sample, Sort, TenantRow};
 use warploom_cli::admin::SessionRow;
 
-/// Characters of a filter at most.
+/// Maximum number of characters of a filter.
 const FILTER: usize = 64;
 
-/// A key, as far as one does something.
+/// A key with an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Up,
@@ -20,7 +20,7 @@ pub(crate) enum Key {
     Char(char),
 }
 
-/// What is to be done to the cluster.
+/// A change to make in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Ends a session.
@@ -32,7 +32,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// What it does, with what follows from it: the question before it is done.
+    /// The question that asks for confirmation, with the consequences of the action.
     pub(crate) fn question(&self) -> String {
         match self {
             Self::End(session) => {
@@ -52,7 +52,7 @@ impl Action {
     }
 }
 
-/// What the keys go to.
+/// The pane that receives keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Pane {
     #[default]
@@ -61,30 +61,30 @@ pub(crate) enum Pane {
     Devices,
 }
 
-/// What comes of a key.
+/// The effect of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// Only what is shown has changed.
+    /// Only the display has changed.
     Shown,
-    /// Something is to be done.
+    /// An action must run.
     Action(Action),
-    /// It is over.
+    /// The program ends.
     Quit,
 }
 
-/// What is shown.
+/// State of the display.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Room {
     pub(crate) sample: Option<Sample>,
     pub(crate) pane: Pane,
     pub(crate) sort: Sort,
     pub(crate) filter: String,
-    /// Whether keys go into the filter.
+    /// True if keys go into the filter.
     pub(crate) typing: bool,
     pub(crate) selected: usize,
-    /// What is done when it is confirmed.
+    /// The action that waits for confirmation.
     pub(crate) asked: Option<Action>,
-    /// What was said last.
+    /// The last message.
     pub(crate) message: String,
     pub(crate) help: bool,
 }
@@ -115,13 +115,13 @@ impl Room {
         }
     }
 
-    /// Takes a new sample.
+    /// Takes in a new sample.
     pub(crate) fn take(&mut self, sample: Sample) {
         self.sample = Some(sample);
         self.selected = self.selected.min(self.rows().saturating_sub(1));
     }
 
-    /// What a key does.
+    /// Handles a key.
     pub(crate) fn key(&mut self, key: Key) -> Done {
         if let Some(action) = self.asked.take() {
             return match key {
@@ -178,7 +178,7 @@ impl Room {
         self.selected = 0;
     }
 
-    /// Asks whether to do what a key does to the selected row.
+    /// Asks for confirmation of an action on the selected row.
     fn ask(&mut self, pane: Pane, named: &str) {
         if self.pane != pane {
             self.message = format!("Tab leads to the {named}, where this key does something");
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(press(&mut room, "\u{1b}"), [Done::Shown]);
         assert_eq!((room.filter.as_str(), room.tenants().len()), ("", 2));
         assert_eq!(press(&mut room, "\u{1b}"), [Done::Quit]);
-        // Whatever is typed, it stays short.
+        // The filter stays bounded.
         press(&mut room, "/");
         press(&mut room, &"x".repeat(1_000));
         assert!(room.filter.len() <= FILTER);

@@ -1,4 +1,4 @@
-//! What is shown of a cluster at a moment: rows, sorted and filtered.
+//! Rows of the display: sorted and filtered from a sample of the cluster.
 
 use std::cmp::Reverse;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 use warploom_cli::admin::{DeviceMemory, SessionRow};
 use warploom_cli::memory::{Holding, holdings};
 
-/// What was asked of a cluster at a moment.
+/// A sample of the cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    /// The leader's word.
+    /// The leader's status.
     pub(crate) status: Status,
-    /// The workers'.
+    /// The workers' memory.
     pub(crate) memory: Vec<DeviceMemory>,
     /// The sessions.
     pub(crate) sessions: Vec<SessionRow>,
@@ -36,7 +36,8 @@ pub(crate) struct GpuRow {
     pub(crate) device: String,
     pub(crate) state: &'static str,
     pub(crate) sessions: u64,
-    /// The part of its time that was granted of late, 0 to 1; none where the leader does not say.
+    /// The part of its time that was recently granted, 0 to 1; `None` if the leader does not report
+    /// it.
     pub(crate) busy: Option<f64>,
     pub(crate) outstanding_ns: u64,
     pub(crate) capacity: Option<u64>,
@@ -55,14 +56,14 @@ pub(crate) struct TenantRow {
     pub(crate) p99_ns: Option<u64>,
     /// The share of the last minute's requests within the target.
     pub(crate) attained: Option<f64>,
-    /// The part of the last second in which its launches ran, of the busiest device.
+    /// The part of the last second in which its launches ran, on the busiest device.
     pub(crate) busy: f64,
     pub(crate) held: u64,
     pub(crate) swapped: u64,
 }
 
 impl TenantRow {
-    /// What the leader says of a tenant, and what it has of each device.
+    /// Combines the leader's status of a tenant with its holdings on each device.
     fn of<'h>(tenant: &TenantStatus, holdings: impl Iterator<Item = &'h Holding>) -> Self {
         let counted = tenant.attainment.as_ref().filter(|it| it.requests > 0);
         let target = tenant.settings.slo_ns;
@@ -90,7 +91,7 @@ impl TenantRow {
     }
 }
 
-/// What rows are sorted by.
+/// Sort order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Sort {
     /// The name, or the id of a session.
@@ -98,14 +99,14 @@ pub(crate) enum Sort {
     Name,
     /// The time that launches ran, the busiest first.
     Busy,
-    /// What is queued, the longest queue first.
+    /// Queued ops, the longest queue first.
     Queue,
     /// Memory held, the most first.
     Memory,
 }
 
 impl Sort {
-    /// The one behind it.
+    /// The next sort order.
     pub(crate) fn next(self) -> Self {
         match self {
             Self::Name => Self::Busy,
@@ -126,7 +127,7 @@ impl Sort {
     }
 }
 
-/// Parts per million, as a whole number by which is sorted.
+/// Parts per million as an integer, for sorting.
 fn ppm(part: f64) -> u64 {
     (part * 1e6) as u64
 }
@@ -147,7 +148,7 @@ impl Sample {
         }
     }
 
-    /// The devices whose workers are there, by number.
+    /// The devices with a live worker, by number.
     pub(crate) fn gpus(&self) -> Vec<GpuRow> {
         let workers = self.status.workers.iter().enumerate();
         let live = workers.filter(|(_, worker)| !worker.lost);
@@ -174,7 +175,7 @@ impl Sample {
         rows
     }
 
-    /// The tenants whose names contain a text.
+    /// The tenants with a text in their names.
     pub(crate) fn tenants(&self, sort: Sort, filter: &str) -> Vec<TenantRow> {
         let tenants = self.status.tenants.iter();
         let wanted = tenants.filter(|it| it.tenant.as_str().contains(filter));
@@ -195,7 +196,7 @@ impl Sample {
         rows
     }
 
-    /// The sessions whose tenant, id or program contains a text.
+    /// The sessions with a text in their tenant, id or program.
     pub(crate) fn sessions(&self, sort: Sort, filter: &str) -> Vec<SessionRow> {
         let wanted = |row: &&SessionRow| {
             let program = row.process.as_ref().map_or("", |process| &process.name);
@@ -239,7 +240,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A small cluster.
+    /// A sample of a small cluster.
     pub(crate) fn sample() -> Sample {
         let worker = WorkerStatus {
             incarnation: Incarnation(0xa1),

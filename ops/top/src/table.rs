@@ -1,4 +1,4 @@
-//! The tables of tenants, sessions and devices: as many of their columns as fit, each of them whole.
+//! The tables of tenants, sessions and devices: as many whole columns as fit.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
@@ -13,15 +13,16 @@ use warploom_cli::admin::SessionRow;
 use warploom_cli::commands::tenant::size as short_bytes;
 use warploom_cli::target::duration as short_time;
 
-/// Places of a time, `999.99 ms`, and of bytes, `1023.9 MiB`.
+/// Width of a time, `999.99 ms`, and of bytes, `1023.9 MiB`.
 const TIME: u16 = 9;
 const BYTES: u16 = 10;
 
-/// A column: its name, which ends with `>` where numbers stand to the right; its width; and its turn to be left
-/// out where not all fit, 0 for what stays.
+/// A column: its name, its width, and its rank for removal. A name that ends with `>` aligns its
+/// numbers to the right. If the columns do not fit, the lowest rank is removed first; rank 0 always
+/// stays.
 type Column = (&'static str, u16, u8);
 
-/// The columns that fit, by their places: the others have left in their turn.
+/// Indices of the columns that fit, after removals by rank.
 fn fitting(columns: &[Column], width: u16) -> Vec<usize> {
     let mut fit: Vec<usize> = (0..columns.len()).collect();
     let needed = |fit: &[usize]| -> usize {
@@ -43,7 +44,7 @@ fn fitting(columns: &[Column], width: u16) -> Vec<usize> {
     fit
 }
 
-/// A table with the selected row marked; the column `wide` takes what others leave.
+/// Draws a table with the selected row marked; the column `wide` takes the remaining width.
 fn draw_table(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -78,7 +79,7 @@ fn draw_table(
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// A column's name.
+/// The heading of a column, aligned to the right if its name ends with `>`.
 fn number_or_text(name: &str) -> Cell<'static> {
     match name.strip_suffix('>') {
         Some(name) => number(name.to_owned()),
@@ -94,7 +95,7 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-/// The tenants.
+/// Draws the tenants.
 pub(crate) fn draw_tenants(frame: &mut Frame<'_>, area: Rect, room: &Room, look: Look) {
     let head = [
         ("tenant", 12, 0),
@@ -140,7 +141,7 @@ pub(crate) fn draw_tenants(frame: &mut Frame<'_>, area: Rect, room: &Room, look:
     draw_table(frame, area, room, ("tenants", "tenant"), &head, rows);
 }
 
-/// The sessions.
+/// Draws the sessions.
 pub(crate) fn draw_sessions(frame: &mut Frame<'_>, area: Rect, room: &Room, look: Look) {
     let head = [
         ("session", 16, 0),
@@ -176,7 +177,7 @@ pub(crate) fn draw_sessions(frame: &mut Frame<'_>, area: Rect, room: &Room, look
     draw_table(frame, area, room, ("sessions", "program"), &head, rows);
 }
 
-/// The devices.
+/// Draws the devices.
 pub(crate) fn draw_devices(frame: &mut Frame<'_>, area: Rect, room: &Room, gpus: &[GpuRow]) {
     let head = [
         ("gpu>", 4, 0),

@@ -12,11 +12,11 @@ use crate::room::{Pane, Room};
 use crate::rows::GpuRow;
 use crate::table::{draw_devices, draw_sessions, draw_tenants};
 
-/// Cells of what ran a quarter of their time, half, three quarters, all.
+/// Cells of work that ran a quarter of their time, half, three quarters, all.
 const BLOCKS: [char; 4] = ['░', '▒', '▓', '█'];
-/// Columns of a lane's head.
+/// Width of a lane's heading.
 const HEAD: u16 = 30;
-/// Rows of lanes at most.
+/// Maximum number of lanes.
 const LANES: usize = 8;
 
 const HELP: &str = "\
@@ -29,11 +29,11 @@ const HELP: &str = "\
   p       suspend the selected tenant, or resume it
   q       quit";
 
-/// Draws all of it.
+/// Draws the whole picture.
 pub(crate) fn draw(frame: &mut Frame<'_>, room: &Room, lanes: &Lanes, now_ms: u64, look: Look) {
     let gpus = room.gpus();
     let shown = gpus.len().clamp(1, LANES) as u16;
-    // A question is seen to its end, whatever else is not.
+    // A question is always shown in full, even if other parts do not fit.
     let (keys, style) = footer(room, look);
     let lines = match room.asked {
         Some(_) => lines(&keys, frame.area().width),
@@ -114,7 +114,7 @@ fn draw_lanes(
                     let block = (cell.busy * 4.0).ceil().clamp(1.0, 4.0) as usize - 1;
                     Span::styled(BLOCKS[block].to_string(), look.of(&cell.tenant))
                 }
-                // Without colours a tenant is its first letter.
+                // Without colours a tenant is shown by its first letter.
                 Some(cell) => Span::raw(cell.tenant.chars().take(1).collect::<String>()),
             });
         }
@@ -123,7 +123,7 @@ fn draw_lanes(
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), inside);
 }
 
-/// Rows that a text takes at a width, broken between words: at least one.
+/// Number of rows that a text takes at this width, broken between words: at least one.
 fn lines(text: &str, width: u16) -> u16 {
     let (width, mut lines, mut used) = (usize::from(width.max(1)), 1, 0);
     for word in text.split_whitespace() {
@@ -132,14 +132,14 @@ fn lines(text: &str, width: u16) -> u16 {
             (lines, used) = (lines + 1, 0);
         }
         used += length + usize::from(used > 0);
-        // One longer than a row goes on in the next.
+        // A word longer than a row continues in the next.
         lines += used.saturating_sub(1) / width;
         used -= used.saturating_sub(1) / width * width;
     }
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
-/// What keys do now, or what is asked, and how that looks.
+/// The line of keys or the pending question, with its style.
 fn footer(room: &Room, look: Look) -> (String, Style) {
     if let Some(action) = &room.asked {
         return (action.question(), look.warned());

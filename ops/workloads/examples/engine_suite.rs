@@ -1,5 +1,6 @@
-//! A runner of the suite's kernels: for a line `steady NAME` on stdin, a line `ok NANOSECONDS` on
-//! stdout. `warploom bench ptx` builds it with and without address checks and compares the two.
+//! A runner of the suite's kernels: it answers a line `steady NAME` on stdin with a line `ok
+//! NANOSECONDS` on stdout. `warploom bench ptx` builds it with and without address checks and
+//! compares the two.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use workloads::Params;
 use workloads::suite::{CASES, Case};
 
 const BASE: u64 = 0x1000_0000_0000;
-/// A kernel is repeated for this long; the fastest launch counts.
+/// Time for which a kernel is repeated; the fastest launch counts.
 const STRETCH: Duration = Duration::from_millis(25);
 
 struct Loaded {

@@ -1,8 +1,8 @@
-//! The workloads by their names.
+//! The workloads by name.
 
 use crate::{Chat, Gpu, Search, Train, Workload};
 
-/// The names [`by_name`] knows.
+/// The names that [`by_name`] knows.
 pub const NAMES: [&str; 3] = ["chat", "search", "train"];
 
 /// No workload has this name.
@@ -13,7 +13,7 @@ pub struct UnknownWorkload(pub String);
 /// The workload of this name; equal seeds give equal weights, inputs and results.
 ///
 /// # Errors
-/// There is no such workload.
+/// If no workload has this name.
 pub fn by_name<G: Gpu>(name: &str, seed: u64) -> Result<Box<dyn Workload<G>>, UnknownWorkload> {
     match name {
         "chat" => Ok(Box::new(Chat::new(seed))),

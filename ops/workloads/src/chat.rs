@@ -1,8 +1,8 @@
 //! The tenant `chat`: greedy decoding with a small GPT-style model.
 //!
-//! A request is one token: one pass through all layers, of which only the logits
-//! and the chosen token come back. The token stays on the device for the next
-//! request. When the context is full, a new conversation begins.
+//! A request is one token: one pass through all layers. Only the logits and the chosen token are
+//! copied back. The token stays on the device for the next request. When the context is full, a new
+//! conversation begins.
 
 mod device;
 mod model;
@@ -17,8 +17,8 @@ use reference::Reference;
 
 const NAME: &str = "chat";
 
-/// Logits are around 1. Four layers of sums in another order, and another exp, stay
-/// far below this; the wrong weight, position or token does not.
+/// Logits are around 1. Four layers of sums in another order, and another exp, stay far below this
+/// bound; a wrong weight, position or token does not.
 const TOLERANCE: Tolerance = Tolerance {
     absolute: 1e-3,
     relative: 1e-3,
@@ -27,14 +27,14 @@ const TOLERANCE: Tolerance = Tolerance {
 /// Bytes of a logits vector and the token after it.
 const ANSWER: usize = (VOCABULARY + 1) * 4;
 
-/// Greedy decoding, one token a request.
+/// Greedy decoding, one token per request.
 pub struct Chat {
     model: Model,
     random: SplitMix64,
     seed: u64,
     reference: Reference,
     device: Option<OnDevice>,
-    /// Where the next token goes; 0 begins a conversation.
+    /// Position of the next token; 0 begins a conversation.
     position: usize,
     /// The token at `position`, which the next request continues.
     token: u32,
@@ -60,7 +60,7 @@ impl Chat {
         }
     }
 
-    /// The token that the last verified request chose; none before the first.
+    /// The token that the last verified request chose; `None` before the first.
     #[must_use]
     pub fn last_token(&self) -> Option<u32> {
         (self.position > 0).then_some(self.token)
@@ -89,9 +89,8 @@ impl Chat {
 
     /// The first difference between the answer and the reference.
     ///
-    /// The chosen token must be the largest of the device's own logits, and within
-    /// the tolerance of the largest of the reference's: two nearly equal logits may
-    /// come out either way round.
+    /// The chosen token must be the largest of the device's own logits, and within the tolerance of
+    /// the reference's largest. Two nearly equal logits may come out in either order.
     fn difference(&self, expected: &[f32], token: u32) -> Option<String> {
         let what = format!("logits at position {}", self.position);
         if let Some(difference) = TOLERANCE.difference(&what, &self.logits, expected) {
@@ -112,7 +111,7 @@ impl Chat {
     }
 }
 
-/// Index and value of the largest value, the first where several are equal.
+/// Index and value of the largest value, the first of equal ones.
 fn largest(values: &[f32]) -> (usize, f32) {
     values
         .iter()
@@ -147,7 +146,7 @@ impl<G: Gpu> Workload<G> for Chat {
             .reference
             .decode(&self.model, self.token, self.position);
         let difference = self.difference(&expected, token);
-        // The device goes on from its own token, so the reference does too.
+        // The device continues from its own token, so the reference does too.
         self.token = token.min(VOCABULARY as u32 - 1);
         self.position += 1;
         Verification::from_difference(difference)
@@ -213,7 +212,7 @@ mod tests {
         chat.logits = expected.clone();
         chat.logits[rival] = highest + 1e-4;
         assert_eq!(chat.difference(&expected, rival as u32), None);
-        // Not, however, where the reference is far apart.
+        // This does not hold if the reference's values are far apart.
         expected[rival] = highest - 1e-2;
         chat.logits = expected.clone();
         assert!(chat.difference(&expected, rival as u32).is_some());

@@ -1,8 +1,8 @@
 //! Every kernel on its own against a plain reference, on any [`Gpu`].
 //!
-//! The workloads check kernels in concert; these checks say which kernel is
-//! wrong, and reach what the workloads do not: odd sizes, ties, corners of the
-//! instruction set. A device, and a client of one, must pass all of them.
+//! The workloads check kernels in combination. These checks show which kernel is wrong, and cover
+//! cases that the workloads do not: odd sizes, ties, corners of the instruction set. A device, and
+//! a client of one, must pass all of them.
 
 mod arrays;
 mod bench;
@@ -17,8 +17,8 @@ use crate::Gpu;
 
 pub use bench::{Check, CheckFailure, Checked, Wrong};
 
-/// All checks. Between them they launch every entry but those of
-/// [`FAULTY`](crate::kernels::FAULTY) and [`RUNTIME`](crate::kernels::RUNTIME).
+/// All checks. Together they launch every entry except those of [`FAULTY`](crate::kernels::FAULTY)
+/// and [`RUNTIME`](crate::kernels::RUNTIME).
 #[must_use]
 pub fn all<G: Gpu>() -> Vec<Check<G>> {
     let mut checks = arrays::checks();
@@ -46,7 +46,7 @@ mod tests {
             .collect();
         let kernels: BTreeSet<&str> = crate::kernels::ALL
             .iter()
-            // What `runtime` prints is nothing a `Gpu` shows: the CPU device's tests check it.
+            // A `Gpu` does not expose the output of `runtime`: the CPU device's tests check it.
             .filter(|image| !["faulty", "runtime"].contains(&image.name))
             .flat_map(|image| image.entries)
             .copied()

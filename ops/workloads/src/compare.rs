@@ -1,20 +1,20 @@
-//! Numbers as bytes, and results against references.
+//! Numbers as bytes, and comparison of results with references.
 
-/// How far a result may lie from its reference: `absolute + relative * |expected|`.
+/// Allowed difference between a result and its reference: `absolute + relative * |expected|`.
 ///
-/// Devices sum in other orders than the reference and have their own exp and
-/// rsqrt; nothing else may differ.
+/// Devices sum in another order than the reference and have their own exp and rsqrt. There must be
+/// no other difference.
 #[derive(Debug, Clone, Copy)]
 pub struct Tolerance {
-    /// In the unit of the values.
+    /// In the units of the values.
     pub absolute: f32,
-    /// As a share of the expected value.
+    /// As a fraction of the expected value.
     pub relative: f32,
 }
 
 impl Tolerance {
-    /// Compares all values; the first difference and their number, if any.
-    /// A value that is not a number is a difference.
+    /// Compares all values. Returns the first difference and the number of differences, if any. NaN
+    /// is a difference.
     #[must_use]
     pub fn difference(self, what: &str, actual: &[f32], expected: &[f32]) -> Option<String> {
         if actual.len() != expected.len() {
@@ -40,7 +40,7 @@ impl Tolerance {
     }
 }
 
-/// The bytes of `values`, as they lie in device memory.
+/// The bytes of `values` in their device memory format.
 pub(crate) fn to_bytes(values: &[f32]) -> Vec<u8> {
     values
         .iter()
@@ -48,20 +48,20 @@ pub(crate) fn to_bytes(values: &[f32]) -> Vec<u8> {
         .collect()
 }
 
-/// The bytes of `words`, as they lie in device memory.
+/// The bytes of `words` in their device memory format.
 pub(crate) fn words_to_bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Reads the values in `bytes` into `values`, whose room is reused.
+/// Reads the values in `bytes` into `values` and reuses its capacity.
 pub(crate) fn read_into(bytes: &[u8], values: &mut Vec<f32>) {
     values.clear();
     let words = bytes.as_chunks::<4>().0;
     values.extend(words.iter().map(|word| f32::from_le_bytes(*word)));
 }
 
-/// Product of two vectors of equal length, in eight partial sums: the compiler
-/// keeps them in one vector register, and the rounding error stays small.
+/// Product of two vectors of equal length, in eight partial sums: the compiler keeps them in one
+/// vector register, and the rounding error stays small.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     let (left, right) = (a.as_chunks::<8>(), b.as_chunks::<8>());
@@ -74,8 +74,8 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + tail
 }
 
-/// `a` (m x k) times `b` (k x n), row-major. The inner loop runs along rows, so
-/// that the compiler vectorises it.
+/// Product of `a` (m x k) and `b` (k x n), row-major. The inner loop runs along rows, so that the
+/// compiler vectorises it.
 pub(crate) fn matmul(a: &[f32], b: &[f32], m: usize, n: usize, k: usize) -> Vec<f32> {
     let mut c = vec![0.0f32; m * n];
     for (row, out) in c.chunks_exact_mut(n).enumerate().take(m) {

@@ -1,4 +1,4 @@
-//! A virtual device, as a program sees it.
+//! A virtual device, from the view of a program.
 
 /// A module loaded into a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -8,60 +8,59 @@ pub struct ModuleId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u64);
 
-/// A virtual device, as its program sees it: ops run in the order of the calls.
+/// A virtual device, from the view of its program: ops run in the order of the calls.
 ///
-/// Only [`copy_out`](Gpu::copy_out) and [`sync`](Gpu::sync) wait for the device.
-/// The others may return before anything has run; what goes wrong with them is
-/// then the error of a later call.
+/// Only [`copy_out`](Gpu::copy_out) and [`sync`](Gpu::sync) wait for the device. The other calls
+/// may return before their op has run; its error is then returned by a later call.
 pub trait Gpu {
-    /// What can go wrong.
+    /// Error of a call.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Loads a PTX image. Images are content-addressed: the same bytes loaded
-    /// again travel and compile only once.
+    /// Loads a PTX image. Images are content-addressed: equal bytes are transferred and compiled
+    /// only once.
     ///
     /// # Errors
-    /// The image is malformed, or the device is lost.
+    /// If the image is malformed, or the device is lost.
     fn load(&mut self, ptx: &[u8]) -> Result<ModuleId, Self::Error>;
 
     /// Finds a kernel by its entry name.
     ///
     /// # Errors
-    /// The module has no such entry, or the device is lost.
+    /// If the module has no such entry, or the device is lost.
     fn function(&mut self, module: ModuleId, entry: &str) -> Result<FunctionId, Self::Error>;
 
-    /// Allocates `bytes` of device memory, aligned to at least 256 bytes; returns
-    /// the device address.
+    /// Allocates `bytes` of device memory, aligned to at least 256 bytes; returns the device
+    /// address.
     ///
     /// # Errors
-    /// The quota or the device is full, or the device is lost.
+    /// If the quota or the device is exhausted, or the device is lost.
     fn alloc(&mut self, bytes: u64) -> Result<u64, Self::Error>;
 
-    /// Frees what [`alloc`](Gpu::alloc) returned.
+    /// Frees an allocation of [`alloc`](Gpu::alloc).
     ///
     /// # Errors
-    /// `address` is not an allocation's start, or the device is lost.
+    /// If `address` is not the start of an allocation, or the device is lost.
     fn free(&mut self, address: u64) -> Result<(), Self::Error>;
 
-    /// Copies `bytes` to device address `to`. The bytes are taken at the call.
+    /// Copies `bytes` to device address `to`. The bytes are read during the call.
     ///
     /// # Errors
-    /// The range is not this program's memory, or the device is lost.
+    /// If the range is not this program's memory, or the device is lost.
     fn copy_in(&mut self, to: u64, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// Copies device memory at `from` into `bytes`; waits for everything before it.
+    /// Copies device memory at `from` into `bytes`; waits for all earlier ops.
     ///
     /// # Errors
-    /// The range is not this program's memory, an earlier op failed, or the device is lost.
+    /// If the range is not this program's memory, an earlier op failed, or the device is lost.
     fn copy_out(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
 
-    /// Launches a kernel. `grid` and `block` are (x, y, z), `shared` is dynamic
-    /// shared memory in bytes, `params` the packed parameters (see
-    /// [`Params`](crate::Params)), taken at the call.
+    /// Launches a kernel. `grid` and `block` are (x, y, z). `shared` is the size of dynamic shared
+    /// memory in bytes. `params` are the packed parameters (see [`Params`](crate::Params)), read
+    /// during the call.
     ///
     /// # Errors
-    /// The shape or the parameters do not fit the kernel, an earlier op failed, or
-    /// the device is lost.
+    /// If the shape or the parameters do not fit the kernel, an earlier op failed, or the device is
+    /// lost.
     fn launch(
         &mut self,
         function: FunctionId,
@@ -71,18 +70,18 @@ pub trait Gpu {
         params: &[u8],
     ) -> Result<(), Self::Error>;
 
-    /// Waits until everything before it has run.
+    /// Waits until all earlier ops have run.
     ///
     /// # Errors
-    /// An earlier op failed, or the device is lost.
+    /// If an earlier op failed, or the device is lost.
     fn sync(&mut self) -> Result<(), Self::Error>;
 }
 
-/// A program's launches on one device, counted.
+/// Counts a program's launches on one device.
 pub(crate) struct Launches<'a, G: Gpu> {
-    /// The device they go to.
+    /// The device.
     pub(crate) gpu: &'a mut G,
-    /// How many there were.
+    /// Number of launches.
     pub(crate) count: u64,
 }
 
@@ -91,7 +90,7 @@ impl<'a, G: Gpu> Launches<'a, G> {
         Self { gpu, count: 0 }
     }
 
-    /// A launch of `blocks` x `threads`, each (x, y).
+    /// Launches `blocks` x `threads`, each (x, y).
     pub(crate) fn launch(
         &mut self,
         function: FunctionId,
@@ -104,7 +103,7 @@ impl<'a, G: Gpu> Launches<'a, G> {
         self.gpu.launch(function, grid, block, 0, params.bytes())
     }
 
-    /// One thread per element of `elements`, in blocks of 128.
+    /// Launches one thread per element of `elements`, in blocks of 128.
     pub(crate) fn elementwise(
         &mut self,
         function: FunctionId,
@@ -120,7 +119,7 @@ impl<'a, G: Gpu> Launches<'a, G> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A device there is none of: names a type where only references are tested.
+    /// A device type without values: it names a type for tests of references.
     pub(crate) struct NoGpu;
 
     #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image as a device takes it.
+    /// The image in the form that a device takes.
     #[must_use]
     pub const fn bytes(&self) -> &'static [u8] {
         self.ptx.as_bytes()
@@ -48,7 +48,7 @@ images! {
     ];
     /// A kernel that does nothing.
     EMPTY = "empty": ["empty"];
-    /// Kernels that must end as their tenant's error.
+    /// Kernels that must end with an error of their tenant.
     FAULTY = "faulty": [
         "faulty_write", "faulty_misaligned", "faulty_endless", "faulty_trap", "faulty_shared",
     ];
@@ -60,7 +60,7 @@ images! {
     SAXPY = "saxpy": ["saxpy"];
     /// Prefix sums.
     SCAN = "scan": ["scan_blocks", "scan_offsets"];
-    /// What kernels call and no module defines.
+    /// Functions that kernels call although no module defines them.
     RUNTIME = "runtime": ["runtime_print", "runtime_printed", "runtime_heap", "runtime_assert"];
     /// The ranking of `search`.
     SEARCH = "search": ["search_gather", "search_matmul", "search_softmax"];

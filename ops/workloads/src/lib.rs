@@ -1,9 +1,9 @@
 //! Kernels and tenants of the demo, each checked against a plain Rust reference.
 //!
-//! A [`Workload`] is a program that knows only the small trait [`Gpu`]: the
-//! client library implements it over the bus, a test over a device in its own
-//! process. There is no clock and no think time here: whoever drives a workload
-//! decides when, how often and how long, and takes the times.
+//! A [`Workload`] is a program that knows only the small trait [`Gpu`]. The client library
+//! implements the trait over the bus, a test over a device in its own process. This crate has no
+//! clock and no think time. The caller that drives a workload decides when, how often and how long
+//! it runs, and measures the times.
 //!
 //! | name | a request is | launches |
 //! | --- | --- | --- |
@@ -11,9 +11,8 @@
 //! | `search` | one batch of queries ranked against all documents | 3 |
 //! | `train` | one step of a two-layer perceptron | 12, or 13 at the start of an epoch |
 //!
-//! [`checks`] hold every kernel on its own to a reference, on any [`Gpu`]. The module
-//! [`local`] runs all of it on a device in this process; [`local::suite`] is what the
-//! tests call.
+//! [`checks`] compare every kernel by itself with a reference, on any [`Gpu`]. The module [`local`]
+//! runs all of them on a device in this process; tests call [`local::suite`].
 //!
 //! ```
 //! # fn drive<G: workloads::Gpu>(mut gpu: G) -> Result<(), Box<dyn std::error::Error>> {

@@ -1,7 +1,7 @@
-//! A program's device in its own process: no bus, no worker, no leader.
+//! A device in the program's own process: no bus, no worker, no leader.
 //!
-//! What runs is the same [`Device`] that a worker owns, fed with the same packed
-//! ops. So a workload that fails here fails because of its kernels or the device.
+//! It runs the same [`Device`] that a worker owns, with the same packed ops. A workload that fails
+//! here therefore fails because of its kernels or the device.
 
 mod acceptance;
 
@@ -17,27 +17,27 @@ use crate::{FunctionId, Gpu, ModuleId};
 
 pub use acceptance::{Endless, SuiteFailure, suite};
 
-/// How long one call into the device may take.
+/// Maximum time of one call into the device.
 const POLL: Duration = Duration::from_millis(5);
 /// The device's alignment of allocations, bytes.
 const ALIGNMENT: u64 = 256;
 
-/// Device addresses of a session, bytes.
+/// Size of a session's device addresses, bytes.
 const WINDOW: u64 = 16 << 30;
 
-/// What a local device answers when it cannot go on.
+/// Error of a local device.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
-    /// The device refused, or the session has failed before.
+    /// The device refused the op, or the session has failed before.
     #[error("{0}")]
     Device(Failure),
-    /// The session's addresses are used up.
+    /// The session's addresses are exhausted.
     #[error("an allocation of {0} bytes does not fit into the session's addresses")]
     Addresses(u64),
     /// The module has no such entry.
     #[error("no entry {0:?} in the module")]
     NoEntry(String),
-    /// The device became idle, or answered short, without saying why.
+    /// The device became idle, or returned too short a result, without an error.
     #[error("the device gave no whole answer to op {0}")]
     NoAnswer(u64),
     /// An op does not fit into a batch.
@@ -45,12 +45,12 @@ pub enum LocalError {
     Op(#[from] bus_schemas::OpError),
 }
 
-/// One session on a device of its own.
+/// A session on a device of its own.
 pub struct Local<D: Device> {
     device: D,
     session: SessionId,
     window: Window,
-    /// Where the next allocation goes; addresses are never used twice.
+    /// Address of the next allocation; addresses are never reused.
     free: u64,
     modules: Vec<(ModuleHash, PreparedModule)>,
     pending: Pending,
@@ -60,7 +60,7 @@ pub struct Local<D: Device> {
     /// Results by op, until fetched.
     results: HashMap<u64, Option<Vec<u8>>>,
     fault: Option<Failure>,
-    /// Nanoseconds of the device, as it reported them.
+    /// Device time, as reported by the device, in nanoseconds.
     device_ns: u64,
     launches: u64,
 }
@@ -75,11 +75,11 @@ struct Pending {
 }
 
 impl<D: Device> Local<D> {
-    /// Opens session number `session` on `device`, with a window that is its own
-    /// among the first thousand numbers.
+    /// Opens session number `session` on `device`. The windows of the first thousand session
+    /// numbers do not overlap.
     ///
     /// # Errors
-    /// The device cannot reserve the session's addresses.
+    /// If the device cannot reserve the session's addresses.
     pub fn open(mut device: D, session: u64) -> Result<Self, LocalError> {
         let window = Window {
             base: limits::ADDRESS_FIRST + session % 1_000 * WINDOW,
@@ -106,22 +106,22 @@ impl<D: Device> Local<D> {
         })
     }
 
-    /// Launches that have run.
+    /// Number of launches that have run.
     pub const fn launches(&self) -> u64 {
         self.launches
     }
 
-    /// Nanoseconds that the device says it was busy.
+    /// Busy time in nanoseconds, as reported by the device.
     pub const fn device_ns(&self) -> u64 {
         self.device_ns
     }
 
-    /// Why the session failed, if it did.
+    /// The session's failure, if any.
     pub const fn fault(&self) -> Option<&Failure> {
         self.fault.as_ref()
     }
 
-    /// Closes the session and gives the device back.
+    /// Closes the session and returns the device.
     pub fn close(mut self) -> D {
         self.device.close(self.session);
         self.device
@@ -144,7 +144,7 @@ impl<D: Device> Local<D> {
         Ok(self.next_op - 1)
     }
 
-    /// Hands the pending ops to the device as one slice.
+    /// Submits the pending ops to the device as one slice.
     fn submit(&mut self) -> Result<(), LocalError> {
         let Pending {
             mut descriptors,
@@ -174,7 +174,7 @@ impl<D: Device> Local<D> {
         Ok(())
     }
 
-    /// Runs until op `op` has been answered.
+    /// Runs until op `op` has completed.
     fn wait(&mut self, op: u64) -> Result<Option<Vec<u8>>, LocalError> {
         self.submit()?;
         let mut completions = Vec::new();

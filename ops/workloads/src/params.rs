@@ -1,10 +1,10 @@
-//! A kernel's parameters, packed.
+//! The packed parameters of a kernel.
 
-/// Room for the parameters of one launch, in bytes.
+/// Maximum size of the parameters of one launch, in bytes.
 const CAPACITY: usize = 256;
 
-/// The parameter block of one launch, built without allocation: every value at
-/// its natural alignment, in the order of the kernel's declaration.
+/// The parameter block of one launch, built without allocation. Every value has its natural
+/// alignment, in the order of the kernel's declaration.
 ///
 /// ```
 /// let params = workloads::Params::new().u32(3).f32(1.0).address(0x1000_0000_0000);
@@ -25,7 +25,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// No parameters yet.
+    /// An empty parameter block.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Params {
         }
     }
 
-    /// What has been packed so far.
+    /// The bytes packed so far.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.used]
@@ -43,7 +43,7 @@ impl Params {
     /// Appends a value of N bytes, aligned to N.
     ///
     /// # Panics
-    /// If the block would exceed 256 bytes, which no kernel here comes near.
+    /// If the block would exceed 256 bytes; no kernel of this crate comes near that.
     #[must_use]
     #[inline]
     fn push<const N: usize>(mut self, value: [u8; N]) -> Self {

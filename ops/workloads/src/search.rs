@@ -1,8 +1,8 @@
 //! The tenant `search`: ranks all documents for a batch of queries.
 //!
-//! A request gathers the embeddings of the queries' words, multiplies them with
-//! the matrix of documents and turns the scores into probabilities, all of which
-//! come back and are compared.
+//! A request gathers the embeddings of the queries' words, multiplies them with the matrix of
+//! documents and turns the scores into probabilities. All probabilities are copied back and
+//! compared.
 
 use crate::compare::{matmul, read_into, to_bytes, words_to_bytes};
 use crate::gpu::Launches;
@@ -16,25 +16,25 @@ const NAME: &str = "search";
 const QUERIES: usize = 32;
 /// Words in a query.
 const WORDS: usize = 8;
-/// Words there are.
+/// Number of words in the vocabulary.
 const VOCABULARY: usize = 1024;
 /// Numbers in an embedding.
 const WIDTH: usize = 64;
-/// Documents there are.
+/// Number of documents.
 const DOCUMENTS: usize = 1024;
-/// Batches of queries, asked in turn. Their references are computed once each.
+/// Batches of queries, asked in turn. The reference of each is computed once.
 const BATCHES: usize = 8;
 /// Spreads the scores, so that probabilities range over orders of magnitude.
 const SCALE: f32 = 2.0;
 
-/// Probabilities lie around 1/1024. A score off by rounding changes one by about
-/// 1e-6 of itself; the absolute part is for those that are nearly 0.
+/// Probabilities are around 1/1024. A score that is off by rounding changes a probability by about
+/// 1e-6 of its value. The absolute part covers probabilities that are nearly 0.
 const TOLERANCE: Tolerance = Tolerance {
     absolute: 1e-8,
     relative: 2e-4,
 };
 
-/// Ranking, a batch of queries a request.
+/// Ranking, one batch of queries per request.
 pub struct Search {
     table: Vec<f32>,
     /// WIDTH x DOCUMENTS.
@@ -46,7 +46,7 @@ pub struct Search {
     ranks: Vec<f32>,
 }
 
-/// One batch of queries and, once asked, its reference.
+/// One batch of queries; after its first request, also its reference.
 struct Batch {
     words: Vec<u32>,
     expected: Option<Vec<f32>>,
@@ -154,7 +154,7 @@ impl Search {
             for x in row.iter_mut() {
                 *x = (*x * SCALE - highest).exp();
             }
-            // In f64: the sum of a thousand terms should not be what differs.
+            // In f64, so that the sum of a thousand terms causes no difference.
             let sum: f64 = row.iter().map(|&x| f64::from(x)).sum();
             for x in row.iter_mut() {
                 *x = (f64::from(*x) / sum) as f32;
@@ -229,7 +229,7 @@ mod tests {
             search.answer = to_bytes(&expected(&search, round % BATCHES));
             assert!(verification(&mut search).verified);
         }
-        // The answer of another batch is wrong, and so is one value anywhere.
+        // The answer of another batch is wrong, and so is any single changed value.
         search.answer = to_bytes(&expected(&search, 1));
         assert!(!verification(&mut search).verified);
         for at in [0, 12_345, QUERIES * DOCUMENTS - 1] {

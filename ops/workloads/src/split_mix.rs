@@ -1,4 +1,4 @@
-//! The workloads' source of numbers: small, seeded, the same on every machine.
+//! The random numbers of the workloads: small, seeded, equal on every machine.
 
 /// A SplitMix64: a deterministic stream of pseudo-random numbers.
 #[derive(Debug, Clone)]

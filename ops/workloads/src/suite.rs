@@ -1,8 +1,8 @@
 //! The kernels that `warploom bench ptx` measures: inputs, a plain Rust loop for each, checks.
 //!
-//! The CUDA C lies in `tests/kernels/suite`, the same algorithms with the same tiles as OpenCL C in
-//! `tests/pocl`. A native loop is written as one would write it for a CPU and compiled for AVX2 and
-//! FMA where the machine has them.
+//! The CUDA C source is in `tests/kernels/suite`. The same algorithms with the same tiles are in
+//! OpenCL C in `tests/pocl`. A native loop is idiomatic CPU code, compiled for AVX2 and FMA on
+//! machines that have them.
 
 mod input;
 mod native;
@@ -19,7 +19,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// As it lies in memory.
+    /// The bytes in their memory format.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         match self {
@@ -28,7 +28,7 @@ impl Data {
         }
     }
 
-    /// Contents of the same type from memory.
+    /// Parses bytes of memory into contents of the same type.
     #[must_use]
     pub fn with_bytes(&self, bytes: &[u8]) -> Self {
         let words = bytes.as_chunks::<4>().0.iter();
@@ -67,7 +67,7 @@ impl Data {
     }
 }
 
-/// An argument of a kernel, in the order of its declaration.
+/// An argument of a kernel; arguments are in the order of the declaration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Argument {
     /// The buffer of this number.
@@ -78,14 +78,15 @@ pub enum Argument {
     Float(f32),
 }
 
-/// One kernel of the suite. Launches may be repeated: the time does not depend on what was left.
+/// One kernel of the suite. Launches may be repeated: the time does not depend on the previous
+/// content of buffers.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
     /// Name of the kernel and its entry.
     pub name: &'static str,
     /// Its PTX.
     pub ptx: &'static str,
-    /// The same in OpenCL C, where that can be said.
+    /// The same kernel in OpenCL C, if it can be expressed there.
     pub opencl: Option<&'static str>,
     /// Blocks.
     pub grid: [u32; 3],
@@ -107,7 +108,7 @@ impl Case {
         (self.input)()
     }
 
-    /// The native loop over them.
+    /// Runs the native loop over the buffers.
     pub fn native(&self, buffers: &mut [Data]) {
         (self.native)(buffers);
     }
@@ -123,7 +124,7 @@ impl Case {
         self.arguments.iter().fold(Params::new(), add)
     }
 
-    /// What is wrong with a result, compared with that of the native loop.
+    /// The difference between a result and that of the native loop, if any.
     #[must_use]
     pub fn difference(&self, actual: &Data, expected: &Data) -> Option<String> {
         match (actual, expected) {
@@ -170,7 +171,7 @@ macro_rules! opencl {
 
 use Argument::{Buffer, Float, Word};
 
-/// All of them. Sizes are such that a launch takes milliseconds.
+/// All kernels of the suite. Sizes are chosen so that a launch takes milliseconds.
 pub const CASES: [Case; 14] = cases! {
     saxpy [4096, 1, 1], [256, 1, 1], [Word(1 << 20), Float(0.5), Buffer(0), Buffer(1)], 1, 1e-6;
     gelu [4096, 1, 1], [256, 1, 1], [Buffer(0), Buffer(1), Word(1 << 20)], 1, 1e-5;

@@ -1,9 +1,9 @@
 //! The tenant `train`: a two-layer perceptron, trained step by step.
 //!
-//! A request is one step on one batch: five large matmuls (plain, and with either
-//! side transposed), reductions and updates. All weights and the loss come back
-//! and are compared. After [`EPOCH`] steps the weights start over, so that the reference
-//! is computed once per step of an epoch and rounding never piles up.
+//! A request is one step on one batch: five large matmuls (plain, and with either side transposed),
+//! reductions and updates. All weights and the loss are copied back and compared. After [`EPOCH`]
+//! steps the weights are reset. The reference is therefore computed once per step of an epoch, and
+//! rounding errors do not accumulate.
 
 mod device;
 mod shape;
@@ -18,16 +18,16 @@ use shape::{
 
 const NAME: &str = "train";
 
-/// Steps until the weights start over.
+/// Number of steps until the weights are reset.
 const EPOCH: usize = 8;
 
-/// Weights are around 0.1, the loss is a sum over 32,768 squares.
+/// Weights are around 0.1; the loss is a sum over 32,768 squares.
 const TOLERANCE: Tolerance = Tolerance {
     absolute: 1e-5,
     relative: 2e-4,
 };
 
-/// Training, a step a request.
+/// Training, one step per request.
 pub struct Train {
     batches: Vec<Batch>,
     /// The state at the start of an epoch.
@@ -48,7 +48,7 @@ impl Train {
         let layer = |random: &mut SplitMix64, rows: usize, columns: usize| {
             random.vector(rows * columns, (3.0 / rows as f32).sqrt())
         };
-        // What is to be learned: a linear map.
+        // The function to learn: a linear map.
         let teacher = layer(&mut random, INPUTS, OUTPUTS);
         let batch = |random: &mut SplitMix64| {
             let samples = random.vector(SAMPLES * INPUTS, 1.0);
@@ -163,7 +163,7 @@ mod tests {
         let losses: Vec<f32> = (0..EPOCH)
             .map(|step| train.expected(step)[STATE - 1])
             .collect();
-        // Every batch is seen twice in an epoch; the second time it costs less.
+        // Every batch is used twice in an epoch; the second time its loss is lower.
         for batch in 0..BATCHES {
             assert!(losses[batch + BATCHES] < 0.9 * losses[batch], "{losses:?}");
         }
@@ -181,7 +181,7 @@ mod tests {
             let (mut up, mut down) = (train.initial.clone(), train.initial.clone());
             up[at] += 0.05;
             down[at] -= 0.05;
-            // The loss is the sum of squares, the gradient that of half of it.
+            // The loss is the sum of squares, but the gradient is that of half the sum.
             let slope = (loss(&up) - loss(&down)) / 0.2;
             assert!(
                 (slope - gradient).abs() < 0.3 + 0.03 * gradient.abs(),
@@ -197,7 +197,7 @@ mod tests {
             train.answer = to_bytes(train.expected(step % EPOCH));
             assert!(verification(&mut train).verified);
         }
-        // A step left out or done twice is wrong, and so is one value anywhere.
+        // A skipped or repeated step is wrong, and so is any single changed value.
         train.answer = to_bytes(train.expected(1));
         assert!(!verification(&mut train).verified);
         for at in [0, WEIGHTS1 + 3, STATE - 1] {

@@ -1,16 +1,16 @@
-//! A tenant's program: what the demo and the benchmarks drive.
+//! A tenant's program, driven by the demo and the benchmarks.
 
 use crate::Gpu;
 
-/// Why a request could not be run.
+/// Error of a request that could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error<E: std::error::Error + Send + Sync + 'static> {
     /// The device refused an op or is gone.
     #[error("{workload}: {error}")]
     Device {
-        /// Whose request it was.
+        /// The workload of the request.
         workload: &'static str,
-        /// What the device said.
+        /// The device's error.
         error: E,
     },
     /// [`Workload::prepare`] was not called, or failed.
@@ -19,23 +19,23 @@ pub enum Error<E: std::error::Error + Send + Sync + 'static> {
 }
 
 impl<E: std::error::Error + Send + Sync + 'static> Error<E> {
-    /// What a device says, as the error of this workload's request.
+    /// Wraps a device's error as an error of this workload's request.
     pub(crate) fn of(workload: &'static str) -> impl Fn(E) -> Self + Copy {
         move |error| Self::Device { workload, error }
     }
 }
 
-/// Whether a result equals the reference.
+/// Result of the comparison with the reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
-    /// True if every value does.
+    /// True if every value equals the reference.
     pub verified: bool,
-    /// The first difference, where there is one.
+    /// The first difference, if any.
     pub detail: Option<String>,
 }
 
 impl Verification {
-    /// The result of a comparison: nothing found means verified.
+    /// The verification for a comparison: without a difference the result is verified.
     pub(crate) fn from_difference(detail: Option<String>) -> Self {
         Self {
             verified: detail.is_none(),
@@ -44,39 +44,38 @@ impl Verification {
     }
 }
 
-/// What came of one request.
+/// Outcome of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestOutcome {
-    /// Kernel launches it took.
+    /// Number of kernel launches.
     pub launches: u64,
     /// True if the whole result equals the reference.
     pub verified: bool,
-    /// The first difference, where there is one.
+    /// The first difference, if any.
     pub detail: Option<String>,
 }
 
-/// A tenant's program: it prepares a device once, then serves requests, one after
-/// the other.
+/// A tenant's program: it prepares a device once, then serves requests one after another.
 pub trait Workload<G: Gpu>: Send {
     /// One of [`NAMES`](crate::NAMES).
     fn name(&self) -> &'static str;
 
-    /// Loads modules, allocates, and copies weights. Again on another device, the
-    /// workload starts over there.
+    /// Loads modules, allocates, and copies weights. Preparing another device restarts the workload
+    /// there.
     ///
     /// # Errors
-    /// The device refused an op or is gone.
+    /// If the device refused an op or is gone.
     fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>>;
 
-    /// Runs the next request until its result is on the host; returns its number
-    /// of launches. What a tenant waits for is this call.
+    /// Runs the next request until its result is on the host; returns its number of launches. A
+    /// tenant waits for this call.
     ///
     /// # Errors
-    /// The device refused an op or is gone; or nothing was prepared.
+    /// If the device refused an op or is gone, or the workload was not prepared.
     fn run(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>>;
 
-    /// Compares the result of the last [`run`](Workload::run) with the reference,
-    /// in full, on the host only. Call it once after each run.
+    /// Compares the result of the last [`run`](Workload::run) with the reference, in full, on the
+    /// host only. Call it once after each run.
     fn verify(&mut self) -> Verification;
 
     /// [`run`](Workload::run) and [`verify`](Workload::verify) in one.

@@ -1,12 +1,12 @@
-//! The same launches leave the same bits, whatever the number of threads: every kernel under
-//! tests/kernels, in all the shapes its checks launch it in. The corpus test does the same for
-//! its kernels, and with other orders of blocks.
+//! The same launches produce the same bits, whatever the number of threads. Tested with every
+//! kernel under tests/kernels, in all launch shapes of its checks. The corpus test does the same
+//! for its kernels, and with other orders of blocks.
 
 use device_cpu::{CpuConfig, CpuDevice};
 use workloads::local::{Local, LocalError};
 use workloads::{FunctionId, Gpu, ModuleId, checks};
 
-/// A device that remembers everything that was copied out of it.
+/// A device that records everything copied out of it.
 struct Recorder {
     device: Local<CpuDevice>,
     seen: Vec<Vec<u8>>,
@@ -57,7 +57,7 @@ impl Gpu for Recorder {
     }
 }
 
-/// What each check saw, with so many threads.
+/// Bytes that each check copied out, with this number of threads.
 fn seen(threads: usize) -> Vec<(&'static [&'static str], Vec<Vec<u8>>)> {
     let device = CpuDevice::new(CpuConfig {
         threads,

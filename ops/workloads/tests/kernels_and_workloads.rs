@@ -1,5 +1,6 @@
 //! Every kernel under tests/kernels, every workload of the demo and every fault, each against its
-//! reference, with one thread and with two, and on a device that parks its kernels all the time.
+//! reference. All run with one thread, with two, and on a device that parks its kernels
+//! continuously.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use device_cpu::{CpuConfig, CpuDevice};
 use workloads::local::{Endless, suite};
 
 fn device(threads: usize) -> CpuDevice {
-    // What a busy machine needs for the slowest of the others.
+    // Enough for the slowest of the other kernels on a busy machine.
     let watchdog = Duration::from_secs(3);
     CpuDevice::new(CpuConfig {
         threads,
@@ -30,7 +31,7 @@ fn two_threads() {
     suite(device(2), Endless::Skipped).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// A device that somebody interrupts all the time.
+/// A device that is interrupted continuously.
 struct Stormy {
     device: CpuDevice,
     interrupt: Arc<Interrupt>,

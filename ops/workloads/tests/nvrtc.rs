@@ -1,9 +1,9 @@
-//! The committed PTX is what the sources compile to.
+//! The committed PTX equals the compiled sources.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Where NVRTC is missing, `WARPLOOM_NVRTC=install` lets the script fetch it.
+/// Without NVRTC, `WARPLOOM_NVRTC=install` lets the script fetch it.
 #[test]
 fn committed_ptx_is_what_the_sources_compile_to() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -32,7 +32,7 @@ fn committed_ptx_is_what_the_sources_compile_to() {
 }
 
 fn skipped(reason: &str) {
-    // Straight to the terminal: the test harness hides what a passing test prints.
+    // Written to the terminal: the test harness hides the output of passing tests.
     let line = format!(
         "\nSKIPPED: the committed PTX was not compared with its sources: {reason}.\n\
          Set WARPLOOM_NVRTC=install to fetch the compiler (90 MB) and compare.\n\n"

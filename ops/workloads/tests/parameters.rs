@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use workloads::{FunctionId, Gpu, ModuleId, NAMES, by_name, checks, kernels};
 
-/// A device that runs nothing and reads as zeros, but looks at every launch.
+/// A device that runs nothing and reads as zeros, but checks every launch.
 #[derive(Default)]
 struct ParameterChecker {
     modules: Vec<ptx::ModuleInfo>,

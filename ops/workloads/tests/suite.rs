@@ -1,5 +1,5 @@
-//! The kernels of `warploom bench ptx`: each compared with its native loop, and generated code with the
-//! interpreter.
+//! The kernels of `warploom bench ptx`: each is compared with its native loop, and generated code
+//! with the interpreter.
 
 use std::sync::Arc;
 

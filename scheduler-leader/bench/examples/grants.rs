@@ -1,4 +1,4 @@
-//! Grants a second that the scheduler decides on this machine, by number of sessions.
+//! Grants per second that the scheduler decides on this machine, by number of sessions.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The cost of a grant to the leader's cores, by number of sessions and GPUs: for a table of them, or for
-//! one pair given as arguments.
+//! The cost of a grant to the leader's cores, by number of sessions and GPUs. It prints a table of
+//! them, or one pair given as arguments.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds a grant.
+/// Nanoseconds per grant.
 fn measure(mut step: impl FnMut() -> usize) -> f64 {
     let mut grants = 0;
     let mut begun = Instant::now();
@@ -50,7 +50,7 @@ fn measure(mut step: impl FnMut() -> usize) -> f64 {
     begun.elapsed().as_nanos() as f64 / grants as f64
 }
 
-/// Nanoseconds a grant, of what the leader does alone; and grants a second that each GPU takes.
+/// Nanoseconds per grant of the leader's part alone, and grants per second that each GPU takes.
 fn apart(fleet: &mut Fleet) -> (f64, f64) {
     let (mut grants, mut reports, mut spent) = (0, 0, Duration::ZERO);
     while spent < TIME {

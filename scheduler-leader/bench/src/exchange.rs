@@ -14,11 +14,11 @@ use crate::fleet::Fleet;
 use crate::load::{ANNOUNCED, KERNELS, incarnation};
 use crate::models::{Message, gpu_of};
 
-/// What the workers' clocks say, nanoseconds.
+/// Base of the workers' clocks, nanoseconds.
 const CLOCK: u64 = 1 << 50;
 
 impl Fleet {
-    /// A session's next ops become a prepared intent.
+    /// Prepares an intent with a session's next ops.
     pub(crate) fn announce(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let run = |run: u64| CostRun {
@@ -43,11 +43,11 @@ impl Fleet {
         }
     }
 
-    /// What a GPU did becomes a prepared report.
+    /// Prepares a report of a GPU's done grants.
     pub(crate) fn report(&mut self, gpu: usize) {
         let state = &mut self.gpus[gpu];
         let mut packed = Vec::new();
-        // As a worker says them, one behind the other.
+        // As a worker reports them, one behind the other.
         let row = |ago: u64| ReportTimes {
             accepted: CLOCK - ago * 1_000_000 - 900_000,
             begun: CLOCK - ago * 1_000_000 - 500_000,
@@ -80,7 +80,7 @@ impl Fleet {
         self.prepared.push(Message::Bus(subject, done));
     }
 
-    /// Receives what the leader sent. Gives the sessions that run low.
+    /// Receives the leader's messages. Returns the sessions that run low.
     pub(crate) fn take(&mut self) -> Vec<usize> {
         let mut low = Vec::new();
         let mut sent = std::mem::take(&mut self.sent);

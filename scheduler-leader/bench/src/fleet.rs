@@ -1,5 +1,5 @@
 //! The leader's protocol core with sessions on modelled GPUs: every message as it comes from the
-//! bus. What the others do is prepared apart, so that only the leader's part is measured.
+//! bus. The parts of the others are prepared apart, so that only the leader's part is measured.
 
 use std::time::Duration;
 
@@ -22,18 +22,18 @@ pub struct Fleet {
     now: u64,
     subjects: Subjects,
     pub(crate) leader: Leader,
-    /// By client, each on its own as in a leader's process.
+    /// By client, each boxed as in a leader's process.
     queues: Vec<Option<Box<KernelQueue>>>,
     pub(crate) gpus: Vec<Gpu>,
     pub(crate) clients: Vec<Client>,
-    /// What the leader wants done since it last got a message.
+    /// Actions of the leader since its last message.
     actions: Vec<Action>,
-    /// What of that its queues have nothing to do with.
+    /// The actions among them that its queues do not handle.
     pub(crate) sent: Vec<Action>,
-    /// The messages that it gets next.
+    /// The next messages to it.
     pub(crate) prepared: Vec<Message>,
     pub(crate) grants: usize,
-    /// All that were reported done.
+    /// Number of all grants that were reported done.
     pub(crate) total: u64,
     turn: usize,
     /// The lowest session id.
@@ -42,13 +42,13 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Between two messages of a GPU.
+    /// Time between two messages of a GPU.
     pub const PERIOD: Duration = Duration::from_millis(2);
 
-    /// A leader of so many GPUs and tenants for so many sessions, none of them open.
+    /// A leader of this many GPUs and of tenants for this many sessions, none of them open.
     ///
     /// # Panics
-    /// When the leader does not lead: a mistake of this model.
+    /// If the leader does not lead: a mistake of this model.
     #[must_use]
     pub fn new(sessions: usize, gpus: usize) -> Self {
         let cluster: Tenant = "bench".parse().expect("a name");
@@ -79,7 +79,7 @@ impl Fleet {
         fleet
     }
 
-    /// The leader is elected and seals every GPU's worker.
+    /// Elects the leader and seals every GPU's worker.
     fn begin(&mut self, sessions: usize) {
         let tenants = (0..sessions).step_by(TENANT);
         let entries = (0..KERNELS).map(|key| (KernelKey(key), 20_000 + key * 2_000));
@@ -125,13 +125,13 @@ impl Fleet {
                 bytes: &bytes,
             });
         }
-        // What is recorded of that is acknowledged, as all else will be.
+        // The record of that is acknowledged, as all of it will be.
         self.deliver();
         self.take();
         self.deliver();
     }
 
-    /// Opens the sessions, each answered, and none with work.
+    /// Opens the sessions; each is answered and none has work.
     pub fn open(&mut self) {
         for index in 0..self.clients.len() {
             let request = encode(&OpenRequest {
@@ -147,7 +147,7 @@ impl Fleet {
             self.deliver();
             self.take();
         }
-        // Every GPU accepts, and is done with, what it was granted; the rest of it is reported back.
+        // Every GPU accepts and completes its grants; the rest is reported back.
         for _ in 0..3 {
             for gpu in 0..self.gpus.len() {
                 self.report(gpu);
@@ -162,9 +162,9 @@ impl Fleet {
     /// Gives every session work.
     ///
     /// # Panics
-    /// When the leader leads no more: a mistake of this model.
+    /// If the leader leads no more: a mistake of this model.
     pub fn begin_work(&mut self) {
-        // One after the other: of all together the record would not be acknowledged soon enough.
+        // One after the other: with all together, the record would not be acknowledged soon enough.
         for index in 0..self.clients.len() {
             self.announce(index);
             self.deliver();
@@ -173,7 +173,7 @@ impl Fleet {
         assert!(self.leader.epoch().is_some(), "nobody else would lead");
     }
 
-    /// What the next GPU and the clients send next, made ready.
+    /// Prepares the next messages of the next GPU and of the clients.
     pub fn prepare(&mut self) {
         for index in self.take() {
             self.announce(index);
@@ -183,8 +183,8 @@ impl Fleet {
         self.now += Self::PERIOD.as_nanos() as u64 / self.gpus.len() as u64;
     }
 
-    /// Delivers what was prepared to the leader, and what comes of it to its queues. Gives the grants
-    /// that were reported done.
+    /// Delivers the prepared messages to the leader, and its actions to its queues. Returns the
+    /// number of grants that were reported done.
     pub fn deliver(&mut self) -> usize {
         let mut prepared = std::mem::take(&mut self.prepared);
         for message in prepared.drain(..) {
@@ -206,7 +206,7 @@ impl Fleet {
         std::mem::take(&mut self.grants)
     }
 
-    /// Delivers to the queues what the leader has for them; the rest is for others.
+    /// Delivers the leader's actions to the queues; the rest is for others.
     fn deliver_to_queues(&mut self) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
@@ -231,13 +231,12 @@ impl Fleet {
         self.actions = actions;
     }
 
-    /// Which client's session it is: ids are given out one after the other, in the order of the
-    /// requests.
+    /// The client of a session: ids are given out consecutively, in the order of the requests.
     fn index(&mut self, session: SessionId) -> usize {
         (session.0 - *self.first_id.get_or_insert(session.0)) as usize
     }
 
-    /// Grants reported done.
+    /// Number of grants reported done.
     #[must_use]
     pub fn grants(&self) -> u64 {
         self.total

@@ -1,5 +1,5 @@
-//! Loads for measuring the leader's cores; whoever measures brings the clock. No part of the product
-//! depends on it.
+//! Loads to measure the leader's cores; the caller brings the clock. No part of the product depends
+//! on this crate.
 //!
 //! * [`Load`]: the scheduler alone, with sessions that have endless work.
 //! * [`Fleet`]: the whole protocol core, with modelled GPUs and clients.

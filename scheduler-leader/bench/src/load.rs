@@ -8,33 +8,33 @@ use bus_schemas::{
 
 use scheduler_leader_core::{Effect, Input, ORDER_VERSION, Profile, Rows, Scheduler, Takeover};
 
-/// Kernels of the load, costing 20 to 50 microseconds.
+/// Number of kernels of the load, which cost 20 to 50 microseconds.
 pub(crate) const KERNELS: u64 = 16;
-/// Ops a session announces at a time: four full batches of launches.
+/// Ops that a session announces at a time: four full batches of launches.
 pub(crate) const ANNOUNCED: u32 = 4 * limits::BATCH_OPS;
-/// The window of one GPU that has all sessions.
+/// The window of a single GPU that has all sessions.
 const WIDE_NS: u64 = 32_000_000;
-/// Sessions of a tenant.
+/// Number of sessions per tenant.
 pub(crate) const TENANT: usize = 10;
 
-/// Sessions with endless work, ten to a tenant, and their order.
-/// Announcing the work and reporting it done are part of the load.
+/// Sessions with endless work, ten to a tenant, and their order. The announcements and the done
+/// reports are part of the load.
 #[derive(Debug)]
 pub struct Load {
     scheduler: Scheduler,
     effects: Vec<Effect>,
     done: Input,
     intent: Input,
-    /// Ops granted and announced of each session, by session.
+    /// Ops granted and announced, by session.
     sessions: Vec<(u64, u64)>,
-    /// What each GPU was granted and has not reported.
+    /// Grants of each GPU that are not reported.
     granted: Vec<Vec<DoneReport>>,
     /// The GPU that reports next.
     turn: usize,
 }
 
 impl Load {
-    /// A load of so many sessions on one GPU with a wide window.
+    /// A load of this many sessions on one GPU with a wide window.
     #[must_use]
     pub fn new(sessions: usize) -> Self {
         let settings = ClusterSettings {
@@ -45,8 +45,9 @@ impl Load {
         Self::on(sessions, 1, settings)
     }
 
-    /// A load of so many sessions on so many GPUs, a tenant's on different ones, with the settings
-    /// that clusters begin with; what is alone waits for its grants as others do.
+    /// A load of this many sessions on this many GPUs, with a tenant's sessions on different ones
+    /// and the default settings of clusters. A session that is alone waits for its grants as others
+    /// do.
     #[must_use]
     pub fn fleet(sessions: usize, gpus: usize) -> Self {
         let settings = ClusterSettings {
@@ -79,8 +80,8 @@ impl Load {
         load
     }
 
-    /// One round: what the next GPU was granted is reported done, what runs low announces more.
-    /// Gives the grants that were done.
+    /// One round: reports the next GPU's grants as done, and announces more for sessions that run
+    /// low. Returns the number of done grants.
     pub fn step(&mut self) -> usize {
         let gpu = self.turn;
         self.turn = (self.turn + 1) % self.granted.len();
@@ -102,7 +103,7 @@ impl Load {
         grants
     }
 
-    /// Notes what was granted. Gives the sessions that run low.
+    /// Notes the grants. Returns the sessions that run low.
     fn take(&mut self) -> Vec<usize> {
         let mut low = Vec::new();
         for effect in self.effects.drain(..) {
@@ -150,7 +151,7 @@ impl Load {
         };
         *announced += u64::from(ANNOUNCED);
         self.scheduler.apply(&self.intent, &mut self.effects);
-        // Only at the start can this be more than what was low already.
+        // Only at the start can this be more than the sessions that were low already.
         let low = self.take();
         debug_assert!(
             low.is_empty(),
@@ -214,7 +215,7 @@ fn sealed(sessions: usize, gpu: usize, gpus: usize) -> Input {
     }
 }
 
-/// What a GPU's worker answers to a seal, with these sessions.
+/// A GPU's worker's answer to a seal, with these sessions.
 pub(crate) fn answer(gpu: usize, sessions: Vec<SealedSession>, capacity: u64) -> SealAnswer {
     SealAnswer {
         v: WIRE_VERSION,

@@ -1,11 +1,11 @@
-//! Models of what is around a leader: GPUs, clients, and the messages between them and it.
+//! Models of a leader's environment: GPUs, clients, and the messages between them and it.
 
 use bus_schemas::subject::LeaderSubject;
 use bus_schemas::{DoneReport, Incarnation, LeaderId, SessionId, Tenant, WIRE_VERSION, WorkerBeat};
 
 use crate::load::incarnation;
 
-/// Memory of a modelled GPU.
+/// Bytes of memory of a modelled GPU.
 pub(crate) const CAPACITY: u64 = 141 << 30;
 
 /// A message to the leader.
@@ -15,7 +15,7 @@ pub(crate) enum Message {
     Recorded { epoch: u64, number: u64 },
 }
 
-/// A modelled GPU: done with everything as soon as it is granted.
+/// A modelled GPU: every grant is done at once.
 #[derive(Debug, Default)]
 pub(crate) struct Gpu {
     pub(crate) position: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Client {
     pub(crate) announced: u64,
 }
 
-/// Which GPU's order this is.
+/// The GPU of a grant subject.
 pub(crate) fn gpu_of(subject: &str) -> Option<usize> {
     let (_, worker) = subject.strip_suffix(".order")?.rsplit_once('.')?;
     let worker: Incarnation = worker.parse().ok()?;

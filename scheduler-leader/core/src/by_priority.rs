@@ -2,10 +2,10 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Priorities there are: 0 (highest) to 4.
+/// Number of priorities: 0 (highest) to 4.
 const PRIORITIES: usize = 5;
 
-/// One value a priority. A priority that there is not is taken for the lowest.
+/// One value per priority. A priority above 4 counts as the lowest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ByPriority<T>([T; PRIORITIES]);
 

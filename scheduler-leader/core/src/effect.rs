@@ -17,7 +17,7 @@ pub enum EndCause {
 /// A session on its worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// The request that opened it; of a further device the number behind it.
+    /// The nonce of the request that opened it; for a further device, one of the numbers after it.
     pub nonce: u64,
     /// Its index among the request's devices, from 0.
     pub device: u32,
@@ -25,11 +25,11 @@ pub struct Placed {
     pub tenant: Tenant,
     /// The session.
     pub session: SessionId,
-    /// Its number among all that the tenant ever had, from 1.
+    /// Its number among all sessions that the tenant ever had, from 1.
     pub ordinal: u64,
     /// The worker.
     pub incarnation: Incarnation,
-    /// That worker's device.
+    /// The device of that worker.
     pub gpu: GpuId,
     /// The session's addresses.
     pub window: Window,
@@ -40,11 +40,11 @@ pub struct Placed {
 /// A tenant's share of a limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TenantShare {
-    /// What it has.
+    /// Amount that the tenant has.
     pub used: u64,
-    /// What the request would add.
+    /// Amount that the request would add.
     pub wanted: u64,
-    /// What it may have.
+    /// Maximum that the tenant may have.
     pub limit: u64,
 }
 
@@ -75,19 +75,20 @@ pub enum Effect {
         nonce: u64,
         /// Its tenant.
         tenant: Tenant,
-        /// Why.
+        /// The reason.
         code: Code,
-        /// Where it is the tenant's limit: what it has of it.
+        /// The tenant's use of its limit, if a limit of the tenant is the reason.
         share: Option<TenantShare>,
     },
-    /// A sealed worker's session goes on: its client is to send intents above `queued`.
+    /// A sealed worker's session goes on: its client must send intents above `queued`.
     Resumed {
         /// The session.
         placed: Placed,
         /// Ops that need no intent any more.
         queued: OpNumber,
     },
-    /// The ops that a session ran are not those that its client announced: it is closed.
+    /// The ops that a session ran differ from those that its client announced: the session is
+    /// closed.
     Lied {
         /// The session.
         session: SessionId,
@@ -96,16 +97,16 @@ pub enum Effect {
     Closing {
         /// The session.
         session: SessionId,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
-    /// The session is no more.
+    /// The session has ended.
     Ended {
         /// The session.
         session: SessionId,
         /// Its tenant.
         tenant: Tenant,
-        /// Why.
+        /// The cause.
         cause: EndCause,
     },
 }

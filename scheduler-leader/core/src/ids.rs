@@ -1,13 +1,13 @@
-//! Maps by id. Ids are counted by a leader or drawn at random by workers, never chosen by tenants:
-//! nobody can make them collide on purpose, and one multiplication spreads them.
+//! Maps by id. A leader counts ids or a worker draws them at random; a tenant never chooses them.
+//! So no tenant can make ids collide on purpose, and one multiplication spreads them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What is found by id. Whoever needs its order sorts.
+/// A map by id. A caller that needs the order of the ids sorts them.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// An odd number whose bits are evenly spread: the golden ratio's.
+/// An odd number with evenly spread bits: that of the golden ratio.
 const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15;
 
 /// Hashes one 64-bit id.
@@ -21,7 +21,7 @@ impl Hasher for IdHasher {
 
     fn write_u64(&mut self, id: u64) {
         let product = u128::from(self.0 ^ id) * SPREAD;
-        // The table looks at the lowest and at the highest bits: either is to hang on all of the id.
+        // The table looks at the lowest and the highest bits: both must depend on the whole id.
         self.0 = product as u64 ^ (product >> 64) as u64;
     }
 
@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// The most ids that share one of as many places as there are ids.
+    /// The most ids that share one place, with as many places as ids.
     fn fullest(ids: impl Iterator<Item = u64>, shift: u32) -> usize {
         let hasher = BuildHasherDefault::<IdHasher>::default();
         let mut places = BTreeMap::new();

@@ -7,7 +7,7 @@ use bus_schemas::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// No honest number of a worker's seal answer is higher; above it sums might not fit.
+/// Maximum of any number in an honest worker's seal answer; above it sums might not fit.
 pub(crate) const HIGHEST: u64 = 1 << 62;
 
 /// Estimated device times by kernel key.
@@ -15,11 +15,11 @@ pub(crate) const HIGHEST: u64 = 1 << 62;
 pub struct Profile {
     /// Counts up with every change.
     pub version: u64,
-    /// The hash of all estimates there are once this is taken in; records of before there were
-    /// hashes have none.
+    /// The hash of all estimates after this profile is taken in; absent in records made before
+    /// hashes existed.
     #[serde(default)]
     pub hash: ProfileHash,
-    /// These are all estimates there are: others are forgotten.
+    /// True if these are all estimates: others are forgotten.
     #[serde(default)]
     pub whole: bool,
     /// Estimated nanoseconds of one launch, by key, in key order; 0 forgets the key.
@@ -42,7 +42,7 @@ impl Profile {
     }
 }
 
-/// All a new leader's order starts from, beside the workers' seal answers.
+/// The start of a new leader's order, beside the workers' seal answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Takeover {
     /// The rules that decide: [`crate::ORDER_VERSION`] of the leader.
@@ -51,15 +51,15 @@ pub struct Takeover {
     pub epoch: Epoch,
     /// The leader.
     pub leader: LeaderId,
-    /// How to order.
+    /// The settings of the order.
     pub settings: ClusterSettings,
     /// Every tenant.
     pub tenants: Vec<(Tenant, TenantSettings)>,
-    /// What kernels are estimated to cost.
+    /// Estimated costs of kernels.
     pub profile: Profile,
     /// The highest ordinal each tenant is known to have used.
     pub ordinals: Vec<(Tenant, u64)>,
-    /// Whether grants are held.
+    /// True if grants are held.
     pub held: bool,
 }
 
@@ -73,56 +73,58 @@ pub enum Input {
     WorkerSealed {
         /// The worker.
         incarnation: Incarnation,
-        /// What it has.
+        /// Sessions and accepted grants of the worker.
         answer: Box<SealAnswer>,
     },
-    /// A worker that is about to be sealed had accepted this behind what it knows to be recorded: a
-    /// part of its tail, ahead of its answer. It tells replays; nothing is decided by it.
+    /// A part of the tail of a worker that is about to be sealed: grants that it accepted behind
+    /// what it knows to be recorded. It comes ahead of the worker's answer. Only replays use it; it
+    /// decides nothing.
     WorkerTail {
         /// The worker.
         incarnation: Incarnation,
         /// Accepted grants, in position order.
         grants: Rows<SealedGrant>,
-        /// Whose their sessions are.
+        /// The owners of their sessions.
         named: Rows<SealedName>,
     },
     /// A worker is gone for good.
     WorkerLost {
         /// The worker.
         incarnation: Incarnation,
-        /// It had announced that it drains: it left, its chain counts.
+        /// True if the worker had announced that it drains: it left, and its chain counts.
         left: bool,
-        /// The last position it is known to have accepted. Of one that left, this is all.
+        /// The last position that it is known to have accepted. A worker that left accepted no
+        /// more.
         #[serde(default)]
         accepted: GpuPosition,
-        /// Its chain there, as it said: who replays the record compares with it. None where this
-        /// leader had not sealed it, and in records of before.
+        /// Its chain at that position, as the worker reported it; replays compare it with theirs.
+        /// `None` if this leader had not sealed the worker, and in older records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chain: Option<Chain>,
     },
-    /// A worker finishes what it has accepted and then leaves, or does not.
+    /// A worker starts or stops to drain: it finishes what it has accepted and then leaves.
     Draining {
         /// The worker.
         incarnation: Incarnation,
-        /// Whether it drains.
+        /// True if it drains.
         draining: bool,
     },
-    /// An administrator wants a worker to take no new sessions, or to take them again. Those it has
-    /// go on as before.
+    /// An administrator wants a worker to take no new sessions, or to take them again. Its present
+    /// sessions go on as before.
     Cordon {
         /// The worker.
         incarnation: Incarnation,
-        /// Whether it takes none.
+        /// True if it takes no new sessions.
         cordoned: bool,
     },
-    /// A worker reports what group it is in and what it holds.
+    /// A worker reports its group and its holdings.
     Report {
         /// The worker.
         incarnation: Incarnation,
         /// Its report.
         report: WorkerReport,
     },
-    /// A worker whose memory is overcommitted reports what its sessions hold, and where.
+    /// A worker with overcommitted memory reports what its sessions hold, and where.
     Residency {
         /// The worker.
         incarnation: Incarnation,
@@ -137,14 +139,14 @@ pub enum Input {
     SessionOpen {
         /// The tenant.
         tenant: Tenant,
-        /// The request's nonce: tells the answer's effect from others. Further devices have the
-        /// numbers behind it.
+        /// The request's nonce, which tells the answer's effect from others. Further devices have
+        /// the numbers after it.
         nonce: u64,
-        /// How many devices.
+        /// Number of devices.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         devices: u32,
-        /// Whether its window has room for three times what may be allocated; for twice as much in records of
-        /// builds before.
+        /// True if its window has room for three times the bytes that may be allocated; else, as in
+        /// records of earlier builds, for twice as many.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         wide: bool,
     },
@@ -152,9 +154,9 @@ pub enum Input {
     SessionClose {
         /// The session.
         session: SessionId,
-        /// If asked for by its client: after this op is done.
+        /// The op to wait for, if the client asked for the close.
         after: OpNumber,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
     /// Ops of a session that may be ordered: the next ones, without a gap.
@@ -163,17 +165,17 @@ pub enum Input {
         session: SessionId,
         /// Number of the first op.
         first: OpNumber,
-        /// What they cost.
+        /// Their costs.
         runs: Rows<CostRun>,
     },
     /// Positions of a worker ended, in the order it reported them.
     Done {
         /// The worker.
         incarnation: Incarnation,
-        /// How they ended.
+        /// Their outcomes.
         reports: Rows<DoneReport>,
     },
-    /// What a worker has of a doubted session.
+    /// Ops that a worker has of a doubted session.
     Received {
         /// The session.
         session: SessionId,
@@ -184,25 +186,25 @@ pub enum Input {
     Fault {
         /// The session.
         session: SessionId,
-        /// The op that failed, 0 where it was none.
+        /// The op that failed, or 0 if no op did.
         op: OpNumber,
-        /// What went wrong.
+        /// The error.
         code: Code,
     },
     /// The cluster's settings changed.
     Settings(ClusterSettings),
-    /// A tenant is new, changed, or (without settings) no more.
+    /// A tenant was added or changed, or (without settings) removed.
     TenantSet {
         /// The tenant.
         tenant: Tenant,
-        /// What it is now.
+        /// Its present settings.
         settings: Option<TenantSettings>,
     },
-    /// Estimates that changed, the others stay; or, if it is whole, all there are.
+    /// Changed estimates, while the others stay; or all estimates, if the profile is whole.
     Profile(Profile),
-    /// Grants are held back from now on, or go again.
+    /// Grants are held back from now on, or released.
     Hold {
-        /// Whether they are held.
+        /// True if they are held.
         held: bool,
     },
     /// One fixed period has passed.
@@ -210,7 +212,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Tells whether a worker that is sealed hands over with it what it has accepted.
+    /// Returns true for the inputs that hand over what a worker accepted before it was sealed.
     pub(crate) fn is_handed_over(&self) -> bool {
         matches!(self, Self::WorkerSealed { .. } | Self::WorkerTail { .. })
     }
@@ -228,16 +230,16 @@ fn is_one(devices: &u32) -> bool {
     *devices == 1
 }
 
-/// A worker's report of itself, as placement needs it.
+/// A worker's report of itself, as needed by placement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// Its group of workers.
     pub group: Tenant,
-    /// It takes only tenants bound to its group, and one at a time.
+    /// True if it takes only tenants bound to its group, and one at a time.
     pub exclusive: bool,
     /// Memory that sessions hold, bytes.
     pub held: u64,
-    /// Images that it has: who gave them, and the first 64 bits of their hash.
+    /// Images that it has: the tenant that sent each, and the first 64 bits of its hash.
     pub images: Rows<(Tenant, u64)>,
     /// A sample of the weights that its sessions hold.
     #[serde(default, skip_serializing_if = "Rows::is_empty")]
@@ -245,7 +247,7 @@ pub struct WorkerReport {
 }
 
 impl WorkerReport {
-    /// The group of workers that say nothing else.
+    /// The group of workers that name none.
     pub const GROUP: &str = "default";
 }
 
@@ -262,12 +264,12 @@ impl Default for WorkerReport {
     }
 }
 
-/// Rows that are recorded packed: one bin field instead of a map a row.
+/// Rows that are recorded packed: one bin field instead of a map per row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows<R>(pub Vec<R>);
 
 impl<R> Rows<R> {
-    /// Whether there is none.
+    /// Returns true if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

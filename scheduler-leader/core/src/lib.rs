@@ -8,9 +8,9 @@
 //!   tests drive it; the actix shell runs the same two cores as actors.
 //! * [`Unstored`]: the record's blocks that the broker has not stored, with every candidate.
 //! * [`replay`]: recomputes the order from recorded blocks.
-//! * [`why`]: what launches waited for and why devices were idle, from the same.
+//! * [`why`]: the causes of launches' waits and of devices' idle time, from the same blocks.
 
-// A panic ends the leader of a whole cluster: each place that could is named, with its reason.
+// A panic ends the leader of a whole cluster: each place that can panic is named, with its reason.
 #![cfg_attr(
     not(test),
     deny(

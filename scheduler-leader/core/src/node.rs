@@ -39,13 +39,13 @@ impl LeaderNode {
         self.leader.subscriptions()
     }
 
-    /// What it hears of tenants now.
+    /// The messages of tenants that it hears now.
     #[must_use]
     pub fn hears_tenants(&self) -> HearsTenants {
         self.leader.hears_tenants()
     }
 
-    /// A message on any subject of [`Self::hears`].
+    /// Handles a message on any subject of [`Self::subscriptions`] or [`Self::hears_tenants`].
     pub fn message(
         &mut self,
         now: Nanos,
@@ -76,7 +76,7 @@ impl LeaderNode {
         self.handle(now, event, actions);
     }
 
-    /// Anything else.
+    /// Handles any other event.
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
         match event {
             Event::Connected => self.connected = true,
@@ -173,7 +173,7 @@ impl LeaderNode {
         }
     }
 
-    /// When it wants to hear [`Event::Timer`], which it hands to its queues too.
+    /// Time at which it wants [`Event::Timer`], which it passes to its queues too.
     #[must_use]
     pub fn deadline(&self) -> Option<Nanos> {
         let queues = self.queues.values().filter_map(KernelQueue::deadline);

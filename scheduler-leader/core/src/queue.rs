@@ -11,29 +11,30 @@ use bus_schemas::{
 
 use crate::time::Nanos;
 
-/// Ops a session may have queued and not done.
+/// Maximum number of ops that a session may have queued and not done.
 const CREDIT: u64 = 65_536;
-/// Intents kept that came ahead of a missing one.
+/// Maximum number of intents that are kept because an earlier one is missing.
 const AHEAD: usize = 256;
-/// A notice waits so long for more to say; half of what a client waits before it sends again.
+/// Time that a notice waits for more to say; half of the time after which a client sends again.
 const LINGER: Nanos = 2_000_000;
-/// The first notice is repeated after this, doubling, so often, until the client is heard.
+/// Delay before the first notice is repeated. It doubles with each of [`GREETINGS`] repetitions,
+/// until the client is heard.
 const GREETING: Nanos = 20_000_000;
 const GREETINGS: u32 = 9;
 
 /// The order's progress with a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueProgress {
-    /// Ops granted, as of now.
+    /// Ops granted so far.
     pub granted: OpNumber,
     /// Ops done.
     pub done: OpNumber,
-    /// The session is alone on its device, its ops run as they arrive, and nobody watches a target
-    /// of its tenant: its intents may come late.
+    /// True if the session is alone on its device, its ops run as they arrive, and its tenant has
+    /// no watched target. Then its intents may come late.
     pub alone: bool,
 }
 
-/// Whose queue it is, and where it begins.
+/// The owner of a queue, and its first op.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueOpening {
     /// The session.
@@ -42,7 +43,7 @@ pub struct QueueOpening {
     pub tenant: Tenant,
     /// The epoch that it is opened in.
     pub epoch: Epoch,
-    /// Ops that need no intent any more: the queue's next op is the one behind.
+    /// Ops that need no intent any more: the queue's next op is the one after them.
     pub queued: OpNumber,
 }
 
@@ -55,7 +56,7 @@ pub enum QueueEvent<'a> {
     Progress(QueueProgress),
     /// From [`crate::Action::QueueEnd`].
     End(&'a Failure),
-    /// Time has passed: due at [`KernelQueue::deadline`]. Also to be sent once at the start.
+    /// Time has passed: due at [`KernelQueue::deadline`]. Also sent once at the start.
     Timer,
 }
 
@@ -66,12 +67,12 @@ pub enum QueueAction {
     Ready {
         /// Number of the first op.
         first: OpNumber,
-        /// What they cost.
+        /// Their costs.
         runs: Vec<CostRun>,
     },
     /// Publish a notice or an error to the client.
     Publish {
-        /// Where.
+        /// The subject.
         subject: Arc<str>,
         /// The message.
         bytes: Vec<u8>,
@@ -88,15 +89,15 @@ pub struct KernelQueue {
     epoch: Epoch,
     leader: LeaderId,
     queued: OpNumber,
-    // From here on what every grant and report changes or asks for.
+    // The fields from here on change with every grant and report, or are read by them.
     granted: OpNumber,
     done: OpNumber,
-    /// The credit the client was told.
+    /// The credit that the client was last told.
     notified: OpNumber,
-    /// The client may gather its intents.
+    /// True if the client may gather its intents.
     alone: bool,
     notice_at: Option<Nanos>,
-    /// Greetings sent; as many as there are once the client was heard.
+    /// Number of greetings sent; set to the maximum once the client was heard.
     greetings: u32,
 }
 
@@ -125,7 +126,7 @@ impl KernelQueue {
         }
     }
 
-    /// Whose session it is.
+    /// The session's tenant.
     #[must_use]
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
@@ -137,7 +138,7 @@ impl KernelQueue {
         self.queued
     }
 
-    /// Tells it something.
+    /// Handles an event.
     pub fn handle(&mut self, now: Nanos, event: QueueEvent<'_>, actions: &mut Vec<QueueAction>) {
         match event {
             QueueEvent::Message(bytes) => self.message(now, bytes, actions),
@@ -145,10 +146,10 @@ impl KernelQueue {
                 self.granted = progress.granted;
                 self.done = self.done.max(progress.done);
                 if std::mem::replace(&mut self.alone, progress.alone) && !progress.alone {
-                    // Another came, and is to wait behind what this one has ready.
+                    // Another intent came; it must wait behind those that this one made ready.
                     self.due(now);
                 }
-                // Half of the credit used up: the client should not come to wait for more.
+                // Half of the credit is used up: the client should not have to wait for more.
                 if self.through().saturating_sub(self.notified) >= CREDIT / 4 {
                     self.due(now);
                 }
@@ -162,7 +163,7 @@ impl KernelQueue {
         }
     }
 
-    /// When it wants to hear [`QueueEvent::Timer`].
+    /// Time at which it wants [`QueueEvent::Timer`].
     #[must_use]
     pub fn deadline(&self) -> Option<Nanos> {
         self.notice_at
@@ -193,7 +194,7 @@ impl KernelQueue {
         let last = last.filter(|_| intent.first > 0);
         let last = last.ok_or("the intent's op numbers are out of range")?;
         if last <= self.queued || last > self.through() {
-            // Doubled, or beyond the credit: the client lacks our latest notice.
+            // A duplicate, or beyond the credit: the client lacks our latest notice.
             self.due(now);
             return Ok(());
         }
@@ -218,7 +219,7 @@ impl KernelQueue {
         Ok(())
     }
 
-    /// Queues the ops `first..=last` but for those that are queued already.
+    /// Queues the ops `first..=last` that are not queued already.
     fn append(
         &mut self,
         first: OpNumber,

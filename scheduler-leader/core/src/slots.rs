@@ -1,5 +1,5 @@
-//! Slots: typed indices of workers, flows, tenants and sessions, and the arenas that they index. What
-//! is indexed by one kind of slot cannot be indexed by another.
+//! Slots: typed indices of workers, flows, tenants and sessions, and the arenas that they index. An
+//! arena of one kind of slot cannot be indexed by another kind.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
@@ -21,7 +21,7 @@ macro_rules! slot {
 
         impl Slot for $name {
             fn at(index: usize) -> Self {
-                // What would not fit is more than memory holds.
+                // An index that did not fit would be more than memory holds.
                 Self(index as u32)
             }
 
@@ -39,7 +39,7 @@ macro_rules! slot {
 }
 
 slot! {
-    /// A worker's place among all that the scheduler ever knew: lost ones keep theirs.
+    /// A worker's place among all that the scheduler ever knew; lost workers keep theirs.
     WorkerSlot
 }
 slot! {
@@ -51,18 +51,18 @@ slot! {
     TenantSlot
 }
 slot! {
-    /// A session's place among those that there are; another's once it has ended.
+    /// A session's place among the present ones; reused once the session has ended.
     SessionSlot
 }
 
 impl WorkerSlot {
-    /// The lowest there may be, and the highest.
+    /// The lowest and the highest possible slot.
     pub(crate) const FIRST: Self = Self(0);
     pub(crate) const LAST: Self = Self(u32::MAX);
 }
 
 impl TenantSlot {
-    /// No tenant's.
+    /// The slot of no tenant.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
@@ -70,11 +70,11 @@ impl SessionSlot {
     /// The first.
     #[cfg(test)]
     pub(crate) const FIRST: Self = Self(0);
-    /// No session's.
+    /// The slot of no session.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// Rows by slot. They are only ever added, so that a slot once given out stays one.
+/// Rows by slot. Rows are never removed, so that a slot once given out stays valid.
 #[derive(Debug, Clone)]
 pub(crate) struct Arena<S, T> {
     rows: Vec<T>,
@@ -91,7 +91,7 @@ impl<S, T> Default for Arena<S, T> {
 }
 
 impl<S: Slot, T> Arena<S, T> {
-    /// Adds a row, and gives its slot.
+    /// Adds a row and returns its slot.
     pub(crate) fn push(&mut self, row: T) -> S {
         self.rows.push(row);
         S::at(self.rows.len() - 1)
@@ -102,18 +102,18 @@ impl<S: Slot, T> Arena<S, T> {
         S::at(self.rows.len())
     }
 
-    /// The row at a slot that may be none's. (Not `get`: clippy would take indexing, which is checked
-    /// by the slot's type, for that of a slice.)
+    /// The row at a slot that may have none. (Not `get`: clippy would take indexing, which is
+    /// checked by the slot's type, for that of a slice.)
     pub(crate) fn find(&self, slot: S) -> Option<&T> {
         self.rows.get(slot.index())
     }
 
-    /// The row at a slot, if there is one.
+    /// The row at a slot, if it exists.
     pub(crate) fn find_mut(&mut self, slot: S) -> Option<&mut T> {
         self.rows.get_mut(slot.index())
     }
 
-    /// All slots in use, without keeping hold of the rows.
+    /// All slots in use, without borrowing the rows.
     pub(crate) fn slots(&self) -> impl Iterator<Item = S> + use<S, T> {
         (0..self.rows.len()).map(S::at)
     }
@@ -130,7 +130,7 @@ impl<S: Slot, T> Arena<S, T> {
 }
 
 impl<S: Slot, T: Clone + Default> Arena<S, T> {
-    /// The row at a slot; up to there, rows are made.
+    /// The row at a slot; missing rows up to it are added.
     pub(crate) fn grow_to(&mut self, slot: S) -> &mut T {
         if self.rows.len() <= slot.index() {
             self.rows.resize(slot.index() + 1, T::default());

@@ -1,6 +1,6 @@
-//! Blocks of the record that the stream has not acknowledged: what this leader wrote, and what
-//! other leaders published of theirs. While the broker stores nothing they are with every candidate, so
-//! that a leader that dies does not take them along: its successor appends them before its own.
+//! Blocks of the record that the stream has not acknowledged: this leader's own, and those that
+//! other leaders published. While the broker stores nothing, every candidate has them. So a leader
+//! that dies does not take them along: its successor appends them before its own.
 
 mod handover;
 
@@ -14,25 +14,27 @@ use crate::time::Nanos;
 
 pub use handover::{HandedOver, Handover};
 
-/// Bytes of others' blocks that are kept at most; what comes behind is not.
+/// Maximum bytes of blocks of others that are kept; further ones are dropped.
 const OTHERS_BYTES: usize = 64 << 20;
-/// Terms that are known of at most.
+/// Maximum number of terms that are known.
 const TERMS: usize = 64;
-/// So many later terms have stored something before a term's blocks are given up: what a leader granted
-/// that was cut off with a server comes when that server is back, and others have led meanwhile.
+/// Number of later terms that must have stored something before a term's blocks are given up. A
+/// leader that was cut off with a server may have granted on; its blocks arrive when the server is
+/// back, after others have led.
 const LATER: usize = 8;
-/// Between two questions for what was not received, and before the same is asked for again: the answer is
-/// all that is not stored, and may be much. What it does not bring is perhaps stored by now.
+/// Time between two requests for missing blocks, and before the same is asked for again. The answer
+/// is all that is not stored, and may be large. A block that it does not bring may be stored by
+/// now.
 const ASK_APART: Nanos = 500_000_000;
 const ASK_AGAIN: Nanos = 5_000_000_000;
 
-/// Whose blocks: of an epoch there may be two leaders, where a broker lost its tail.
+/// The owner of blocks: one epoch may have two leaders if a broker lost its tail.
 pub type TermId = (Epoch, LeaderId);
 
 /// A block that is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnstoredBlock {
-    /// Whose it is.
+    /// The term that it belongs to.
     pub term: TermId,
     /// Its number in the epoch, from 1.
     pub number: u64,
@@ -43,9 +45,9 @@ pub struct UnstoredBlock {
 #[derive(Debug)]
 struct Kept {
     bytes: Bytes,
-    /// It is being appended here.
+    /// True if this candidate is appending it.
     here: bool,
-    /// It was received from another leader: those are limited.
+    /// True if another leader sent it: such blocks are limited.
     received: bool,
 }
 
@@ -54,18 +56,18 @@ struct Kept {
 struct Blocks {
     /// By number.
     kept: BTreeMap<u64, Kept>,
-    /// Those through here are stored.
+    /// Blocks through this number are stored.
     stored: u64,
-    /// Stored behind one that is not, or of which nothing is known.
+    /// Numbers of stored blocks that come after one that is not stored, or that is unknown.
     ahead: BTreeSet<u64>,
-    /// How far they are stored, as was last announced.
+    /// The last announced value of `stored`.
     announced: u64,
-    /// How many were missing when they were last asked for; 0 once none was.
+    /// Number of missing blocks when they were last asked for; 0 once none was missing.
     asked_for: u64,
 }
 
 impl Blocks {
-    /// How many blocks before the last one that is here are neither stored nor here.
+    /// Number of blocks before the last one here that are neither stored nor here.
     fn missing(&self) -> u64 {
         let last = self.kept.last_key_value().map_or(0, |(number, _)| *number);
         let known = self.kept.len() + self.ahead.len();
@@ -78,18 +80,18 @@ impl Blocks {
     }
 }
 
-/// All that is not stored.
+/// All blocks that are not stored.
 #[derive(Debug, Default)]
 pub struct Unstored {
     terms: BTreeMap<TermId, Blocks>,
-    /// Bytes of those that were received.
+    /// Bytes of the received blocks.
     others: usize,
-    /// When anything was last asked for.
+    /// Time at which blocks were last asked for.
     asked_at: Option<Nanos>,
 }
 
 impl Unstored {
-    /// A block of our own is appended from now on.
+    /// Notes that a block of this candidate is appended from now on.
     pub fn append(&mut self, block: &UnstoredBlock) {
         let kept = Kept {
             bytes: block.bytes.clone(),
@@ -101,8 +103,8 @@ impl Unstored {
         self.gone(before);
     }
 
-    /// This candidate leads in `epoch`: what it is to append before its own blocks, in order. Its own
-    /// of earlier epochs that are on their way are not among them.
+    /// Notes that this candidate leads in `epoch`. Returns the blocks that it must append before
+    /// its own, in order, without those of its own earlier epochs that are on their way.
     pub fn take_over(&mut self, epoch: Epoch) -> Vec<UnstoredBlock> {
         let mut left = Vec::new();
         for (term, blocks) in self.terms.range_mut(..(epoch, LeaderId(0))) {
@@ -118,15 +120,16 @@ impl Unstored {
         left
     }
 
-    /// This candidate leads no more: nothing is appended here, and all is left to who leads next.
+    /// Notes that this candidate leads no more: its appends end, and all blocks are left to the
+    /// next leader.
     pub fn give_up(&mut self) {
         let blocks = self.terms.values_mut();
         let kept = blocks.flat_map(|blocks| blocks.kept.values_mut());
         kept.for_each(|kept| kept.here = false);
     }
 
-    /// Received from another leader: that a term's blocks through `stored` are stored, and, with a number above
-    /// 0, that this one is not.
+    /// Takes in another leader's message: a term's blocks through `stored` are stored. If `number`
+    /// is above 0, that block is not.
     pub fn receive(&mut self, term: TermId, stored: u64, number: u64, bytes: Bytes) {
         let is_known = self.terms.contains_key(&term);
         if self.is_over(term.0) || (!is_known && self.terms.len() >= TERMS) {
@@ -151,7 +154,7 @@ impl Unstored {
         }
     }
 
-    /// The stream acknowledged a block.
+    /// Notes that the stream acknowledged a block.
     pub fn stored(&mut self, term: TermId, number: u64) {
         let Some(blocks) = self.terms.get_mut(&term) else {
             return;
@@ -163,7 +166,8 @@ impl Unstored {
         self.forget_oldest();
     }
 
-    /// A term's blocks are stored through here, and as far as what was stored out of turn goes on.
+    /// Notes that a term's blocks are stored through `through`, and on through those stored out of
+    /// order.
     fn through(&mut self, term: TermId, through: u64) {
         let blocks = self.terms.entry(term).or_default();
         blocks.stored = blocks.stored.max(through);
@@ -179,7 +183,8 @@ impl Unstored {
         self.gone(behind);
     }
 
-    /// Whether so many later terms have stored something that nothing of this epoch is appended any more.
+    /// Returns true if so many later terms have stored something that no block of this epoch is
+    /// appended any more.
     fn is_over(&self, epoch: Epoch) -> bool {
         let later = (
             Bound::Excluded((epoch, LeaderId(u64::MAX))),
@@ -199,7 +204,8 @@ impl Unstored {
         }
     }
 
-    /// What another keeps of the epochs before this one is not needed any more.
+    /// Forgets the blocks of the epochs before this one: others keep them, so they are not needed
+    /// here.
     pub fn forget_before(&mut self, epoch: Epoch) {
         let kept = self.terms.split_off(&(epoch, LeaderId(0)));
         let gone = std::mem::replace(&mut self.terms, kept);
@@ -207,26 +213,27 @@ impl Unstored {
         self.gone(blocks.flat_map(BTreeMap::into_values));
     }
 
-    /// Blocks are not kept any more.
+    /// Subtracts removed blocks from the count.
     fn gone(&mut self, blocks: impl IntoIterator<Item = Kept>) {
         let received = blocks.into_iter().filter(|kept| kept.received);
         self.others -= received.map(|kept| kept.bytes.len()).sum::<usize>();
     }
 
-    /// All that is not stored, in order.
+    /// All blocks that are not stored, in order.
     #[must_use]
     pub fn all(&self) -> Vec<UnstoredBlock> {
         listed(self.terms.iter())
     }
 
-    /// All of the epochs before this one that is not stored, in order.
+    /// All blocks of the epochs before this one that are not stored, in order.
     #[must_use]
     pub fn before(&self, epoch: Epoch) -> Vec<UnstoredBlock> {
         listed(self.terms.range(..(epoch, LeaderId(0))))
     }
 
-    /// Whether to ask now for blocks that a term's leader announced and that were not received: a block behind a
-    /// gap is of no use to a replay. Not too often, and not where there is no room for them.
+    /// Returns true if it is time to ask for blocks that a term's leader announced and that were
+    /// not received. A block behind a gap is of no use to a replay. It does not ask too often, nor
+    /// without room for the blocks.
     pub fn is_to_ask(&mut self, now: Nanos, term: TermId) -> bool {
         let Some(blocks) = self.terms.get_mut(&term) else {
             return false;
@@ -251,13 +258,13 @@ impl Unstored {
         is_due
     }
 
-    /// How far a term's blocks are stored without a gap.
+    /// The last of a term's blocks that are stored without a gap.
     #[must_use]
     pub fn stored_through(&self, term: TermId) -> u64 {
         self.terms.get(&term).map_or(0, |blocks| blocks.stored)
     }
 
-    /// The terms of which more is stored than was announced so far.
+    /// The terms that have stored more than was announced so far.
     pub fn newly_stored(&mut self) -> Vec<TermId> {
         let newly = self.terms.iter_mut();
         let newly = newly.filter(|(_, blocks)| blocks.stored > blocks.announced);
@@ -322,7 +329,7 @@ mod tests {
         assert_eq!(kept.newly_stored(), [term]);
         assert_eq!(kept.stored_through(term), 4);
         assert_eq!(kept.newly_stored(), []);
-        // It hears itself as well.
+        // A candidate receives its own messages too.
         kept.receive(own, 0, 1, block(1));
         assert_eq!(kept.take_over(5), [], "it is on its way");
         kept.give_up();
@@ -345,7 +352,7 @@ mod tests {
         kept.stored(cut_off, 5);
         kept.receive(cut_off, 4, 5, block(5));
         assert_eq!((kept.all(), kept.others), (vec![], 0), "it is stored");
-        // So many have led meanwhile that it is over.
+        // Enough others have led meanwhile: the term is over.
         let later = 4 + LATER as u64;
         (5..later).for_each(|epoch| kept.receive((epoch, LeaderId(8)), 1, 0, Bytes::new()));
         kept.receive(cut_off, 4, 6, block(6));
@@ -357,7 +364,7 @@ mod tests {
     fn a_block_of_which_nothing_is_known_is_not_said_to_be_stored() {
         let mut kept = Unstored::default();
         let term = (3, LeaderId(7));
-        // It began to hear late: another candidate may have the fourth.
+        // This candidate began to hear late: another one may have the fourth block.
         kept.receive(term, 3, 5, block(5));
         kept.take_over(4);
         kept.stored(term, 5);
@@ -385,7 +392,7 @@ mod tests {
         assert!(asks(ASK_APART, 15, 19), "one is missing anew");
         assert!(!asks(1, 15, 21), "too soon");
         assert!(asks(ASK_APART, 15, 22));
-        // Where there is no room for what is missing, nobody asks for it again and again.
+        // Without room for the missing blocks, the candidate does not ask again and again.
         let large = Bytes::from(vec![0; 1 << 20]);
         (30..70).for_each(|number| kept.receive(term, 15, number, large.clone()));
         assert!(!kept.is_to_ask(Nanos::MAX, term));
@@ -403,8 +410,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bus says: what is kept is what was counted, within its limit, and nothing
-        /// that is stored is appended.
+        /// For any messages of the bus: the kept bytes match the count and stay within the limit,
+        /// and no stored block is appended.
         #[test]
         fn anything_may_be_received(
             received in proptest::collection::vec(

@@ -1,4 +1,5 @@
-//! Garbage on every subject: whatever arrives, a leader goes on, without a panic, a lost term or a grant.
+//! Garbage on every subject: for any message, a leader goes on, without a panic, a lost term or a
+//! grant.
 
 use bus_schemas::subject::{Admin, Subjects, ToLeader};
 use bus_schemas::{
@@ -37,7 +38,7 @@ fn subjects() -> Vec<String> {
     ]
 }
 
-/// Where a worker's answers to seals of [`leader`] go.
+/// The subject for a worker's answers to seals of [`leader`].
 fn seal_inbox(subjects: &Subjects, worker: Incarnation) -> String {
     format!(
         "{}.leader.{}.{worker}",
@@ -88,7 +89,7 @@ proptest! {
         prop_assert!(!actions.iter().any(ended));
     }
 
-    /// A worker that is not sealed, or reports what it never was granted, changes no order.
+    /// A worker that is not sealed, or reports grants that it never had, changes no order.
     #[test]
     fn reports_of_nobodys_grants_are_ignored(
         epoch in 0..2u64,
@@ -112,7 +113,7 @@ proptest! {
         prop_assert_eq!(node.leader().scheduler().unwrap().global(), 0);
     }
 
-    /// Whatever numbers a worker is sealed with and reports then, the leader goes on.
+    /// For any numbers in a worker's seal answer and reports, the leader goes on.
     #[test]
     fn no_number_of_a_seal_answer_ends_a_leader(
         numbers in prop::collection::vec(number(), 1..200),
@@ -122,7 +123,7 @@ proptest! {
     }
 }
 
-/// Numbers at the ends of what sums hold, and any other.
+/// Numbers at the edges of what sums hold, and any other.
 fn number() -> impl Strategy<Value = u64> {
     let edges = vec![0, 1, 2, 1 << 21, 1 << 31, 1 << 62, (1 << 62) + 1, 1 << 63];
     prop_oneof![
@@ -138,7 +139,7 @@ fn a_seal_answer_of_the_highest_numbers_ends_no_leader() {
     play_numbers(|| u64::MAX);
 }
 
-/// A worker that says that its sessions share addresses, or have such as no leader gives out.
+/// A worker that reports sessions with shared addresses, or with windows that no leader gives out.
 #[test]
 fn sessions_whose_addresses_are_not_their_own_are_not_taken_in() {
     let (mut node, mut actions) = (leader(), Vec::new());
@@ -176,7 +177,8 @@ fn sessions_whose_addresses_are_not_their_own_are_not_taken_in() {
     assert_eq!(taken, [1, 3]);
 }
 
-/// A worker is sealed with these numbers, and reports such: the leader stays, and goes on counting.
+/// Seals a worker with these numbers and reports such numbers: the leader stays, and goes on
+/// counting.
 fn play_numbers(mut next: impl FnMut() -> u64) {
     let (mut node, mut actions) = (leader(), Vec::new());
     let subjects = Subjects::new(&"lab".parse().unwrap());
@@ -331,7 +333,7 @@ fn report(position: u64, session: u64, received: u64, outcome: Outcome) -> DoneR
 
 fn done(epoch: u64, accepted: u64, first: u64, reports: &[DoneReport]) -> Vec<u8> {
     let (mut packed, mut none) = (Vec::new(), Vec::new());
-    // Sense where the position is even, else nonsense.
+    // Valid if the position is even, else nonsense.
     let row = ReportTimes {
         ended: accepted,
         ..ReportTimes::default()

@@ -1,4 +1,4 @@
-//! A kernel queue gives every op once, in order, whatever happens to the intents on their way.
+//! A kernel queue gives every op once, in order, with any fate of the intents on their way.
 
 use bus_schemas::{
     Column, CostClass, CostRun, Intent, KernelKey, LeaderId, LeaderNotice, Rejected, SessionId,
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use scheduler_leader_core::{KernelQueue, QueueAction, QueueEvent, QueueOpening, QueueProgress};
 
 const MS: u64 = 1_000_000;
-/// Ops a client may have queued and not done, as the queue's notices say.
+/// Ops that a client may have queued and not done, as the queue's notices say.
 const CREDIT: u64 = 65_536;
 
 fn queue(queued: u64) -> KernelQueue {
@@ -22,7 +22,7 @@ fn queue(queued: u64) -> KernelQueue {
     KernelQueue::new(&cluster, LeaderId(9), &opening)
 }
 
-/// Op `n` is a launch of kernel `n`: what comes out can be told apart.
+/// Op `n` is a launch of kernel `n`, so that the outputs can be told apart.
 fn intent(first: u64, last: u64) -> Vec<u8> {
     let runs: Vec<_> = (first..=last)
         .map(|op| CostRun {
@@ -41,7 +41,7 @@ fn intent(first: u64, last: u64) -> Vec<u8> {
     })
 }
 
-/// What comes out: kernels in order, and the last notice.
+/// The output: kernels in order, and the last notice.
 #[derive(Default)]
 struct Out {
     ops: Vec<u64>,
@@ -74,7 +74,7 @@ impl Out {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Lost, doubled, reordered, overlapping: what is announced again arrives in the end.
+    /// Lost, duplicated, reordered, overlapping: ops that are announced again arrive in the end.
     #[test]
     fn ops_come_out_once_and_in_order(
         start in 0..1_000u64,
@@ -91,13 +91,14 @@ proptest! {
         }
         for (at, back) in order {
             let (first, last) = batches[at.index(batches.len())];
-            // Cut differently when sent again, and reaching back over what came before.
+            // Cut differently when sent again, and reaching back over earlier ops.
             let first = first.saturating_sub(back).max(1);
             queue.handle(now, QueueEvent::Message(&intent(first, last)), &mut actions);
             out.take(&mut actions);
             now += MS / 3;
         }
-        // A client that obeys the notices: sends again what is not covered, until all is.
+        // A client that obeys the notices: it sends again all ops that are not covered, until they
+        // are.
         for _ in 0..100 {
             while let Some(at) = queue.deadline().filter(|at| *at <= now) {
                 queue.handle(now.max(at), QueueEvent::Timer, &mut actions);
@@ -122,7 +123,7 @@ proptest! {
         prop_assert_eq!(out.rejected, 0);
     }
 
-    /// Whatever bytes arrive, nothing breaks and nothing is queued that was not announced.
+    /// For any bytes, nothing breaks, and only announced ops are queued.
     #[test]
     fn garbage_is_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut queue = queue(0);
@@ -155,7 +156,7 @@ fn nothing_above_the_credit_is_taken() {
     out.take(&mut actions);
     assert_eq!((out.ops.len(), queue.queued()), (0, 0));
     assert_eq!(out.notice.as_ref().unwrap().queue_through, CREDIT);
-    // Once ops are done there is room for more, and the client hears of it.
+    // Once ops are done the queue has room for more, and tells the client.
     let done = CREDIT / 2;
     queue.handle(MS, progress(done, false), &mut actions);
     out.take(&mut actions);
@@ -171,7 +172,7 @@ fn progress(done: u64, alone: bool) -> QueueEvent<'static> {
     })
 }
 
-/// That a client may gather its intents can wait for the next notice; that it may no longer cannot.
+/// Permission to gather intents can wait for the next notice; its end cannot.
 #[test]
 fn a_client_hears_at_once_that_it_is_no_longer_alone() {
     let mut queue = queue(0);
@@ -215,8 +216,8 @@ fn counts_that_do_not_add_up_are_rejected() {
     }
 }
 
-/// A new leader's queue greets until the client is heard: the client believes that everything is
-/// queued and would not say anything by itself.
+/// A new leader's queue greets until the client is heard. The client believes that all ops are
+/// queued, and would not speak by itself.
 #[test]
 fn a_silent_client_is_greeted_again() {
     let mut queue = queue(10);

@@ -14,13 +14,13 @@ use test_cluster::TestCluster;
 
 use crate::{BEYOND_LEASE, Candidate, HEARD, TIMEOUT, Watcher, block_on};
 
-/// The candidate that leads.
+/// Removes the leading candidate from the list and returns it.
 fn take(candidates: &mut Vec<Candidate>, leader: LeaderId) -> Candidate {
     let at = candidates.iter().position(|one| one.id == leader);
     candidates.remove(at.expect("it is one of them"))
 }
 
-/// Who watches, so many candidates, and the heartbeat of the one that leads.
+/// A watcher, this many candidates, and the heartbeat of the leading one.
 async fn led(
     cluster: &TestCluster,
     count: u64,
@@ -78,7 +78,7 @@ fn a_tenant_that_calls_itself_the_leader_deposes_nobody() {
             );
             closed.next().await.expect("the broker tells of it");
         }
-        // Who is deposed is followed within milliseconds.
+        // A deposed leader is followed within milliseconds.
         for _ in 0..40 {
             let next = watcher.beat(|_| true).await;
             assert_eq!((next.epoch, next.leader), (beat.epoch, beat.leader));
@@ -124,7 +124,7 @@ fn a_leader_outlives_its_leases_bucket() {
         let jetstream = jetstream::new(watcher.client.clone());
         let bucket = watcher.subjects.lease_bucket();
         jetstream.delete_key_value(&bucket).await.unwrap();
-        // It is made anew and the lease written again, with the term going on.
+        // The bucket is created again and the lease written again, while the term goes on.
         let deleted = Instant::now();
         let lease = loop {
             assert!(deleted.elapsed() < TIMEOUT, "the lease comes back");
@@ -144,13 +144,13 @@ fn a_leader_outlives_its_leases_bucket() {
     });
 }
 
-/// Blocks of the record that are stored.
+/// Number of stored blocks of the record.
 async fn recorded(jetstream: &jetstream::Context, record: &str) -> u64 {
     let stream = jetstream.get_stream(record).await;
     stream.map_or(0, |stream| stream.cached_info().state.messages)
 }
 
-/// The lease goes, with nobody there to take it away.
+/// Waits until the lease has expired, with no candidate to take it over.
 async fn expires(store: &jetstream::kv::Store) {
     let asked = Instant::now();
     while store.get("leader").await.unwrap().is_some() {
@@ -180,7 +180,7 @@ fn a_lease_expires_by_itself() {
             .unwrap();
         assert!(store.get("leader").await.unwrap().is_some());
         expires(&store).await;
-        // Over the expired one's marker the next lease expires as well.
+        // The next lease expires as well, over the expired one's marker.
         let mut leader = Candidate::start(&cluster, 2, true);
         let beat = watcher.beat(|beat| beat.leader == LeaderId(2)).await;
         assert!(beat.epoch > 1, "epochs do not start over");
@@ -292,7 +292,7 @@ fn settings_and_tenants_reach_the_leader() {
         while !watcher.status().await.tenants.is_empty() {
             assert!(asked.elapsed() < TIMEOUT, "the tenant is gone");
         }
-        // What was told is recorded.
+        // The change is recorded.
         let status = watcher.status().await;
         let asked = Instant::now();
         while watcher.status().await.recorded < status.input {

@@ -1,5 +1,5 @@
-//! Elections on a real nats-server: candidates in threads of their own, each with its own
-//! connection, watched from outside.
+//! Elections on a real nats-server: candidates in their own threads, each with its own connection,
+//! are watched from outside.
 
 mod elections;
 mod storage;
@@ -17,15 +17,16 @@ use scheduler_leader::{Events, LeaderSettings};
 use test_cluster::TestCluster;
 use tokio::sync::oneshot;
 
-/// How long anything here may take.
+/// Maximum time of any wait here.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
-/// A candidate that follows says nothing, so nothing can be waited for: after this it has heard who
-/// leads, several times over. One that has not would campaign later, and the test still hold.
+/// A following candidate sends nothing, so there is no event to wait for. After this time it has
+/// heard the leader several times. One that has not would campaign later, and the test would still
+/// hold.
 pub(crate) const HEARD: Duration = Duration::from_millis(400);
-/// Longer than a lease lives, which is 2 s: the time itself is what is tested.
+/// Longer than the lease's TTL of 2 s: the time itself is tested.
 pub(crate) const BEYOND_LEASE: Duration = Duration::from_millis(2_500);
 
-/// One candidate in a thread of its own.
+/// One candidate in its own thread.
 pub(crate) struct Candidate {
     pub(crate) id: LeaderId,
     pub(crate) stop: Option<oneshot::Sender<bool>>,
@@ -34,8 +35,8 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Starts it. It ends by handing over (`leave`) or, as a killed process does, by dropping its
-    /// connection at once (`kill`).
+    /// Starts a candidate. It ends by handing over (`leave`) or, as a killed process does, by
+    /// dropping its connection at once (`kill`).
     pub(crate) fn start(cluster: &TestCluster, id: u64, events: bool) -> Candidate {
         let id = LeaderId(id);
         let credentials = cluster.credentials().clone();
@@ -79,7 +80,7 @@ impl Candidate {
                     }
                 }
             });
-            // With the system go its tasks and their connections, without another word.
+            // The system's tasks and their connections end with it, without another message.
             drop(system);
             let _ = end.send(result);
         });
@@ -109,7 +110,7 @@ impl Drop for Candidate {
     }
 }
 
-/// Somebody of the cluster who watches.
+/// A watcher with a login of the cluster.
 pub(crate) struct Watcher {
     pub(crate) client: Client,
     pub(crate) subjects: Subjects,

@@ -1,5 +1,5 @@
-//! The system's allocator, which counts while it is asked to: for tests and benchmarks that say how
-//! often something allocates, and how much. A binary installs it:
+//! The system's allocator with counters that can be switched on, for tests and benchmarks that
+//! measure the number and size of allocations. A binary installs it:
 //!
 //! ```
 //! use counting_allocator::{CountingAllocator, counted};
@@ -21,7 +21,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// How many calls of [`counted`] are in progress, in all threads.
+/// Number of calls of [`counted`] in progress, in all threads.
 static COUNTING: AtomicUsize = AtomicUsize::new(0);
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static LEFT: AtomicI64 = AtomicI64::new(0);
@@ -34,25 +34,25 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct Own {
     allocations: u64,
-    /// Bytes taken less bytes given back.
+    /// Bytes allocated less bytes freed.
     live: i64,
     peak: i64,
 }
 
-/// What was allocated while something ran.
+/// Allocations during a call of [`counted`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Allocations of this thread; what grows in place or moves counts again.
+    /// Allocations of this thread; a reallocation, in place or not, counts again.
     pub allocations: u64,
-    /// Bytes that this thread had at a time at most, beyond those that it had before.
+    /// Peak bytes of this thread, beyond those that it had before.
     pub peak: usize,
     /// Allocations of the whole process.
     pub process_allocations: u64,
-    /// Bytes that the whole process took less those that it gave back.
+    /// Bytes that the whole process allocated less those that it freed.
     pub left: i64,
 }
 
-/// The system's allocator; while nobody counts it costs a load more.
+/// The system's allocator; without a call of [`counted`] it costs one more load.
 pub struct CountingAllocator;
 
 fn count(allocations: u64, taken: usize, given_back: usize) {
@@ -76,31 +76,31 @@ fn count(allocations: u64, taken: usize, given_back: usize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, layout.size(), 0);
-        // SAFETY: as promised to us.
+        // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(1, layout.size(), 0);
-        // SAFETY: as promised to us.
+        // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count(1, bytes, layout.size());
-        // SAFETY: as promised to us.
+        // SAFETY: the caller's promise is passed on.
         unsafe { System.realloc(memory, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(0, 0, layout.size());
-        // SAFETY: as promised to us.
+        // SAFETY: the caller's promise is passed on.
         unsafe { System.dealloc(memory, layout) }
     }
 }
 
-/// Runs something and counts meanwhile; calls nest. Counts are zero in a binary that does not install
-/// [`CountingAllocator`].
+/// Runs a closure and counts its allocations; calls nest. Counts are zero in a binary that does not
+/// install [`CountingAllocator`].
 pub fn counted<T>(body: impl FnOnce() -> T) -> (T, Counted) {
     let process = (ALLOCATIONS.load(Relaxed), LEFT.load(Relaxed));
     let before = OWN.get();

@@ -1,4 +1,4 @@
-//! A broker for tests: a real nats-server in a directory of its own, gone when dropped.
+//! A broker for tests: a real nats-server in its own directory, removed when dropped.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::folder::TempDir;
 
 /// A [`Broker`] with a fresh state directory on a free port. Any number can run at once.
 pub struct TestBroker {
-    // Dropped before the directory it runs in.
+    // Dropped before the directory that it runs in.
     broker: Broker,
     dir: TempDir,
 }
@@ -19,8 +19,8 @@ impl TestBroker {
     /// Cluster `test` with tenants `a` and `b`.
     ///
     /// # Panics
-    /// With the error's text if no server can be found, installed or started: a test cannot go
-    /// on without one.
+    /// With the error's text if no server can be found, installed or started, because a test cannot
+    /// go on without one.
     #[must_use]
     pub fn start() -> TestBroker {
         TestBroker::with("test", &["a", "b"], |_| ())
@@ -39,13 +39,13 @@ impl TestBroker {
         TestBroker::try_with(cluster, tenants, adjust).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`TestBroker::with`], with the error given back.
+    /// As [`TestBroker::with`], but returns the error.
     ///
     /// # Errors
     /// As [`Broker::start`].
     ///
     /// # Panics
-    /// If there is no folder for it.
+    /// If no folder can be created for it.
     pub fn try_with(
         cluster: &str,
         tenants: &[&str],
@@ -84,7 +84,7 @@ impl DerefMut for TestBroker {
     }
 }
 
-/// The server, looked for once per process.
+/// The server, searched for once per process.
 fn found_server() -> Result<NatsServer> {
     static FOUND: OnceLock<NatsServer> = OnceLock::new();
     if let Some(server) = FOUND.get() {

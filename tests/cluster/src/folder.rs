@@ -1,4 +1,4 @@
-//! A folder for a test's files, gone when dropped.
+//! A folder for a test's files, removed when dropped.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -7,15 +7,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory under the system's temporary one, removed with all it holds when dropped.
+/// A directory under the system's temporary one, removed with its contents when dropped.
 #[derive(Debug)]
 pub struct TempDir(PathBuf);
 
 impl TempDir {
-    /// Makes a fresh one, for the owner only.
+    /// Creates a fresh directory, accessible only to its owner.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// If it cannot be created.
     pub fn new() -> io::Result<TempDir> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         loop {
@@ -24,14 +24,14 @@ impl TempDir {
             let path = env::temp_dir().join(name);
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(TempDir(path)),
-                // Left behind by a dead process with our id, so not ours to use.
+                // It was left by a dead process with our id, so it is not ours to use.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Where it is.
+    /// Path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

@@ -1,8 +1,8 @@
-//! A cluster for a test or a measurement: a real nats-server in a folder of its own, the logins to
-//! speak with it, and roles in threads of this process or as processes of the binary. Dropped, all
-//! of it ends and the folder is removed.
+//! A cluster for a test or a measurement: a real nats-server in its own folder, logins for it, and
+//! roles. Roles are threads of this process or processes of the binary. When the cluster is
+//! dropped, everything ends and the folder is removed.
 //!
-//! What fails here fails the test: most of it panics with the reason.
+//! A failure here fails the test: most functions panic with the reason.
 
 mod broker;
 mod folder;
@@ -29,7 +29,7 @@ pub use processes::{Processes, said_by};
 pub use thread::{Asked, RoleThread};
 pub use wait::within;
 
-/// What runs of a cluster.
+/// The running parts of a cluster.
 pub trait RunningRole {
     /// Its broker.
     fn broker(&self) -> &Broker;
@@ -41,8 +41,8 @@ impl RunningRole for TestBroker {
     }
 }
 
-/// A cluster: a broker alone, whose roles the test plays or serves in a [`RoleThread`], or with
-/// every role as a process of the binary (`Processes`).
+/// A cluster in one of two forms. It is a broker alone, with roles that the test plays or serves in
+/// a [`RoleThread`]; or each role is a process of the binary (`Processes`).
 pub struct TestCluster<R = TestBroker> {
     running: R,
 }
@@ -57,7 +57,7 @@ impl TestCluster {
         Self::with(&["a", "b"], |_| ())
     }
 
-    /// The same with these tenants, and any other setting changed by `adjust`.
+    /// As [`TestCluster::start`], with these tenants, and any other setting changed by `adjust`.
     ///
     /// # Panics
     /// As [`TestCluster::start`].
@@ -79,7 +79,7 @@ impl<R: RunningRole> TestCluster<R> {
     /// The subjects of the cluster.
     ///
     /// # Panics
-    /// If its name is none.
+    /// If its name is invalid.
     #[must_use]
     pub fn subjects(&self) -> Subjects {
         let credentials = self.running.broker().credentials();
@@ -108,7 +108,7 @@ impl<R: RunningRole> TestCluster<R> {
         (tenant.login.user.clone(), tenant.login.password.clone())
     }
 
-    /// A connection as leaders and workers have it.
+    /// A connection with the login of leaders and workers.
     ///
     /// # Panics
     /// If the broker refuses it.
@@ -117,7 +117,7 @@ impl<R: RunningRole> TestCluster<R> {
         self.connected(self.cluster_login(), inbox, None).await
     }
 
-    /// A connection as a tenant's programs have it, by this name if any.
+    /// A connection with the login of a tenant's programs, optionally with a connection name.
     ///
     /// # Panics
     /// If the broker refuses it.

@@ -1,4 +1,4 @@
-//! Links that can be cut and slowed, for tests of what a broken network does: a proxy before every route, or
+//! Links that can be cut and slowed, for tests of a broken network: a proxy before each route, or
 //! before any other port.
 
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use broker::Routes;
 
-/// How long a read waits before it is looked whether the link is cut or gone.
+/// Timeout of a read, after which the link is checked for being cut or gone.
 const LOOK: Duration = Duration::from_millis(20);
 const CHUNK: usize = 64 << 10;
 
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl State {
-    /// Whether connections end, now and until it is opened again.
+    /// True if connections end, now and until the link is opened again.
     fn ends(&self) -> bool {
         self.closed.load(Ordering::Relaxed) || self.gone.load(Ordering::Relaxed)
     }
@@ -37,9 +37,9 @@ impl State {
     }
 }
 
-/// A port on 127.0.0.1 that leads to another. While it is cut, connections stay and nothing moves
-/// on them, in neither direction, as where a cable is pulled; while it is closed, every connection ends
-/// and there is no other.
+/// A port on 127.0.0.1 that forwards to another. While it is cut, connections stay open and nothing
+/// moves on them in either direction, as if a cable were pulled. While it is closed, every
+/// connection ends and no new one is accepted.
 #[derive(Debug)]
 pub struct Link {
     port: u16,
@@ -50,7 +50,7 @@ impl Link {
     /// A link to `target`, not cut.
     ///
     /// # Errors
-    /// Where there is no port or thread for it.
+    /// If there is no port or thread for it.
     pub fn to(target: u16) -> io::Result<Link> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
@@ -62,7 +62,7 @@ impl Link {
                     return;
                 }
                 if !theirs.ends() {
-                    // Who cannot be reached is no link's affair: the connection is closed.
+                    // An unreachable target is not the link's concern: the connection is closed.
                     let _ = join(near, target, &theirs);
                 }
             }
@@ -70,23 +70,23 @@ impl Link {
         Ok(Link { port, state })
     }
 
-    /// The port that leads there.
+    /// The port of the link.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Cuts it, or mends it.
+    /// Cuts the link, or mends it.
     pub fn cut(&self, cut: bool) {
         self.state.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// Closes it, or opens it again.
+    /// Closes the link, or opens it again.
     pub fn close(&self, closed: bool) {
         self.state.closed.store(closed, Ordering::Relaxed);
     }
 
-    /// What is passed on is late by this from now on; zero is not at all.
+    /// Sets the delay of forwarded data from now on; zero is no delay.
     pub fn delay(&self, late: Duration) {
         let ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
         self.state.late_ms.store(ms, Ordering::Relaxed);
@@ -109,7 +109,7 @@ fn join(near: TcpStream, target: u16, state: &Arc<State>) -> io::Result<()> {
         from.set_read_timeout(Some(LOOK))?;
         let (from, to, state) = (from.try_clone()?, to.try_clone()?, Arc::clone(state));
         thread::Builder::new().name("link".into()).spawn(move || {
-            // Either end may go at any time.
+            // Either end may close at any time.
             let _ = forward(&from, &to, &state);
             let _ = to.shutdown(Shutdown::Both);
             let _ = from.shutdown(Shutdown::Both);
@@ -148,7 +148,7 @@ fn forward(mut from: &TcpStream, mut to: &TcpStream, state: &State) -> io::Resul
 /// The links between all servers of a broker.
 #[derive(Debug)]
 pub struct Links {
-    /// From server `i` to server `j`, in row `i`, column `j`.
+    /// The link from server `i` to server `j`, in row `i`, column `j`.
     links: Vec<Vec<Link>>,
 }
 
@@ -156,7 +156,7 @@ impl Links {
     /// Puts a link before every route.
     ///
     /// # Errors
-    /// Where there is no port or thread for one.
+    /// If there is no port or thread for one.
     pub fn before(routes: &mut Routes) -> io::Result<Links> {
         let mut links = Vec::new();
         for row in &mut routes.dial {
@@ -171,7 +171,7 @@ impl Links {
         Ok(Links { links })
     }
 
-    /// Cuts a server off from all others, or mends that. Its clients still reach it.
+    /// Cuts a server off from all others, or mends that. Clients can still reach it.
     pub fn cut_off(&self, server: usize, cut: bool) {
         for (from, row) in self.links.iter().enumerate() {
             for (to, link) in row.iter().enumerate() {
@@ -187,7 +187,7 @@ impl Links {
 mod tests {
     use super::*;
 
-    /// Answers what it is sent, for ever.
+    /// Starts a server that echoes forever.
     fn echo() -> u16 {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

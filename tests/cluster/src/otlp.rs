@@ -1,4 +1,4 @@
-//! A receiver of OTLP: `tests/peers/otlp/receiver.py` as a process, and what it received.
+//! An OTLP receiver: `tests/peers/otlp/receiver.py` as a process, and the data that it received.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,18 +11,18 @@ use serde_json::Value;
 /// A running OTLP receiver on a free port; stopped when dropped.
 pub struct Receiver {
     process: Child,
-    // The receiver runs until this closes.
+    // The receiver runs until this is closed.
     stdin: Option<ChildStdin>,
     base: String,
     dir: TempDir,
 }
 
 impl Receiver {
-    /// Starts one that answers the first `fail` posts with 503, and serves https where a
+    /// Starts a receiver that answers the first `fail` posts with 503. It serves https if a
     /// certificate with its key (PEM) is given.
     ///
     /// # Panics
-    /// If python or its packages cannot be had: a test cannot go on without.
+    /// If python or its packages are missing: a test cannot go on without them.
     #[must_use]
     pub fn start(fail: u32, tls: Option<&str>) -> Receiver {
         let dir = TempDir::new().expect("a directory");
@@ -70,7 +70,7 @@ impl Receiver {
     /// Everything received so far, whole lines only.
     ///
     /// # Panics
-    /// If a line is no JSON.
+    /// If a line is not JSON.
     #[must_use]
     pub fn received(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.dir.path().join("received.jsonl")).unwrap_or_default();

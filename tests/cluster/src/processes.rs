@@ -1,4 +1,4 @@
-//! A cluster whose roles are processes of the binary.
+//! A cluster with processes of the binary as its roles.
 
 use std::fmt::Write;
 use std::ops::{Deref, DerefMut};
@@ -11,7 +11,7 @@ use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
 
 use crate::{RunningRole, TestCluster};
 
-/// Lines of a role's log that say why a test failed.
+/// Number of lines of each role's log that are shown after a failure.
 const TAIL: usize = 25;
 
 /// Broker, leaders and workers as processes, and the folder of their logs and files.
@@ -22,11 +22,11 @@ pub struct Processes {
 }
 
 impl TestCluster<Processes> {
-    /// Starts one in a fresh folder: a leader candidate, a worker and no tenants, but for what
-    /// `adjust` changes. Returns when a leader leads all workers.
+    /// Starts a cluster in a fresh folder: by default a leader candidate, a worker and no tenants;
+    /// `adjust` changes that. Returns when a leader leads all workers.
     ///
     /// # Errors
-    /// When a process does not start, or the cluster is not ready in time.
+    /// If a process does not start, or the cluster is not ready in time.
     pub async fn start_processes(
         name: &str,
         adjust: impl FnOnce(&mut LocalOptions) -> Result<()>,
@@ -59,10 +59,10 @@ impl TestCluster<Processes> {
     }
 }
 
-/// Runs a command of the binary as part of a cluster, to its end; reads the JSON that it prints.
+/// Runs a command of the binary as part of a cluster, to its end; parses the JSON that it prints.
 ///
 /// # Errors
-/// With its log, when it prints something else, fails, or has not ended within `patience`.
+/// With its log, if it prints something else, fails, or has not ended within `patience`.
 pub async fn said_by<T: DeserializeOwned>(
     cluster: &LocalCluster,
     command: &str,

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Done when the role is asked to leave, or nobody holds its [`RoleThread`] any more.
+/// Completes when the role is asked to leave, or when its [`RoleThread`] is dropped.
 pub type Asked = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The thread of a role. Dropped, the role is asked to leave, and not waited for.
+/// The thread of a role. When it is dropped, the role is asked to leave, without waiting for it.
 pub struct RoleThread<T> {
     asks: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<T>>,
 }
 
 impl<T: Send + 'static> RoleThread<T> {
-    /// Serves it until it leaves.
+    /// Serves the role until it leaves.
     #[must_use]
     pub fn start(serve: impl FnOnce(Asked) -> T + Send + 'static) -> Self {
         let (asks, asked) = oneshot::channel::<()>();
@@ -29,15 +29,15 @@ impl<T: Send + 'static> RoleThread<T> {
         }
     }
 
-    /// Asks it to leave.
+    /// Asks the role to leave.
     pub fn ask(&mut self) {
         drop(self.asks.take());
     }
 
-    /// Waits until it has left; what it ended with.
+    /// Waits until the role has left; returns its result.
     ///
     /// # Panics
-    /// If it has not within `patience`, has been waited for before, or panicked itself.
+    /// If it has not left within `patience`, has been waited for before, or panicked itself.
     pub async fn left(&mut self, patience: Duration) -> T {
         let thread = self.thread.take().expect("it has not been waited for");
         let joined = tokio::task::spawn_blocking(|| thread.join());

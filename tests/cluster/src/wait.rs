@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Looks every few milliseconds until there is something to see; none if there is not within
-/// `patience`.
+/// Polls every few milliseconds until `look` returns a value; `None` after `patience`.
 pub async fn within<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let asked = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! The Model Context Protocol: programs see the operations as tools, read only unless that is allowed, and
-//! never more than their token may.
+//! The Model Context Protocol: programs see the operations as tools, read-only unless more is
+//! allowed, and never beyond their token's rights.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -46,7 +46,7 @@ async fn programs_read_with_their_token_and_no_more() {
     assert_eq!(begun["result"]["protocolVersion"], "2025-06-18");
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     operator.send("POST", "/mcp", notice).await.is(202);
-    // What is none of the protocol's is refused, and answers that nobody asked for are not looked at.
+    // Messages outside the protocol are refused, and unsolicited answers are ignored.
     let ping = |id: Value| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
     for (name, value, status, code) in [
         ("origin", "https://evil.example", 403, "E-API-ROLE"),
@@ -93,7 +93,7 @@ async fn programs_read_with_their_token_and_no_more() {
         told["structuredContent"]["items"].as_array().map(Vec::len),
         Some(1)
     );
-    // What they may not see is not there, nor reached by a crooked name.
+    // Objects that they may not see appear not to exist, and cannot be reached by a crooked name.
     for tenant in ["other", "../settings", "chat?x=1"] {
         let asked = json!({"name": "tenant", "arguments": {"tenant": tenant}});
         let told = call(&admin, "tools/call", asked).await["result"].clone();

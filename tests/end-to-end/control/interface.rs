@@ -1,4 +1,4 @@
-//! A client of the interface: somebody else's HTTP, and JSON.
+//! A client of the interface: a foreign HTTP library, and JSON.
 
 use std::sync::Once;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cluster::done;
 use crate::loaded::{LoadedCluster, plan};
 
-/// How long an answer may take.
+/// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time limit of an answer that is a stream of events: it lasts for as long as a test works.
 const WHOLE: Duration = Duration::from_secs(240);
@@ -36,14 +36,14 @@ impl Answer {
         value.unwrap_or_default().to_owned()
     }
 
-    /// Itself, which has this status.
+    /// The answer, checked to have this status.
     #[track_caller]
     pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 
-    /// Itself, a problem of this status and code.
+    /// The answer, checked to be a problem with this status and code.
     #[track_caller]
     pub(crate) fn problem(self, status: u16, code: &str) -> Self {
         let this = self.is(status);
@@ -65,7 +65,7 @@ async fn read(response: Response) -> Answer {
     }
 }
 
-/// A client with what it sends along each time.
+/// A client, with the headers that it sends each time.
 #[derive(Clone)]
 pub(crate) struct Interface {
     client: Client,
@@ -73,7 +73,7 @@ pub(crate) struct Interface {
     headers: HeaderMap,
 }
 
-/// A client of nobody, who trusts an authority.
+/// A client without a login that trusts an authority.
 fn client(authority: Option<&[u8]>) -> Client {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
@@ -91,7 +91,7 @@ fn client(authority: Option<&[u8]>) -> Client {
 }
 
 impl Interface {
-    /// Nobody's.
+    /// A client without a login.
     pub(crate) fn new(url: &str) -> Self {
         Self {
             client: client(None),
@@ -100,7 +100,7 @@ impl Interface {
         }
     }
 
-    /// Nobody's, who trusts an authority.
+    /// A client without a login that trusts an authority.
     pub(crate) fn trusting(url: &str, authority: &[u8]) -> Self {
         Self {
             client: client(Some(authority)),
@@ -108,7 +108,7 @@ impl Interface {
         }
     }
 
-    /// The same with a header each time.
+    /// The same client with another header each time.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut other = self.clone();
         let name: HeaderName = name.parse().expect("a header's name");
@@ -117,7 +117,7 @@ impl Interface {
         other
     }
 
-    /// The same at another controller.
+    /// The same client at another controller.
     pub(crate) fn at(&self, url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -125,12 +125,12 @@ impl Interface {
         }
     }
 
-    /// The same with a token.
+    /// The same client with a token.
     pub(crate) fn with_token(&self, token: &str) -> Self {
         self.with("authorization", &format!("Bearer {token}"))
     }
 
-    /// Asks, and gives the answer while it comes.
+    /// Sends a request; returns the answer before its body has been read.
     pub(crate) async fn begin(&self, method: &str, path: &str, body: Option<&Value>) -> Response {
         let method: Method = method.parse().expect("a method");
         let mut request = self
@@ -146,7 +146,7 @@ impl Interface {
         request.send().await.expect("an answer")
     }
 
-    /// Asks.
+    /// Sends a request.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         read(self.begin(method, path, body).await).await
     }
@@ -159,12 +159,12 @@ impl Interface {
         read(request.send().await.expect("an answer")).await
     }
 
-    /// Reads.
+    /// Sends a GET request.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, None).await
     }
 
-    /// Reads, where somebody is there.
+    /// Sends a GET request; `None` if no server listens.
     pub(crate) async fn try_get(&self, path: &str) -> Option<Answer> {
         let request = self.client.get(format!("{}{path}", self.url));
         let response = request.headers(self.headers.clone()).send().await.ok()?;
@@ -177,13 +177,13 @@ impl Interface {
     }
 }
 
-/// A cluster with a controller, and tenants none of which is at work.
+/// A cluster with a controller, and tenants without work.
 pub(crate) async fn cluster(tenants: &[&str], workers: usize) -> LoadedCluster {
     let plans: Vec<_> = tenants.iter().map(|name| plan(name, "search", 1)).collect();
     LoadedCluster::made(1, workers, &plans, |options| options.controllers = 1).await
 }
 
-/// Nobody's client of a cluster's controller.
+/// A client without a login for a cluster's controller.
 pub(crate) fn nobody(loaded: &LoadedCluster) -> Interface {
     Interface::new(&loaded.demo.cluster.controllers[0].said.url)
 }

@@ -1,4 +1,5 @@
-//! Logins: the one-time link, cookies and their second word, names of hosts, replicas, restarts, and TLS.
+//! Logins: the one-time link, cookies with their CSRF word, host names, replicas, restarts, and
+//! TLS.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::cluster::{administrator, done, objects};
 use crate::loaded::LoadedCluster;
 use crate::run::text;
 
-/// A link's path and the cookie that it gives.
+/// Follows a link; returns the status and the cookie.
 async fn followed(interface: &Interface, link: &str, url: &str) -> (u16, String) {
     let path = link.strip_prefix(url).expect("a link of this controller");
     let answer = interface.get(path).await;
@@ -33,7 +34,7 @@ async fn a_link_logs_one_browser_in_and_what_it_changes_needs_a_second_word() {
         loaded.demo.cluster.controllers[0].said.url.clone(),
     );
     let link = link(&loaded);
-    // Whoever only looks whether it is there does not use it up.
+    // A client that only checks the link does not use it up.
     let path = link.strip_prefix(&url).expect("a link of this controller");
     assert_eq!(anybody.ask("HEAD", path, None).await.status, 405);
     let (status, cookie) = followed(&anybody, &link, &url).await;
@@ -60,7 +61,7 @@ async fn a_link_logs_one_browser_in_and_what_it_changes_needs_a_second_word() {
     refused.problem(403, "E-API-ROLE");
     let right = browser.with("x-csrf-token", me["csrf"].as_str().expect("a word"));
     right.send("POST", "/api/v1/tenants", change).await.is(201);
-    // Of another name than this host's: a page elsewhere whose name leads here.
+    // With another host name: a foreign page with a name that resolves to this host.
     let elsewhere = browser.with("host", "evil.example");
     elsewhere
         .get("/api/v1/me")
@@ -68,7 +69,7 @@ async fn a_link_logs_one_browser_in_and_what_it_changes_needs_a_second_word() {
         .problem(400, "E-API-MALFORMED");
     right.ask("POST", "/api/v1/logout", None).await.is(204);
     browser.get("/api/v1/me").await.problem(401, "E-API-LOGIN");
-    // Every answer says what a page may load, and that nobody keeps it.
+    // Every answer says what a page may load, and that it must not be cached.
     let answer = anybody.get("/").await.is(200);
     assert!(
         answer
@@ -76,13 +77,13 @@ async fn a_link_logs_one_browser_in_and_what_it_changes_needs_a_second_word() {
             .starts_with("default-src 'self'")
     );
     assert_eq!(answer.header("x-content-type-options"), "nosniff");
-    // Neither a log nor what is stored has a secret in it.
+    // Neither a log nor stored data contains a secret.
     let log = std::fs::read_to_string(loaded.demo.cluster.log("controller-0")).expect("a log");
     let word = cookie.rsplit('_').next().expect("a word");
     assert!(!log.contains(secret) && !log.contains(word));
 }
 
-/// A good link is not refused for what others of its address send.
+/// A valid link is not refused because of other requests from its address.
 #[tokio::test]
 async fn made_up_links_keep_no_good_one_out() {
     let loaded = cluster(&["chat"], 1).await;
@@ -104,7 +105,7 @@ async fn made_up_links_keep_no_good_one_out() {
         })
         .collect();
     for link in links {
-        // The address is refused by now, and goes on to be.
+        // The address is refused by now, and stays so.
         let (mut news, before) = (told.clone(), *told.borrow());
         let refused = news.wait_for(|refused| *refused > before + 10);
         refused.await.expect("they go on");
@@ -146,7 +147,7 @@ async fn what_one_controller_knows_the_others_know_and_a_restart_forgets_nothing
         .send("POST", "/api/v1/tenants", other)
         .await
         .problem(422, "E-API-VALUE");
-    // A token that is made once is told once.
+    // A token that is created once is shown once.
     let key = operator.with("idempotency-key", "make-token");
     let token = json!({"name": "ci", "role": "viewer"});
     let made = key
@@ -156,14 +157,14 @@ async fn what_one_controller_knows_the_others_know_and_a_restart_forgets_nothing
     let secret = made.json()["secret"].as_str().expect("a secret").to_owned();
     let again = key.send("POST", "/api/v1/tokens", token).await;
     assert!(!again.problem(409, "E-API-CONFLICT").text.contains(&secret));
-    // The first one is killed in the midst of its life.
+    // The first controller is killed.
     loaded.demo.cluster.controllers[0]
         .role
         .kill()
         .expect("it dies");
     let ci = nobody(&loaded).with_token(&secret);
     theirs(&ci).get("/api/v1/tenants/batch").await.is(200);
-    // What is revoked at one is refused at all within a second.
+    // A token that is revoked at one controller is refused at all within a second.
     let third = loaded
         .demo
         .cluster
@@ -194,7 +195,7 @@ async fn others_than_this_host_come_by_tls_or_not_at_all() {
     let tls = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end-to-end/control/tls");
     let set = |key: &str, value: String| ["--set".to_owned(), format!("controller.{key}={value}")];
     let file = |name: &str| tls.join(name).display().to_string();
-    // With a page that somebody works on.
+    // With a page in development.
     let page = TempDir::new().expect("a directory");
     std::fs::write(page.path().join("index.html"), "of a folder").expect("written");
     let folder = page.path().display().to_string();

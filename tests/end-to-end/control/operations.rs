@@ -1,4 +1,4 @@
-//! Every operation of the interface, each at least once, against a cluster that does what is asked.
+//! Every operation of the interface, each at least once, against a real cluster.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::run::compile;
 use crate::swap::Holder;
 
-/// A client that notes what it calls.
+/// A client that records the operations that it calls.
 struct Noting {
     interface: Interface,
     called: Mutex<BTreeSet<String>>,
@@ -27,7 +27,7 @@ impl Noting {
         }
     }
 
-    /// Asks an operation as the document writes it; names stand for its `{}`.
+    /// Calls an operation in the document's notation; `name` replaces its `{}`.
     async fn call(&self, method: &str, operation: &str, name: &str, body: Option<Value>) -> Answer {
         let (path, query) = operation.split_once('?').unwrap_or((operation, ""));
         let noted = format!("{method} /api/v1{path}");
@@ -48,7 +48,7 @@ impl Noting {
     }
 }
 
-/// The operations that the document has.
+/// The operations in the document.
 async fn documented(interface: &Interface) -> BTreeSet<String> {
     let document = interface.get("/api/v1/openapi.json").await.is(200).json();
     assert_eq!(document["openapi"], "3.1.0");
@@ -110,14 +110,14 @@ async fn tenants(operator: &Noting, loaded: &LoadedCluster) {
         .send("PATCH", "/api/v1/tenants/batch", json!({"weight": 8}))
         .await;
     late.problem(412, "E-API-CHANGED");
-    // A misspelt what-if is refused, not done.
+    // A misspelt dry run is refused, not executed.
     let misspelt = "/tenants/{tenant}?dry-run=true";
     let refused = operator
         .call("PATCH", misspelt, "batch", Some(json!({"weight": 9})))
         .await;
     refused.problem(400, "E-API-MALFORMED");
     assert_eq!(operator.get(one, "batch").await["settings"]["weight"], 7);
-    // Whoever names no revision changes what there is, whoever else does.
+    // A request without a revision changes the current state, despite concurrent changes.
     let several = (1..=4_u64).map(|weight| {
         let interface = operator.interface.clone();
         tokio::spawn(async move {
@@ -211,7 +211,7 @@ async fn sessions(operator: &Noting, loaded: &LoadedCluster) {
     let program = compile(dir.path(), "swap");
     let mut holder = Holder::start(loaded, "guest", dir.path(), &program);
     assert_eq!(holder.does("take 10 1"), "0");
-    // The leader hears a moment after its program that all is done.
+    // The leader hears of the end a moment after the program.
     let until = Instant::now() + SOON;
     let own = loop {
         let listed = operator.get("/sessions?tenant=guest", "").await;
@@ -248,7 +248,7 @@ async fn sessions(operator: &Noting, loaded: &LoadedCluster) {
 }
 
 async fn work(operator: &Noting, loaded: &mut LoadedCluster) {
-    // Each op at a position of its own, not many at a standing grant's.
+    // Each op at its own position, not many at that of a standing grant.
     done(loaded, &["cluster", "set", "standing=off"]);
     loaded.work(&[plan("chat", "search", 1)]).await;
     loaded.progress(30, SOON).await;
@@ -265,7 +265,7 @@ async fn work(operator: &Noting, loaded: &mut LoadedCluster) {
         items.iter().all(|item| item["tenant"] == "chat"),
         "{newest}"
     );
-    // Back to the beginning, a page behind another, is the order as the command line has it.
+    // Paged back to the beginning, the order is the same as the command line's.
     let shown = objects(loaded, &["order", "show", "--limit", "0", "--json"]);
     let (mut after, mut read) = ("0.0".to_owned(), Vec::new());
     while read.len() < 50 {
@@ -294,7 +294,7 @@ async fn work(operator: &Noting, loaded: &mut LoadedCluster) {
         (&why["id"], &why["waits"]),
         (&items[0]["id"], &items[0]["waits"])
     );
-    // What was told of the record a moment ago is told again for a while.
+    // A recent answer from the record is repeated for a while.
     tokio::time::sleep(Duration::from_secs(4)).await;
     let why = operator.get("/tenants/{tenant}/why", "chat").await;
     assert!(why["positions"].as_u64() >= Some(50), "{why}");

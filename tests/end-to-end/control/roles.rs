@@ -1,5 +1,5 @@
-//! Who may do what: every operation of the document, by every role and by nobody; and a tenant-admin among
-//! others' things.
+//! Permissions: every operation of the document, with every role and without a login; and a
+//! tenant-admin with the objects of other tenants.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use super::interface::{Answer, Interface, cluster, nobody, of_role};
 use crate::cluster::objects;
 use crate::loaded::{LoadedCluster, SOON, plan};
 
-/// What roles may do: v(iewer), t(enant-admin), o(perator), a(uditor). Written again, not read from the
-/// program.
+/// Permissions of roles: v(iewer), t(enant-admin), o(perator), a(uditor). Written down again, not
+/// read from the program.
 const TABLE: [(&str, &str); 20] = [
     ("cluster.read", "vtoa"),
     ("cluster.hold", "o"),
@@ -56,12 +56,13 @@ async fn operations(interface: &Interface) -> Vec<Operation> {
 }
 
 impl Operation {
-    /// Asks it for what is not there, or with a body that is none: whoever may gets far enough to hear so.
+    /// Requests a missing object, or sends an invalid body: with the permission, the answer says
+    /// so.
     async fn tried(&self, interface: &Interface) -> Answer {
         let path = self.path.replace('{', "no-").replace('}', "");
         let body = (self.method != "GET").then(|| json!("nonsense"));
         if path.starts_with("/api/v1/events/") {
-            // What is begun and has no end is looked at no further.
+            // A stream without an end is not read any further.
             let response = interface.begin(&self.method, &path, None).await;
             return Answer {
                 status: response.status().as_u16(),
@@ -119,7 +120,8 @@ async fn each_role_may_do_what_the_table_says_and_nothing_else() {
             }
         }
     }
-    // Nobody may do anything but read the document; so often that they are slowed down.
+    // Without a login only the document can be read; the requests are so many that they are
+    // throttled.
     let mut slowed = false;
     for operation in operations.iter().chain(&operations) {
         let answer = operation.tried(&anybody).await;
@@ -134,7 +136,7 @@ async fn each_role_may_do_what_the_table_says_and_nothing_else() {
         }
     }
     assert!(slowed, "whoever is unknown is slowed down");
-    // Not whoever is known.
+    // A client with a login is not throttled.
     of_role(&loaded, "viewer", None)
         .get("/api/v1/cluster")
         .await
@@ -182,7 +184,7 @@ async fn a_tenant_admin_finds_nothing_of_others() {
     ] {
         let answer = admin.ask(method, &format!("/api/v1{path}"), None).await;
         let answer = answer.problem(404, "E-API-MISSING");
-        // The same words as for what is not there.
+        // The same words as for a missing object.
         let path = path
             .replace("other", "nobody")
             .replace(&theirs, "00000000000000ff");
@@ -194,7 +196,7 @@ async fn a_tenant_admin_finds_nothing_of_others() {
         };
         assert_eq!(words(&missing), words(&answer), "{method} {path}");
     }
-    // Lists have their own, and nothing else.
+    // Lists have their own objects, and nothing else.
     for path in [
         "/tenants",
         "/sessions",
@@ -224,7 +226,7 @@ async fn a_tenant_admin_finds_nothing_of_others() {
             "{path}: {heard}"
         );
     }
-    // Their own they may end.
+    // They may end their own sessions.
     let own = session("chat");
     admin
         .ask("DELETE", &format!("/api/v1/sessions/{own}"), None)

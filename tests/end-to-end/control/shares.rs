@@ -1,4 +1,4 @@
-//! What is bounded, one login cannot take: streams, requests at a time, kept answers.
+//! One login cannot exhaust bounded resources: streams, concurrent requests, kept answers.
 
 use std::time::Instant;
 
@@ -11,9 +11,9 @@ use super::interface::{cluster, nobody, of_role};
 use crate::cluster::objects;
 use crate::loaded::{LoadedCluster, SOON};
 
-/// Streams, and requests at a time, of one login.
+/// Maximum number of streams and of concurrent requests of one login.
 const SHARE: usize = 128;
-/// Requests with a key that are sent at a time.
+/// Number of concurrent requests with a key.
 const AT_ONCE: usize = 16;
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn a_login_takes_its_share_of_streams_and_no_more() {
     }
     let refused = admin.get(path).await.problem(429, "E-API-SHARE");
     assert!(refused.header("retry-after").parse::<u64>().is_ok());
-    // The tenant's other tokens have the same share, another tenant's have their own.
+    // The tenant's other tokens share the same quota; another tenant's tokens have their own.
     again.get(path).await.problem(429, "E-API-SHARE");
     for other in [
         of_role(&loaded, "tenant-admin", Some("train")),
@@ -45,7 +45,7 @@ async fn a_login_takes_its_share_of_streams_and_no_more() {
     .await;
 }
 
-/// Each renewed login has the broker read its settings anew.
+/// Each renewed login makes the broker reload its settings.
 #[tokio::test]
 async fn a_login_has_its_broker_read_its_settings_now_and_then_only() {
     let loaded = cluster(&["chat", "train"], 1).await;
@@ -101,7 +101,7 @@ async fn a_login_whose_bodies_do_not_come_keeps_no_other_out() {
     within_async(SOON, async || {
         let answer = theirs.get("/api/v1/me").await;
         if answer.status == 200 {
-            // While it was answered it took a place, and one that stalls may have been refused.
+            // The check itself took a place, so one of the stalled requests may have been refused.
             stalled.push(stall().await);
         }
         answer.status == 429 && answer.json()["code"] == "E-API-SHARE"
@@ -118,7 +118,7 @@ async fn keys_of_one_login_fill_no_store_of_others() {
     let loaded = cluster(&["chat"], 1).await;
     let admin = of_role(&loaded, "tenant-admin", Some("chat"));
     let began = Instant::now();
-    // Each is refused, for a token is not logged out; until there are too many.
+    // Each is refused, because a token cannot be logged out; at last there are too many.
     let flood = async |number: usize| {
         for round in 0.. {
             let key = admin.with("idempotency-key", &format!("{number}-{round}"));
@@ -132,7 +132,7 @@ async fn keys_of_one_login_fill_no_store_of_others() {
         }
     };
     futures_util::future::join_all((0..AT_ONCE).map(flood)).await;
-    // Tokens, logins and keys of others are made as before.
+    // Other clients create tokens, logins and keys as before.
     let operator = of_role(&loaded, "operator", None);
     let key = operator.with("idempotency-key", "mine");
     let body = json!({"name": "batch"});
@@ -141,7 +141,7 @@ async fn keys_of_one_login_fill_no_store_of_others() {
         .is(201);
     let replayed = key.send("POST", "/api/v1/tenants", body).await.is(201);
     assert_eq!(replayed.header("idempotency-replayed"), "true");
-    // Refusals are kept for seconds: the login has room again.
+    // Refusals are kept for seconds: then the login has room again.
     within_async(SOON, async || {
         let key = admin.with("idempotency-key", "later");
         key.ask("POST", "/api/v1/logout", None).await.status == 409

@@ -1,4 +1,4 @@
-//! Live data: streams of events that are cut again and again miss nothing and tell nothing twice.
+//! Live data: streams of events that are cut repeatedly miss nothing and repeat nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::interface::{Interface, cluster, of_role};
 use crate::cluster::{done, objects};
 use crate::loaded::{SOON, plan};
 
-/// Streams at a time, and how often each is cut.
+/// Number of concurrent streams, and of cuts of each.
 const STREAMS: u64 = 100;
 const CUTS: u64 = 50;
 
-/// A stream of events, as it is read.
+/// A stream of events.
 struct Events {
     response: Response,
     read: String,
 }
 
-/// An event: its id, its name and its data; names are empty where they are not said.
+/// An event: its id, its name and its data; missing fields are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Event {
     id: String,
@@ -47,7 +47,7 @@ impl Events {
         }
     }
 
-    /// The next event that has data, or only an id; none where the stream has ended.
+    /// The next event that has data, or only an id; `None` once the stream has ended.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((text, rest)) = self.read.split_once("\n\n") {
@@ -82,9 +82,9 @@ fn parsed(text: &str) -> Option<Event> {
     (!event.id.is_empty() || !event.data.is_empty()).then_some(event)
 }
 
-/// Draws a number below a bound, another each time.
+/// Draws a pseudo-random number below a bound.
 fn drawn(state: &mut u64, below: u64) -> u64 {
-    // Knuth's linear congruence: any spread will do.
+    // Knuth's linear congruence: any distribution will do.
     *state = state
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);
@@ -95,12 +95,12 @@ fn drawn(state: &mut u64, below: u64) -> u64 {
 async fn streams_of_the_order_that_are_cut_miss_nothing_and_tell_nothing_twice() {
     let mut loaded = cluster(&["chat", "train"], 2).await;
     let viewer = of_role(&loaded, "viewer", None);
-    // One login may have a part of the streams only, and a stream that was cut counts until the
-    // controller has noticed.
+    // One login may have only a part of the streams, and a cut stream counts until the controller
+    // has noticed.
     let viewers: Vec<_> = (0..20).map(|_| of_role(&loaded, "viewer", None)).collect();
-    // Each op at a position of its own, not many at a standing grant's.
+    // Each op at its own position, not many at that of a standing grant.
     done(&loaded, &["cluster", "set", "standing=off"]);
-    // One that is never cut, from before there is anything.
+    // One stream that is never cut, from before there are any events.
     let mut whole = Events::begin(&viewer, "/api/v1/events/order", "").await;
     let streams: Vec<_> = (0..STREAMS)
         .map(|number| {
@@ -110,13 +110,13 @@ async fn streams_of_the_order_that_are_cut_miss_nothing_and_tell_nothing_twice()
             (tell, cut)
         })
         .collect();
-    // With pauses: a hundred streams are to keep up in a debug build.
+    // With pauses, so that a hundred streams can keep up in a debug build.
     let plans = ["chat", "train"].map(|tenant| TenantPlan {
         think_ms: 40,
         ..plan(tenant, "search", 1)
     });
     loaded.work(&plans).await;
-    // Long enough that every stream was cut as often as it is to be.
+    // Long enough for all cuts of every stream.
     let mut reference = Vec::new();
     let enough = tokio::time::Instant::now() + Duration::from_secs(12);
     while tokio::time::Instant::now() < enough || reference.len() < 12 * CUTS as usize {
@@ -146,7 +146,7 @@ async fn streams_of_the_order_that_are_cut_miss_nothing_and_tell_nothing_twice()
         );
         assert_eq!(ids.last(), Some(&last));
     }
-    // And those are the positions that the record is replayed to, each once.
+    // These are the positions of the replayed record, each once.
     let shown = objects(&loaded, &["order", "show", "--limit", "0", "--json"]);
     let place = |row: &Value| format!("{}.{}", row["epoch"], row["global"]);
     let ended = shown.iter().filter(|row| !row["outcome"].is_null());
@@ -156,7 +156,8 @@ async fn streams_of_the_order_that_are_cut_miss_nothing_and_tell_nothing_twice()
     told.dedup();
     assert_eq!(told.len(), reference.len(), "each once");
     assert!(told.iter().all(|id| ended.contains_key(*id)));
-    // Older than what is kept, or never told: whoever asks is told so, and where to begin.
+    // For an id that is older than the kept ones, or that never existed, the answer says so, and
+    // where to begin.
     let stranger = viewer.with("last-event-id", "0.99");
     let gone = stranger
         .get("/api/v1/events/order")
@@ -170,8 +171,8 @@ async fn streams_of_the_order_that_are_cut_miss_nothing_and_tell_nothing_twice()
         .problem(400, "E-API-MALFORMED");
 }
 
-/// Follows the order, cut again and again, until it hears which position is the last; gives the ids and how
-/// often it was cut.
+/// Follows the order with repeated cuts until it has the last position; returns the ids and the
+/// number of cuts.
 async fn cut_until(
     interface: Interface,
     number: u64,
@@ -190,7 +191,7 @@ async fn cut_until(
         };
         for _ in 0..pieces {
             last = last.or_else(|| heard.try_recv().ok());
-            // It may have come by already.
+            // It may have been received already.
             let end = last
                 .as_ref()
                 .and_then(|last| ids.iter().rposition(|id| id == last));
@@ -204,8 +205,8 @@ async fn cut_until(
     }
 }
 
-/// A program that has a device for itself runs by one grant for as long as it does: whoever asks for it is
-/// told how far that has run, a tenant's administrator of their own only, and then of its end.
+/// A program that has a device for itself runs under one grant all the time. Clients that ask for
+/// it are told its progress, and at last its end; a tenant's administrator only of the own tenant.
 #[tokio::test]
 async fn a_standing_grant_is_told_of_while_it_runs() {
     let mut loaded = cluster(&["chat", "train"], 1).await;
@@ -236,7 +237,7 @@ async fn a_standing_grant_is_told_of_while_it_runs() {
     let (first, last) = (told[0], told[3]);
     assert_eq!(first.0, last.0, "it is one grant: {told:?}");
     assert!(told.is_sorted() && first.1 < last.1 && first.2 < last.2);
-    // Another session's open ends it.
+    // The opening of another session ends it.
     loaded.work(&[plan("train", "search", 1)]).await;
     let ended = loop {
         let event = tokio::time::timeout(SOON, all.next()).await.expect("soon");
@@ -248,7 +249,7 @@ async fn a_standing_grant_is_told_of_while_it_runs() {
     };
     assert_eq!(ended["kind"], "standing");
     assert!(ended["measured_ns"].as_u64() >= Some(last.2));
-    // Of chat's, train's administrator was told nothing.
+    // The administrator of train was told nothing of chat's.
     let event = tokio::time::timeout(SOON, other.next())
         .await
         .expect("soon");
@@ -274,7 +275,7 @@ async fn changes_of_tenants_and_settings_are_told_once_each_also_after_a_cut() {
     let changed = events.next().await.expect("a change");
     assert!(changed.data.contains("\"weight\":2"), "{changed:?}");
     drop(events);
-    // What changes while nobody listens is told as it is in the end.
+    // Changes while no client listens are reported in their final state.
     for weight in 3..=5 {
         operator
             .send("PATCH", tenant, json!({ "weight": weight }))
@@ -298,7 +299,7 @@ async fn changes_of_tenants_and_settings_are_told_once_each_also_after_a_cut() {
     let mut told = Vec::new();
     while told.len() < 3 {
         let event = events.next().await.expect("a change");
-        // A leader publishes profiles when it likes.
+        // A leader publishes profiles at any time.
         if event.name != "profile" {
             told.push(event);
         }

@@ -1,5 +1,5 @@
-//! Why it is slow and why it is idle, over HTTP: the numbers of `warploom why`, which add up; and to a
-//! tenant-admin without anybody else's name.
+//! Explanations of waits and idle time, over HTTP. The numbers are those of `warploom why`, and add
+//! up; a tenant-admin sees no name of another tenant.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use super::interface::{Answer, Interface, of_role};
 use crate::cluster::{done, objects};
 use crate::loaded::{LoadedCluster, SOON, plan};
 
-/// How long an answer is told again.
+/// Time for which an answer is cached.
 const KEPT: Duration = Duration::from_secs(4);
-/// Who waits for nobody, and whose name a tenant-admin of the other must not learn.
+/// A tenant that waits for no other; the tenant-admin of the other must not learn its name.
 const RIVAL: &str = "rival";
 
-/// Two tenants on one device, one of a higher priority, that were at work and are no more.
+/// Two tenants on one device, one with a higher priority, both finished with their work.
 async fn worked() -> (LoadedCluster, String) {
     let plans = [plan("chat", "search", 3), plan(RIVAL, "search", 1)];
     let mut loaded = LoadedCluster::made(1, 1, &plans, |options| options.controllers = 1).await;
-    // Each op at a position of its own, not many at a standing grant's.
+    // Each op at its own position, not many at that of a standing grant.
     done(&loaded, &["cluster", "set", "standing=off"]);
     let admin = of_role(&loaded, "tenant-admin", Some("chat"));
     let mut events = admin.begin("GET", "/api/v1/events/order", None).await;
@@ -43,7 +43,7 @@ fn ns(value: &Value, key: &str) -> u64 {
     ns.unwrap_or_else(|| panic!("{key} of {value}"))
 }
 
-/// Its waits come to what it waited.
+/// Checks that the waits add up to the total.
 #[track_caller]
 fn adds_up(value: &Value, waits: &str, whole: &str) {
     let waits = value[waits].as_array().expect("waits");
@@ -51,7 +51,7 @@ fn adds_up(value: &Value, waits: &str, whole: &str) {
     assert_eq!(sum, ns(value, whole), "{value}");
 }
 
-/// What the command line says has the same in an answer.
+/// Checks that an answer has the same values as the command line.
 #[track_caller]
 fn same(answer: &Value, said: &Value, keys: &[&str]) {
     for key in keys {
@@ -83,7 +83,7 @@ async fn the_interface_tells_why_as_the_command_line_does_and_to_each_what_they_
     device(&loaded, &viewer).await;
     let place = positions(&loaded, &viewer).await;
     let sessions = sessions(&loaded, &viewer).await;
-    // Whatever a tenant-admin asks for, they learn no other's name.
+    // In all answers, a tenant-admin learns no name of another tenant.
     assert!(
         heard.contains(r#""cause":"#) && !heard.contains(RIVAL),
         "{heard}"
@@ -106,7 +106,7 @@ async fn the_interface_tells_why_as_the_command_line_does_and_to_each_what_they_
     strangers(&admin, &viewer, &sessions.1).await;
 }
 
-/// Each tenant's waits; gives chat's.
+/// Checks each tenant's waits; returns those of chat.
 async fn tenants(loaded: &LoadedCluster, viewer: &Interface) -> Value {
     let said = objects(loaded, &["why", "--json"]);
     for tenant in ["chat", RIVAL] {
@@ -128,7 +128,7 @@ async fn device(loaded: &LoadedCluster, viewer: &Interface) {
     let answer = viewer.get("/api/v1/devices/0/why").await.is(200).json();
     let after = objects(loaded, &["why", "gpu:0", "--json"]);
     let days = answer["days"].as_array().expect("days");
-    // Idle it is meanwhile, too.
+    // The device is idle in the meantime, too.
     assert!(before.len() <= days.len() && days.len() <= after.len());
     for ((before, day), after) in before.iter().zip(days).zip(&after) {
         same(day, before, &["day", "busy_ns"]);
@@ -139,7 +139,7 @@ async fn device(loaded: &LoadedCluster, viewer: &Interface) {
     assert!(days.iter().any(|day| ns(day, "busy_ns") > 0), "{answer}");
 }
 
-/// Each position; gives one of chat's that waited for the other.
+/// Checks each position; returns one of chat's that waited for the other tenant.
 async fn positions(loaded: &LoadedCluster, viewer: &Interface) -> String {
     let said = objects(loaded, &["why", "gpu:0", "--each", "--json"]);
     let mut found = None;
@@ -179,7 +179,7 @@ async fn positions(loaded: &LoadedCluster, viewer: &Interface) -> String {
     found.expect("one of them waited for the other")
 }
 
-/// Each tenant's session, which has ended; gives both.
+/// Checks each tenant's session, which has ended; returns both.
 async fn sessions(loaded: &LoadedCluster, viewer: &Interface) -> (String, String) {
     let order = objects(loaded, &["order", "show", "--limit", "0", "--json"]);
     let session = |tenant: &str| {
@@ -199,7 +199,7 @@ async fn sessions(loaded: &LoadedCluster, viewer: &Interface) -> (String, String
     both
 }
 
-/// What is another's answers as what is not there.
+/// Checks that another tenant's objects give the same answers as missing ones.
 async fn strangers(admin: &Interface, viewer: &Interface, theirs: &str) {
     let list = viewer.get(&format!("/api/v1/order?tenant={RIVAL}")).await;
     let place = list.is(200).json()["items"][0]["id"].clone();
@@ -223,7 +223,7 @@ async fn strangers(admin: &Interface, viewer: &Interface, theirs: &str) {
         };
         assert_eq!(words(answer, other), words(missing, none), "{path}");
     }
-    // Devices are no tenant's.
+    // Devices belong to no tenant.
     admin
         .get("/api/v1/devices/0/why")
         .await

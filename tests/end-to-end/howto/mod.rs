@@ -1,7 +1,7 @@
 //! The commands in docs/howto, run as they are printed, page by page and in order.
 //!
-//! A page's test names each of its commands by how it begins, and the page may have no other. What only the reader
-//! can know (a session's id, a port, a place for files) is put in for what the page prints.
+//! A page's test names each of its commands by its beginning, and the page may have no other.
+//! Values that only the reader knows (a session's id, a port, a folder) replace those on the page.
 
 mod page;
 
@@ -105,7 +105,7 @@ fn workers() {
 fn orders() {
     let mut page = Page::open("order.md");
     let _up = page.cluster("chat");
-    // Positions of the reader's own record, and a place of the reader's.
+    // Positions of the reader's own record, and the reader's own folder.
     page.means("--from 1000 --to 1400", "--from 1 --to 4");
     page.means("1:4200", "1:1");
     page.means(
@@ -126,7 +126,7 @@ fn orders() {
     assert!(page.path().join("run.csv").exists());
     page.runs("warploom order export --archive");
     page.runs("warploom order verify run.record");
-    // It has more than yesterday's.
+    // It has more than yesterday's record.
     page.ends("warploom order diff yesterday.record run.record", 1);
     page.runs("warploom order timeline run.record");
     page.runs("warploom replay --record run.record --until");
@@ -238,7 +238,7 @@ fn metrics() {
 fn shells() {
     let mut page = Page::open("shell.md");
     let home = page.path().join("home");
-    // fish makes its folder itself.
+    // fish creates its folder itself.
     fs::create_dir_all(home.join(".config/fish/completions")).expect("a folder");
     fs::create_dir_all(home.join(".config/elvish")).expect("a folder");
     let set = format!("export HOME={0} PROFILE={0}/profile.ps1\n", home.display());

@@ -1,4 +1,4 @@
-//! A page of docs/howto that is gone through by a shell, in a folder and with a cluster of its own.
+//! A page of docs/howto, executed by a shell in its own folder and with its own cluster.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::children::{Running, until};
 use crate::run::{WARPLOOM, text, warploom, warploom_of};
 
 pub(super) const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/howto");
-/// A program that has a session: it allocates, and goes on until there is a file of the name it is given.
+/// A program with a session: it allocates, and runs until the file with the given name exists.
 pub(super) const PROGRAM: &str = r"
 import ctypes, os, sys, time
 cuda = ctypes.CDLL('libcuda.so.1')
@@ -27,7 +27,7 @@ while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]):
     time.sleep(0.02)
 ";
 
-/// The commands of a page: those behind a prompt, and the lines of blocks for a shell.
+/// The commands of a page: those after a prompt, and the lines of shell blocks.
 pub(super) fn commands(page: &str) -> VecDeque<String> {
     let page = fs::read_to_string(Path::new(PAGES).join(page)).expect("a page");
     let (mut found, mut block): (VecDeque<String>, _) = (VecDeque::new(), None);
@@ -60,11 +60,11 @@ pub(super) fn commands(page: &str) -> VecDeque<String> {
     found
 }
 
-/// A page that is gone through, in a folder of its own.
+/// A page that is executed in its own folder.
 pub(super) struct Page {
     pub(super) commands: VecDeque<String>,
     pub(super) dir: TempDir,
-    /// What the page prints, and what stands for it here.
+    /// Texts on the page, and their replacements here.
     pub(super) means: Vec<(&'static str, String)>,
 }
 
@@ -90,7 +90,7 @@ impl Page {
         self.means.push((printed, here.into()));
     }
 
-    /// The next command, which begins so.
+    /// The next command, which must begin with this text.
     #[track_caller]
     pub(super) fn next(&mut self, begins: &str) -> String {
         let mut command = self.commands.pop_front().expect("a command");
@@ -101,13 +101,13 @@ impl Page {
         command
     }
 
-    /// A shell that does what a reader would type.
+    /// A shell that runs a script as a reader would type it.
     pub(super) fn shell(&self, script: &str) -> Command {
         let path = std::env::var("PATH").expect("a path");
         let mut shell = warploom_of(Path::new("bash"), self.path());
         shell.args(["-e", "-o", "pipefail", "-c", script]);
         shell.env("PATH", format!("{}/bin:{path}", self.path().display()));
-        // Pages name the usual port, which other tests' clusters want as well.
+        // Pages name the default port, which other tests' clusters need as well.
         shell.env("WARPLOOM_CONTROLLER_LISTEN", "127.0.0.1:0");
         shell
     }
@@ -116,13 +116,13 @@ impl Page {
         self.shell(script).output().expect("a shell")
     }
 
-    /// Runs the next command, which ends well; what it prints.
+    /// Runs the next command, which must succeed; returns its output.
     #[track_caller]
     pub(super) fn runs(&mut self, begins: &str) -> String {
         self.ends(begins, 0)
     }
 
-    /// Runs the next command, which ends with this code; what it prints.
+    /// Runs the next command, which must end with this code; returns its output.
     #[track_caller]
     pub(super) fn ends(&mut self, begins: &str, code: i32) -> String {
         let command = self.next(begins);
@@ -132,12 +132,12 @@ impl Page {
         out + &err
     }
 
-    /// Starts the next command, which goes on until it is told to end. It prints to `said`.
+    /// Starts the next command, which runs until it is told to end. It prints to `said`.
     #[track_caller]
     pub(super) fn starts(&mut self, begins: &str) -> Going {
         let command = self.next(begins);
         let said = self.path().join(format!("{}.out", self.commands.len()));
-        // A comment may stand behind the command.
+        // A comment may follow the command.
         let script = format!("exec >{}\nexec {command}", said.display());
         Going {
             command: Running::start(&mut self.shell(&script)),
@@ -145,14 +145,14 @@ impl Page {
         }
     }
 
-    /// Passes over the next command, which is not run here.
+    /// Skips the next command, which is not run here.
     #[track_caller]
     pub(super) fn passes(&mut self, begins: &str, why: &str) {
         self.next(begins);
         assert!(!why.is_empty());
     }
 
-    /// Every command was named.
+    /// Checks that every command was named.
     #[track_caller]
     pub(super) fn ended(&self) {
         assert_eq!(self.commands, [""; 0], "left");
@@ -176,7 +176,8 @@ impl Page {
             .collect()
     }
 
-    /// A program of a tenant with a session, which goes on until there is a file `end`; the session's id.
+    /// A tenant's program with a session, which runs until the file `end` exists; returns the
+    /// session's id, too.
     pub(super) fn program(&self, tenant: &str, end: &str) -> (Running, String) {
         let before = self.sessions(tenant);
         let script = format!("exec warploom run --tenant {tenant} -- python3 train.py {end}");
@@ -191,7 +192,7 @@ impl Page {
     }
 }
 
-/// A command that goes on, and where it prints.
+/// A running command, with the file that it prints to.
 pub(super) struct Going {
     pub(super) command: Running,
     pub(super) said: PathBuf,
@@ -209,7 +210,7 @@ impl Going {
         });
     }
 
-    /// Prints something of the work that goes on meanwhile.
+    /// Waits until it prints this text, while other work is running.
     #[track_caller]
     pub(super) fn prints_beside(&self, text: &str, page: &Page, work: &str) {
         until(&format!("{text:?} of a command that looks on"), || {

@@ -1,5 +1,5 @@
-//! The last release's binary: built from the commit that `tests/last-release.txt` names, once, and
-//! kept under the target folder by that commit's hash.
+//! The last release's binary. It is built once from the commit in `tests/last-release.txt`, and
+//! kept in the target folder under that commit's hash.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 /// The binary.
 ///
 /// # Panics
-/// Where the checkout's history lacks the commit, or it does not build: whoever asks for this test
-/// is not to believe that it passed.
+/// If the checkout's history lacks the commit, or if it does not build: this test must not be
+/// skipped silently.
 pub(super) fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -22,7 +22,7 @@ pub(super) fn binary() -> &'static Path {
         let binary = folder.join("warploom");
         if !binary.exists() {
             build(commit, &folder);
-            // What it was built from and with is 2 GB.
+            // Its source and build files take 2 GB.
             std::fs::rename(folder.join("build/debug/warploom"), &binary).expect("it is there");
             for part in ["source", "build"] {
                 std::fs::remove_dir_all(folder.join(part)).expect("removed");

@@ -1,4 +1,4 @@
-//! One module through all it can reach: parse, summary, decode, placement, every entry.
+//! Runs one module through everything it can reach: parse, summary, decode, placement, every entry.
 //!
 //! Shared by the libFuzzer target and by the tests of the CPU device.
 
@@ -9,25 +9,25 @@ use ptx::{LinkImage, ModuleInfo, ParsedModule};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Where the session's window begins.
+/// Start of the session's address window.
 const BASE: u64 = 0x1000_0000_0000;
-/// Bytes of the buffer that parameters point into.
+/// Size of the buffer that parameters point into, in bytes.
 const BUFFER: u64 = 1 << 16;
-/// Warp instructions of one launch.
+/// Limit of warp instructions of one launch.
 const FUEL: u64 = 10_000;
-/// Entries of one module that are run.
+/// Maximum number of a module's entries that are run.
 const ENTRIES: usize = 4;
-/// Variables of one module that are looked at.
+/// Maximum number of a module's variables that are read.
 const VARIABLES: usize = 16;
 
-/// A hash of the input: what a launch is given depends on nothing else.
+/// A hash of the input; the inputs of a launch depend on nothing else.
 fn seed(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Parameters of which every word may be a pointer, one byte of them disturbed.
+/// Parameters of which every word may be a pointer, with one byte changed.
 fn params(size: u32, seed: u64) -> Vec<u8> {
     let size = size as usize;
     let mut params = BASE.to_le_bytes().repeat(size / 8 + 1);
@@ -40,18 +40,18 @@ fn params(size: u32, seed: u64) -> Vec<u8> {
     params
 }
 
-/// How a launch ended, and what it printed.
+/// The result of a launch, and its printed output.
 type Ending = (Result<Stats, LaunchError>, Vec<u8>);
 
-/// What a module did: how each entry ended, and the bytes of the session's buffer and of the
-/// module's own variables.
+/// The result of a module: the ending of each entry, and the bytes of the session's buffer and of
+/// the module's own variables.
 #[derive(Debug, PartialEq)]
 struct RunResult {
     endings: Vec<Ending>,
     memory: Vec<Vec<u8>>,
 }
 
-/// Runs a launch in steps, so that it is parked and goes on; its fuel bounds it.
+/// Runs a launch in steps, so that it is parked and resumed; its fuel bounds it.
 fn launch(
     engine: &Engine,
     (instance, entry): (&Instance, usize),
@@ -93,8 +93,7 @@ fn run(program: &Arc<Program>, module: &ParsedModule<'_>, seed: u64) -> Option<R
         block,
         shared: 64,
     };
-    // Faults and refusals are good ends; what must not happen is a panic, a hang or a write
-    // outside the session.
+    // Faults and refusals are fine; a panic, a hang or a write outside the session is not.
     let sizes: Vec<u32> = program.entries().map(|(_, bytes)| bytes).collect();
     let entries = sizes.into_iter().enumerate().take(ENTRIES);
     let endings = entries
@@ -118,8 +117,8 @@ fn run(program: &Arc<Program>, module: &ParsedModule<'_>, seed: u64) -> Option<R
     })
 }
 
-/// Parses, decodes, links and runs. What was linked must decode again; and every engine must do the
-/// same: native code and the interpreter it stands for, and now and then the portable lane loops.
+/// Parses, decodes, links and runs a module. A linked module must decode again. All engines must
+/// give the same result: native code and the interpreter, and sometimes the portable lane loops.
 pub(crate) fn exercise(bytes: &[u8]) {
     let _ = ModuleInfo::parse(bytes);
     let Ok(module) = ParsedModule::parse_bytes(bytes) else {

@@ -1,9 +1,9 @@
-//! Mutations that keep most of a module whole: whole lines and whole words change places, so
-//! that what comes out is decoded and run more often than refused.
+//! Mutations that keep most of a module intact: whole lines and whole words change places, so that
+//! the result is decoded and run more often than refused.
 //!
 //! Shared by the libFuzzer target and by the tests of the CPU device.
 
-/// A small generator of numbers: the same seed, the same mutations.
+/// A small generator of pseudo-random numbers: the same seed gives the same mutations.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -12,7 +12,7 @@ impl Numbers {
         Self(seed.wrapping_mul(2).wrapping_add(1))
     }
 
-    /// The next one.
+    /// The next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -26,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// Words that reach corners which the seeds do not have.
+/// Words that reach corner cases which the seeds lack.
 const WORDS: &[&str] = &[
     "0",
     "1",
@@ -151,7 +151,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%')
 }
 
-/// Where the words of a text lie; a leading dot belongs to its word.
+/// Positions of the words of a text; a leading dot belongs to its word.
 fn words(text: &[u8]) -> Vec<(usize, usize)> {
     let (mut list, mut at) = (Vec::new(), 0);
     while at < text.len() {

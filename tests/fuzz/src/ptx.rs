@@ -1,4 +1,4 @@
-//! The libFuzzer target: what it finds is kept under `fuzz/regressions`.
+//! The libFuzzer target; its findings are kept under `fuzz/regressions`.
 #![no_main]
 
 mod exercise;

@@ -1,5 +1,5 @@
-//! Copies of blocks that are not stored yet: with the other candidates at once, and with the workers
-//! where storing takes long.
+//! Copies of blocks that are not stored yet: at the other candidates at once, and at the workers if
+//! storing takes long.
 
 use bus_schemas::{MessageError, WIRE_VERSION, decode, encode};
 use bytes::Bytes;
@@ -15,12 +15,13 @@ impl Appender {
     pub(super) fn publish(&self, subject: String, bytes: Vec<u8>) {
         let client = self.storage.jetstream().client();
         actix::spawn(async move {
-            // What is lost is asked for by whoever is connected anew.
+            // A candidate that reconnects requests lost copies.
             let _ = client.publish(subject, bytes.into()).await;
         });
     }
 
-    /// A message of a block that is not stored, or with number 0 only of how far a term's are.
+    /// Encodes a copy of a block that is not stored; with number 0 it only tells how far the term's
+    /// blocks are stored.
     pub(super) fn copy(&self, (epoch, leader): TermId, number: u64, bytes: &[u8]) -> Vec<u8> {
         let stored = self.unstored.borrow().stored_through((epoch, leader));
         encode(&bus_schemas::UnstoredCopy {
@@ -33,14 +34,14 @@ impl Appender {
         })
     }
 
-    /// Has the workers keep a block.
+    /// Asks the workers to keep a block.
     pub(super) fn lend(&self, block: &UnstoredBlock) {
         self.lent.set(true);
         let copy = self.copy(block.term, block.number, &block.bytes);
         self.publish(self.subjects.unstored_worker(), copy);
     }
 
-    /// Publishes what is stored since this was last done: others need not keep it.
+    /// Publishes the progress of storing since the last call: others need not keep those blocks.
     pub(in crate::leader) fn publish_stored(&self) {
         if !self.writes() {
             return;
@@ -58,12 +59,11 @@ impl Appender {
         }
     }
 
-    /// Another leader published what of its record is not stored. It is asked for what was not received,
-    /// not too often. What comes of a leader before this one is appended: that one may have been cut
-    /// off, and may be gone.
+    /// Receives a block of another leader that is not stored. Requests missing ones, at a bounded
+    /// rate. Blocks of an earlier leader are appended, because that leader may be cut off or gone.
     ///
     /// # Errors
-    /// If that cannot be read.
+    /// The message cannot be decoded.
     pub(in crate::leader) fn receive(&self, message: &Bytes) -> Result<(), MessageError> {
         let copy: bus_schemas::UnstoredCopy<'_> = decode(message)?;
         let (term, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
@@ -82,15 +82,15 @@ impl Appender {
         Ok(())
     }
 
-    /// A candidate may have missed what was published.
+    /// Answers a candidate that may have missed blocks.
     pub(in crate::leader) fn asked(&self) {
         if self.writes() {
             self.publish_all();
         }
     }
 
-    /// Publishes all that is not stored, to all who ask meanwhile at once, and block by block, for it may be
-    /// much.
+    /// Publishes all blocks that are not stored. One run answers all requests that come meanwhile.
+    /// Publishes block by block, because they may be many.
     pub(super) fn publish_all(&self) {
         if self.repeating.replace(true) {
             return;

@@ -57,7 +57,7 @@ async fn an_epoch_that_cannot_be_read_is_not_zero() {
     assert_eq!(last().await, Ok(0), "no stream");
     storage.ensure().await.expect("they are made");
     assert_eq!(last().await, Ok(0), "an empty stream");
-    // An epoch of before, and more anchors behind it than anybody looks back.
+    // An old epoch, and more anchors after it than the search looks back.
     for epoch in [7, 9].into_iter().chain([Anchor::EPOCH; 40]) {
         let sent = storage
             .jetstream()
@@ -75,7 +75,7 @@ async fn an_epoch_that_cannot_be_read_is_not_zero() {
     assert_eq!(last().await, Ok(9));
 }
 
-/// A stream of the record that takes nothing.
+/// A stream for the record that rejects every message.
 async fn full(storage: &Storage) {
     let config = async_nats::jetstream::stream::Config {
         name: storage.name(Stored::Record),
@@ -97,7 +97,7 @@ fn storage_subject() -> String {
     subjects().record_all()
 }
 
-/// Its numbers of the blocks that come, until nothing does.
+/// Epochs and numbers of the received blocks, until none arrives.
 async fn numbers(copies: &mut async_nats::Subscriber) -> Vec<(Epoch, u64)> {
     let mut numbers = Vec::new();
     let patience = Duration::from_millis(800);
@@ -109,7 +109,7 @@ async fn numbers(copies: &mut async_nats::Subscriber) -> Vec<(Epoch, u64)> {
     numbers
 }
 
-/// Appends the first block of this epoch.
+/// Appends the first block of the given epoch.
 fn append_first(leading: &Appender, epoch: Epoch) {
     let block = UnstoredBlock {
         term: (epoch, leading.leader),

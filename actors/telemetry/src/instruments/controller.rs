@@ -7,7 +7,7 @@ use crate::catalogue::{self as table, Metric};
 use crate::meters::{TenantMemoryReading, gpu_attribute, tenant_attribute};
 
 impl Instruments<'_> {
-    /// The interface itself, and the order's last verification.
+    /// The API itself, and the last verification of the order.
     pub(super) fn interface(&self) {
         self.counter(&table::API_REQUESTS, |meters, out| {
             meters.controller().each_answer(|operation, status, count| {
@@ -55,7 +55,7 @@ impl Instruments<'_> {
         });
     }
 
-    /// What tenants do.
+    /// Activity of tenants.
     pub(super) fn cluster_tenants(&self) {
         self.gauge(&table::CLUSTER_SESSIONS, |meters, out| {
             meters.controller().see_cluster(|cluster| {
@@ -96,7 +96,7 @@ impl Instruments<'_> {
         });
     }
 
-    /// What tenants have of the devices' memory.
+    /// Device memory of tenants.
     pub(super) fn cluster_memory(&self) {
         type Of = fn(&TenantMemoryReading) -> u64;
         let rows: [(&'static Metric, Of); 4] = [

@@ -1,5 +1,5 @@
-//! The OpenTelemetry instruments behind the meters, made once of the table in `catalogue`, whoever reads them:
-//! an OTLP collector, Prometheus, or both.
+//! The OpenTelemetry instruments of the meters. They are made once from the table in `catalogue`
+//! and serve all readers: an OTLP collector, Prometheus, or both.
 
 mod controller;
 mod nvidia;
@@ -16,7 +16,8 @@ use crate::meters::{
 };
 use crate::settings::Role;
 
-/// Makes a role's instruments. Callbacks hold the meters weakly: the meters hold instruments.
+/// Makes a role's instruments. Callbacks hold the meters weakly, because the meters hold
+/// instruments.
 pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
     let histogram = |metric| histogram(meter, metric);
     let swapped = &table::SWAP_BYTES;
@@ -74,13 +75,13 @@ fn histogram(meter: &Meter, metric: &'static Metric) -> Histogram<f64> {
         .build()
 }
 
-/// Where instruments are made, and what they read.
+/// Makes instruments that read the meters.
 struct Instruments<'a> {
     meter: &'a Meter,
     meters: &'a Arc<Meters>,
 }
 
-/// Methods that make an instrument of the table, and of what reads its values.
+/// Methods that each make an instrument from the table and a function that reads its values.
 macro_rules! observables {
     ($($method:ident, $make:ident, $number:ty;)*) => {$(
         fn $method(
@@ -109,7 +110,7 @@ impl Instruments<'_> {
         time, f64_observable_gauge, f64;
     }
 
-    /// What a process that leads or would lead knows of itself.
+    /// Measurements that a candidate or leader makes of itself.
     fn leader(&self) {
         self.gauge(&table::EPOCH, |meters, out| {
             out.observe(meters.leader().read()[0], &[]);
@@ -170,7 +171,7 @@ impl Instruments<'_> {
         });
     }
 
-    /// What is kept in the broker.
+    /// Streams and buckets that are kept in the broker.
     fn stores(&self) {
         let attribute = |name: &str| [KeyValue::new("warploom.store", name.to_owned())];
         self.gauge(&table::STORE_USED, move |meters, out| {
@@ -186,7 +187,8 @@ impl Instruments<'_> {
         });
     }
 
-    /// Violated invariants, of which each has a series from the start: a zero says that it is looked at.
+    /// Violated invariants. Each invariant has a series from the start: a zero shows that it is
+    /// checked.
     fn invariants(&self) {
         self.counter(&table::INVARIANT_VIOLATIONS, |_, out| {
             for invariant in Invariant::ALL {
@@ -196,7 +198,7 @@ impl Instruments<'_> {
         });
     }
 
-    /// What tenants used of a worker's device.
+    /// Usage of a worker's device by tenants.
     fn tenants(&self) {
         fn each(meters: &Meters, mut see: impl FnMut(&[KeyValue], &UsageTotals)) {
             meters.each_usage(|usage| {
@@ -225,7 +227,7 @@ impl Instruments<'_> {
         });
     }
 
-    /// What tenants have of a worker's device's memory now.
+    /// Current memory of tenants on a worker's device.
     fn memory(&self) {
         type Of = fn(MemoryReading) -> u64;
         let rows: [(&'static Metric, Of); 5] = [
@@ -245,7 +247,8 @@ impl Instruments<'_> {
         }
     }
 
-    /// What tenants' memory did on a worker's device. Moves and their bytes are counted as they end.
+    /// Moves of tenants' memory on a worker's device. A move and its bytes are counted when it
+    /// ends.
     fn moves(&self) {
         type Of = fn(&MoveTotals) -> f64;
         let rows: [(&'static Metric, Of); 4] = [

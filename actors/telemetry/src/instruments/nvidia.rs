@@ -1,4 +1,5 @@
-//! A device under the names of NVIDIA's exporter (`dcgm-exporter`), so that dashboards made for it read these.
+//! A device under the metric names of NVIDIA's exporter (`dcgm-exporter`), so that dashboards made
+//! for that exporter work.
 
 use opentelemetry::KeyValue;
 
@@ -56,7 +57,7 @@ fn attributes(device: &SharedDevice, host: &str, holder: Option<&Holder>) -> Vec
     attributes
 }
 
-/// This host's name; empty where the system does not say.
+/// Name of this host; empty if the system does not report one.
 fn hostname() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     name.map_or_else(|_| String::new(), |name| name.trim().to_owned())

@@ -1,4 +1,4 @@
-//! What a controller measures of itself, and what it was told of the cluster last.
+//! Measurements of a controller, and its last view of the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -9,66 +9,66 @@ use opentelemetry::KeyValue;
 
 use super::times::{Durations, lock};
 
-/// What a tenant does in the cluster, by the leader's word.
+/// Activity of a tenant in the cluster, as reported by the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TenantReading {
     /// Open sessions.
     pub sessions: u64,
     /// Ops queued and not granted.
     pub queued: u64,
-    /// The target, nanoseconds; 0 without one.
+    /// The target, nanoseconds; 0 if none.
     pub target_ns: u64,
     /// Requests of the last minute.
     pub requests: u64,
-    /// Of those, such as took no longer than the target.
+    /// Of those, the requests that took no longer than the target.
     pub within: u64,
     /// The 99th percentile of those, nanoseconds.
     pub p99_ns: u64,
 }
 
-/// What a tenant has of a device, by its worker's word, bytes.
+/// Memory of a tenant on a device in bytes, as reported by its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TenantMemoryReading {
-    /// That its sessions have allocated.
+    /// Bytes that its sessions have allocated.
     pub held: u64,
-    /// On the device that it is charged.
+    /// Bytes on the device that are charged to it.
     pub resident: u64,
-    /// Of its sessions that are swapped out.
+    /// Bytes of its sessions that are swapped out.
     pub swapped: u64,
-    /// On the device that it is not charged.
+    /// Bytes on the device that are not charged to it.
     pub saved: u64,
 }
 
-/// The cluster at a moment; as by default where no leader answers.
+/// The cluster at a moment; the default if no leader answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClusterReading {
-    /// The leader's epoch, where one answers.
+    /// The leader's epoch, if a leader answers.
     pub epoch: Option<Epoch>,
-    /// Workers that are live, and that get no new sessions.
+    /// Number of live workers, and of workers that get no new sessions.
     pub workers: [u64; 2],
     /// The tenants.
     pub tenants: BTreeMap<Tenant, TenantReading>,
-    /// What they have of each device.
+    /// Memory of the tenants on each device.
     pub memory: BTreeMap<(GpuId, Tenant), TenantMemoryReading>,
-    /// What sessions may hold together on each device.
+    /// Maximum bytes that sessions may hold together on each device.
     pub capacity: BTreeMap<GpuId, u64>,
-    /// Open streams of events.
+    /// Number of open event streams.
     pub streams: u64,
 }
 
-/// How a verification of the order ended.
+/// Result of a verification of the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
-    /// Whether the order is as recorded.
+    /// True if the order is as recorded.
     pub same: bool,
-    /// When that was found, milliseconds since 1970.
+    /// Time of the verification, milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// What only a controller knows.
+/// Measurements that only a controller makes.
 #[derive(Debug, Default)]
 pub struct ControllerMeters {
-    /// Answers by operation and status: both from lists that do not grow.
+    /// Answers by operation and status; both come from fixed lists.
     answers: Mutex<BTreeMap<(&'static str, u16), u64>>,
     cluster: Mutex<ClusterReading>,
     verified: Mutex<Option<Verified>>,
@@ -83,7 +83,7 @@ impl ControllerMeters {
         }
     }
 
-    /// A request was answered, `time` after it came.
+    /// Notes a request that was answered after `time`.
     pub fn answered(&self, operation: &'static str, status: u16, time: Duration) {
         *lock(&self.answers).entry((operation, status)).or_default() += 1;
         if let Some(durations) = self.durations.get() {
@@ -93,12 +93,12 @@ impl ControllerMeters {
         }
     }
 
-    /// The cluster is like this now.
+    /// Sets the current view of the cluster.
     pub fn cluster(&self, reading: ClusterReading) {
         *lock(&self.cluster) = reading;
     }
 
-    /// The order was verified.
+    /// Sets the last verification of the order.
     pub fn verified(&self, verified: Verified) {
         *lock(&self.verified) = Some(verified);
     }

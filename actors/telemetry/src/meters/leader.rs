@@ -19,23 +19,23 @@ pub struct GpuMeters {
 }
 
 impl GpuMeters {
-    /// The window in force, and the charged work granted and not done, nanoseconds.
+    /// Sets the current window, and the charged work that is granted and not done, in nanoseconds.
     pub fn window(&self, window_ns: u64, outstanding_ns: u64) {
         self.window_ns.store(window_ns, Relaxed);
         self.outstanding_ns.store(outstanding_ns, Relaxed);
     }
 
-    /// Grants were made.
+    /// Counts grants.
     pub fn granted(&self, grants: u64) {
         self.granted.fetch_add(grants, Relaxed);
     }
 
-    /// Positions were void.
+    /// Counts void positions.
     pub fn voided(&self, positions: u64) {
         self.voids.fetch_add(positions, Relaxed);
     }
 
-    /// Window, outstanding (nanoseconds), grants and voids.
+    /// Returns window, outstanding work (nanoseconds), grants and voids.
     #[must_use]
     pub fn read(&self) -> [u64; 4] {
         [
@@ -48,7 +48,7 @@ impl GpuMeters {
     }
 }
 
-/// What only a leader knows.
+/// Measurements that only a leader makes.
 #[derive(Debug, Default)]
 pub struct LeaderMeters {
     takeover: Times,
@@ -66,7 +66,7 @@ impl LeaderMeters {
         }
     }
 
-    /// A term's first grant was made, `time` after the candidate noticed there was no leader.
+    /// Notes a term's first grant, `time` after the candidate noticed that no leader exists.
     pub fn takeover(&self, time: Duration) {
         self.takeover.record(time);
         if let Some(durations) = self.durations.get() {
@@ -74,29 +74,29 @@ impl LeaderMeters {
         }
     }
 
-    /// The epoch this process leads; 0 while it does not.
+    /// Sets the epoch in which this process leads; 0 while it does not lead.
     pub fn epoch(&self, epoch: Epoch) {
         self.epoch.store(epoch, Relaxed);
     }
 
-    /// Inputs applied and inputs recorded.
+    /// Sets the number of inputs applied and of inputs recorded.
     pub fn recorded(&self, applied: InputNumber, recorded: InputNumber) {
         self.record_lag
             .store(applied.saturating_sub(recorded), Relaxed);
     }
 
-    /// Workers were lost.
+    /// Counts lost workers.
     pub fn lost(&self, workers: u64) {
         self.workers_lost.fetch_add(workers, Relaxed);
     }
 
-    /// Takeover times so far.
+    /// Returns the takeover times so far.
     #[must_use]
     pub fn takeovers(&self) -> Histogram {
         self.takeover.read()
     }
 
-    /// Epoch led, record lag and workers lost.
+    /// Returns the current epoch, record lag and number of lost workers.
     #[must_use]
     pub fn read(&self) -> [u64; 3] {
         [&self.epoch, &self.record_lag, &self.workers_lost].map(|value| value.load(Relaxed))

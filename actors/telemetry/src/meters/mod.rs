@@ -1,4 +1,4 @@
-//! The metrics of one process, always kept; `instruments` exports them.
+//! The metrics of one process, which are always kept; `instruments` exports them.
 
 mod controller;
 mod leader;
@@ -42,12 +42,12 @@ pub struct Meters {
     stores: Mutex<Vec<StoreStatus>>,
     leader: LeaderMeters,
     controller: ControllerMeters,
-    /// Devices by who uses them, where that is exported under NVIDIA's names.
+    /// Devices by holder, if they are exported under NVIDIA's names.
     shared: OnceLock<Mutex<BTreeMap<GpuId, SharedDevice>>>,
     durations: Arc<OnceLock<Durations>>,
 }
 
-/// One tenant's line in a table.
+/// One tenant's row in a table.
 #[derive(Debug, Clone)]
 pub struct TenantSnapshot {
     /// The tenant.
@@ -58,7 +58,7 @@ pub struct TenantSnapshot {
     pub queues: Histogram,
     /// Execution times, nanoseconds.
     pub executions: Histogram,
-    /// What it used, all incarnations heard of.
+    /// Usage of the tenant over all known incarnations.
     pub totals: UsageTotals,
 }
 
@@ -73,13 +73,13 @@ impl Meters {
         }
     }
 
-    /// From now on times are exported too.
+    /// Exports times too from now on.
     pub(crate) fn export_durations(&self, durations: Durations) {
-        // Set once, by the start of the process's exporter.
+        // Set once, when the process's exporter starts.
         let _ = self.durations.set(durations);
     }
 
-    /// A tenant's meters; a session asks once and keeps them.
+    /// Returns a tenant's meters; a session asks once and keeps them.
     #[must_use]
     pub fn tenant(&self, tenant: &Tenant) -> Arc<TenantMeters> {
         let mut tenants = lock(&self.tenants);
@@ -91,13 +91,13 @@ impl Meters {
         meters
     }
 
-    /// A GPU's meters; a leader asks once and keeps them.
+    /// Returns a GPU's meters; a leader asks once and keeps them.
     #[must_use]
     pub fn gpu(&self, gpu: GpuId) -> Arc<GpuMeters> {
         lock(&self.gpus).entry(gpu).or_default().clone()
     }
 
-    /// A tenant's target is met like this, as of now. Requests are added to those counted before.
+    /// Sets how a tenant's target is met now. Requests are added to those counted before.
     pub fn target(&self, tenant: &Tenant, news: TargetReading) {
         let mut targets = lock(&self.targets);
         let reading = targets.entry(tenant.clone()).or_default();
@@ -108,14 +108,15 @@ impl Meters {
         };
     }
 
-    /// This process does not lead any more: targets are another's to count.
+    /// Notes that this process does not lead any more: another one counts the targets.
     pub fn no_targets(&self) {
         for reading in lock(&self.targets).values_mut() {
             (reading.target_ns, reading.p99_ns) = (0, 0);
         }
     }
 
-    /// What is kept in the broker; nothing where this process does not lead.
+    /// Sets the state of the streams and buckets in the broker; empty if this process does not
+    /// lead.
     pub fn stores(&self, stores: &[StoreStatus]) {
         *lock(&self.stores) = stores.to_vec();
     }
@@ -131,30 +132,30 @@ impl Meters {
             .for_each(|(tenant, reading)| see(tenant, reading));
     }
 
-    /// What only a leader knows.
+    /// Returns the measurements of a leader.
     #[must_use]
     pub fn leader(&self) -> &LeaderMeters {
         &self.leader
     }
 
-    /// What only a controller knows.
+    /// Returns the measurements of a controller.
     #[must_use]
     pub fn controller(&self) -> &ControllerMeters {
         &self.controller
     }
 
-    /// From now on devices are told by who uses them.
+    /// Keeps devices by holder from now on.
     pub(crate) fn share_devices(&self) {
         let _ = self.shared.set(Mutex::default());
     }
 
-    /// Whether devices are told by who uses them: else nobody need call [`Meters::shared_device`].
+    /// True if devices are kept by holder; else [`Meters::shared_device`] need not be called.
     #[must_use]
     pub fn shares_devices(&self) -> bool {
         self.shared.get().is_some()
     }
 
-    /// A device's usage, with who it is and the processes that have its sessions.
+    /// Takes in a device's usage, with its identity and the client processes of its sessions.
     pub fn shared_device(
         &self,
         identity: &DeviceIdentity,
@@ -174,8 +175,8 @@ impl Meters {
         }
     }
 
-    /// Takes in a worker's usage. Its numbers are totals since its incarnation began, so it may
-    /// come any number of times; an older one than was seen is ignored.
+    /// Takes in a worker's usage. The numbers are totals since its incarnation began, so the same
+    /// usage may be taken in repeatedly. A usage older than the last one is ignored.
     pub fn usage(&self, gpu: GpuId, usage: &Usage) {
         let mut tenants = BTreeMap::<Tenant, UsageTotals>::new();
         for row in &usage.sessions {
@@ -204,12 +205,12 @@ impl Meters {
         }
     }
 
-    /// What tenants have of a worker's device, as of now: of those that have sessions there.
+    /// Sets the current memory of the tenants that have sessions on a worker's device.
     pub fn memory(&self, gpu: GpuId, tenants: BTreeMap<Tenant, MemoryReading>) {
         lock(&self.memory).insert(gpu, tenants);
     }
 
-    /// What tenants' memory did on a worker's device, since the worker's start.
+    /// Sets the moves of tenants' memory on a worker's device since the worker's start.
     pub fn moves(&self, gpu: GpuId, tenants: BTreeMap<Tenant, MoveTotals>) {
         lock(&self.moves).insert(gpu, tenants);
     }
@@ -230,7 +231,7 @@ impl Meters {
         }
     }
 
-    /// GPU active and starvation over all incarnations heard of: shares of their wall time.
+    /// Returns GPU active and starvation over all known incarnations, as shares of their wall time.
     #[must_use]
     pub fn shares(&self) -> (f64, f64) {
         let (mut elapsed, mut active, mut starved) = (0.0, 0.0, 0.0);
@@ -245,7 +246,7 @@ impl Meters {
         (active / elapsed, starved / elapsed)
     }
 
-    /// Every tenant known, by name.
+    /// Returns all known tenants by name.
     #[must_use]
     pub fn tenants(&self) -> Vec<TenantSnapshot> {
         let mut totals = BTreeMap::<Tenant, UsageTotals>::new();

@@ -1,29 +1,30 @@
-//! A device by who uses it, as NVIDIA's exporter for data centers tells it of whole devices. What several
-//! share it cannot attribute; here each has its own part, and the parts add up to the device's.
+//! A device by holder, with the metrics that NVIDIA's exporter for data centers has of whole
+//! devices. That exporter cannot attribute a shared device. Here each holder has its own part, and
+//! the parts add up to the device's.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::{ClientProcess, GpuId, SessionId, Tenant, Usage};
 
-/// The least time over which work is looked at.
+/// Minimum time over which work is measured.
 const SPAN_NS: u64 = 1_000_000_000;
-/// Holders of a device that are told apart; what others do is told of their tenant.
+/// Maximum number of distinct holders of a device; the use by others is attributed to their tenant.
 const HOLDERS: usize = 256;
 
-/// Which device it is.
+/// Identity of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceIdentity {
-    /// Its number in the cluster.
+    /// The device's number in the cluster.
     pub gpu: GpuId,
-    /// What it is, for people.
+    /// The device's model, for people.
     pub model: String,
-    /// Its UUID, as NVIDIA writes it.
+    /// The device's UUID, as NVIDIA writes it.
     pub uuid: String,
-    /// Bytes that sessions may have together.
+    /// Maximum bytes that sessions may have together.
     pub capacity: u64,
 }
 
-/// Who uses a part of a device: nobody, a tenant, or a program of a tenant on a host.
+/// The holder of a part of a device: none, a tenant, or a tenant's program on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Holder {
     pub(crate) tenant: String,
@@ -34,15 +35,15 @@ pub(crate) struct Holder {
 /// A holder's part of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Share {
-    /// Percent of the time.
+    /// Busy time, percent.
     pub(crate) busy: f64,
-    /// Of all SMs, 0 to 1.
+    /// Share of all SMs, 0 to 1.
     pub(crate) sms: f64,
-    /// Bytes that it is charged.
+    /// Bytes charged to the holder.
     pub(crate) resident: u64,
 }
 
-/// Totals that grow.
+/// Totals that only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Used {
     device_ns: u64,
@@ -62,7 +63,7 @@ impl Used {
         self.sm_ns = self.sm_ns.saturating_add(other.sm_ns);
     }
 
-    /// As much of it as there is left of another.
+    /// Limits the totals to those of `left`.
     fn within(self, left: Self) -> Self {
         Self {
             device_ns: self.device_ns.min(left.device_ns),
@@ -71,7 +72,7 @@ impl Used {
     }
 }
 
-/// What was used up to a moment.
+/// Usage up to a moment.
 #[derive(Debug, Default)]
 struct Sample {
     elapsed_ns: u64,
@@ -97,7 +98,7 @@ impl Sample {
                 .entry(row.tenant.clone())
                 .or_default()
                 .add(used);
-            // Session 0 is what is added up of sessions that ended long ago.
+            // Session 0 is the sum of sessions that ended long ago.
             if row.session != SessionId(0) {
                 sample.sessions.insert(row.session, used);
             }
@@ -106,18 +107,18 @@ impl Sample {
     }
 }
 
-/// One device by who uses it.
+/// One device by holder.
 #[derive(Debug, Default)]
 pub(crate) struct SharedDevice {
     pub(crate) identity: DeviceIdentity,
     before: Sample,
     worked: BTreeMap<Holder, Share>,
-    /// The parts. Nobody's is among them: a device that is idle has a series too.
+    /// The parts. One has no holder, so that an idle device has a series too.
     pub(crate) shares: BTreeMap<Holder, Share>,
 }
 
 impl SharedDevice {
-    /// Takes in what was used up to now.
+    /// Takes in the usage up to now.
     pub(super) fn take(
         &mut self,
         identity: &DeviceIdentity,
@@ -147,14 +148,14 @@ impl SharedDevice {
         }
     }
 
-    /// Bytes that are charged to nobody.
+    /// Bytes that are charged to no holder.
     pub(crate) fn free(&self) -> u64 {
         let charged: u64 = self.shares.values().map(|share| share.resident).sum();
         self.identity.capacity.saturating_sub(charged)
     }
 }
 
-/// Whose each session is, of those whose process is known.
+/// Returns the holder of each session with a known client process.
 fn holders(
     usage: &Usage,
     process: impl Fn(SessionId) -> Option<ClientProcess>,
@@ -178,7 +179,7 @@ fn holders(
     holders
 }
 
-/// Whose a session is: its program's, else its tenant's.
+/// Returns a session's holder: its program, else its tenant.
 fn holder(session: SessionId, tenant: &Tenant, known: &BTreeMap<SessionId, Holder>) -> Holder {
     known.get(&session).cloned().unwrap_or_else(|| Holder {
         tenant: tenant.to_string(),
@@ -186,8 +187,8 @@ fn holder(session: SessionId, tenant: &Tenant, known: &BTreeMap<SessionId, Holde
     })
 }
 
-/// What each holder used between two moments. Of a tenant it is all that the tenant used, whichever of its
-/// sessions ended meanwhile.
+/// Returns the use by each holder between two moments. A tenant's part covers all that the tenant
+/// used, including sessions that ended meanwhile.
 fn parts(
     before: &Sample,
     now: &Sample,
@@ -219,8 +220,8 @@ fn parts(
     parts
 }
 
-/// The parts as shares of a device that was busy for this part of the time. Work is counted when it ends:
-/// what began before is cut down to what the time has room for.
+/// Returns the parts as shares of a device that was busy for the given part of the time. Work is
+/// counted when it ends, so work that began earlier is cut to the time of the span.
 fn shares(parts: &BTreeMap<Holder, Used>, busy: f64, sm_time: u64) -> BTreeMap<Holder, Share> {
     let mut all = Used::default();
     parts.values().for_each(|used| all.add(*used));
@@ -295,7 +296,7 @@ mod tests {
         let before = vec![row("a", 1, 100), row("b", 2, 300)];
         device.take(&identity, &usage(1, 400, before), process);
         assert_eq!(device.free(), 13 << 20);
-        // Session 1 is added up with those of old, and another one has begun.
+        // Session 1 is now part of the sum of old sessions, and a new session has begun.
         let now = vec![row("a", 0, 100), row("a", 3, 150), row("b", 2, 600)];
         device.take(&identity, &usage(2, 800, now), process);
         let sum = |of: fn(&Share) -> f64| device.shares.values().map(of).sum::<f64>();

@@ -30,7 +30,7 @@ impl TenantMeters {
         }
     }
 
-    /// A request was answered.
+    /// Notes an answered request.
     pub fn request(&self, time: Duration) {
         self.request.record(time);
         if let Some(durations) = self.durations.get() {
@@ -40,7 +40,7 @@ impl TenantMeters {
         }
     }
 
-    /// An intent's last op was granted, `time` after it came.
+    /// Notes the grant of an intent's last op, `time` after the intent came.
     pub fn queue(&self, time: Duration) {
         self.queue.record(time);
         if let Some(durations) = self.durations.get() {
@@ -50,7 +50,7 @@ impl TenantMeters {
         }
     }
 
-    /// A slice is done, `time` after its first op started.
+    /// Notes a completed slice, `time` after its first op started.
     pub fn execute(&self, gpu: GpuId, time: Duration) {
         self.execute.record(time);
         if let Some(durations) = self.durations.get() {
@@ -59,7 +59,7 @@ impl TenantMeters {
         }
     }
 
-    /// A session's memory has moved: out of the device, or back.
+    /// Notes a move of a session's memory, out of the device or back.
     pub fn moved(&self, gpu: GpuId, out: bool, bytes: u64, time: Duration) {
         if let Some(durations) = self.durations.get() {
             let direction = KeyValue::new("warploom.direction", if out { "out" } else { "in" });
@@ -69,19 +69,19 @@ impl TenantMeters {
         }
     }
 
-    /// Request times so far.
+    /// Returns the request times so far.
     #[must_use]
     pub fn requests(&self) -> Histogram {
         self.request.read()
     }
 
-    /// Queue times so far.
+    /// Returns the queue times so far.
     #[must_use]
     pub fn queues(&self) -> Histogram {
         self.queue.read()
     }
 
-    /// Execution times so far.
+    /// Returns the execution times so far.
     #[must_use]
     pub fn executions(&self) -> Histogram {
         self.execute.read()

@@ -1,4 +1,4 @@
-//! Durations, kept in process and exported where there is an exporter.
+//! Durations, kept in process and exported if an exporter exists.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,13 +29,13 @@ impl Times {
         lock(&self.0).record(nanos);
     }
 
-    /// All so far.
+    /// Returns all durations so far.
     pub(super) fn read(&self) -> Histogram {
         lock(&self.0).clone()
     }
 }
 
-/// A counter that was half written when its writer panicked is still a counter.
+/// Locks. A counter is still usable if its writer panicked.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

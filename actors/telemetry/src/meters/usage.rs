@@ -1,10 +1,10 @@
-//! Usage and attainment of targets: numbers as they come from workers and leaders.
+//! Usage and attainment of targets, as reported by workers and leaders.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::{GpuId, Tenant};
 
-/// What tenants used: totals that only grow.
+/// Usage of tenants: totals that only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsageTotals {
     /// Launches run.
@@ -42,7 +42,7 @@ impl UsageTotals {
     }
 }
 
-/// One incarnation's last [`Usage`], by tenant.
+/// One incarnation's last usage, by tenant.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GpuUsage {
     pub(crate) gpu: GpuId,
@@ -54,30 +54,30 @@ pub(crate) struct GpuUsage {
     pub(crate) tenants: BTreeMap<Tenant, UsageTotals>,
 }
 
-/// What a tenant has of a device's memory, bytes.
+/// Memory of a tenant on a device, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryReading {
-    /// That it may hold.
+    /// Bytes that it may hold.
     pub total: u64,
-    /// That its sessions have allocated.
+    /// Bytes that its sessions have allocated.
     pub held: u64,
-    /// On the device that it is charged.
+    /// Bytes on the device that are charged to it.
     pub resident: u64,
-    /// That it may still allocate.
+    /// Bytes that it may still allocate.
     pub free: u64,
-    /// Of its sessions that are swapped out.
+    /// Bytes of its sessions that are swapped out.
     pub swapped: u64,
 }
 
-/// A tenant's target and how it is met, as its leader counts.
+/// A tenant's target and its attainment, as counted by its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TargetReading {
-    /// The target, nanoseconds; 0 where this process does not lead, or there is none.
+    /// The target, nanoseconds; 0 if this process does not lead, or the tenant has none.
     pub target_ns: u64,
     /// The 99th percentile of the last minute's requests, nanoseconds.
     pub p99_ns: u64,
     /// Requests counted by this process.
     pub requests: u64,
-    /// Of those, such as took no longer than the target.
+    /// Of those, the requests that took no longer than the target.
     pub within: u64,
 }

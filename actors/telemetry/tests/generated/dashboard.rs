@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use telemetry::catalogue::{self as table, Metric};
 
-/// A panel: its title, what its axis counts, and its queries with their legends.
+/// A panel: its title, the unit of its axis, and its queries with their legends.
 struct Panel {
     title: &'static str,
     help: &'static str,
@@ -25,17 +25,17 @@ fn panel(
     }
 }
 
-/// A metric's series, of the clusters chosen.
+/// A metric's series of the chosen clusters.
 fn of(metric: &Metric) -> String {
     format!("{}{{warploom_cluster=~\"$cluster\"}}", metric.prometheus())
 }
 
-/// How fast a counter grows, added up by these labels.
+/// Growth rate of a counter, summed by these labels.
 fn rate(metric: &Metric, by: &str) -> String {
     format!("sum by ({by}) (rate({}[$__rate_interval]))", of(metric))
 }
 
-/// The 99th percentile of a histogram by these labels.
+/// The 99th percentile of a histogram, by these labels.
 fn p99(metric: &Metric, by: &str) -> String {
     let buckets = of(metric).replacen('{', "_bucket{", 1);
     let by = if by.is_empty() {
@@ -46,7 +46,7 @@ fn p99(metric: &Metric, by: &str) -> String {
     format!("histogram_quantile(0.99, sum by ({by}) (rate({buckets}[$__rate_interval])))")
 }
 
-/// Added up, or the largest, by these labels.
+/// Sum by these labels; `max` below takes the maximum.
 fn sum(metric: &Metric, by: &str) -> String {
     format!("sum by ({by}) ({})", of(metric))
 }
@@ -317,7 +317,7 @@ fn controller() -> Vec<Panel> {
     ]
 }
 
-/// Every query.
+/// All queries.
 pub(crate) fn queries() -> Vec<String> {
     let rows = rows().into_iter().flat_map(|(_, panels)| panels);
     let queries = rows.flat_map(|panel| panel.queries);
@@ -355,7 +355,7 @@ pub(crate) fn text() -> String {
         "templating": {"list": variables()},
         "panels": panels,
     });
-    // A value of JSON is always written.
+    // A JSON value always serializes.
     serde_json::to_string_pretty(&dashboard).unwrap_or_default() + "\n"
 }
 

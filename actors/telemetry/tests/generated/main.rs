@@ -1,5 +1,5 @@
-//! The files that are made from the table of metrics are as the table says; `WARPLOOM_BLESS=1` writes them
-//! anew. Alert rules, which are written by hand, name metrics of the table only.
+//! Checks the files that are generated from the table of metrics; `WARPLOOM_BLESS=1` writes them.
+//! Alert rules are written by hand and may name only metrics of the table.
 
 mod dashboard;
 mod page;
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Compares a file with what it must be, or writes it.
+/// Compares a file with its expected text, or writes it.
 fn check(path: &str, text: &str) {
     let file = root().join(path);
     if std::env::var_os("WARPLOOM_BLESS").is_some_and(|it| it == "1") {
@@ -35,7 +35,7 @@ fn named(query: &str) -> BTreeSet<String> {
     metrics.map(str::to_owned).collect()
 }
 
-/// The names of all series and labels that there are.
+/// Names of all series and labels.
 fn known() -> BTreeSet<String> {
     let mut names = BTreeSet::from(["warploom_cluster".to_owned()]);
     for metric in METRICS {

@@ -54,7 +54,7 @@ pub(crate) fn text() -> String {
 }
 
 fn section(text: &mut String, heading: &str, beginning: &str, of: impl Fn(&Metric) -> bool) {
-    // Writing to a string does not fail.
+    // A write to a string does not fail.
     let _ = writeln!(text, "\n## {heading}\n");
     if !beginning.is_empty() {
         let _ = writeln!(text, "{beginning}");

@@ -10,7 +10,7 @@ use telemetry::{
     Telemetry, TenantMemoryReading, TenantReading, Verified,
 };
 
-/// Everything that a role measures, once.
+/// Makes each measurement of a role once.
 pub(crate) fn measures(role: Role, telemetry: &Telemetry) {
     let tenant: Tenant = "chat".parse().expect("a name");
     let meters = telemetry.meters();

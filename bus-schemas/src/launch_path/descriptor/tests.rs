@@ -46,7 +46,7 @@ fn a_launch_keeps_its_attributes_and_a_plain_one_its_bytes() {
         assert_eq!(read_descriptor(&bytes), Ok((op, 5, 128)));
     }
     assert_eq!(written(&launch(some), 0)[44..], [2, 4, 1, 7]);
-    // A plain one is as in builds before, whose other bytes behind it meant nothing.
+    // A plain launch is as in earlier builds, which ignored the bytes after it.
     let plain = launch(LaunchAttributes::default());
     let mut bytes = written(&plain, 0);
     assert_eq!((bytes[1], &bytes[44..]), (0, &[0; 4][..]));

@@ -1,23 +1,23 @@
-//! The end of an incarnation's usage: what is missing behind it, if the worker was killed.
+//! The end of an incarnation's usage: the usage missing after it, if the worker was killed.
 
 use std::collections::BTreeMap;
 
 use super::{UsageBlock, UseTotals};
 use crate::id::{GpuId, Incarnation, Tenant};
 
-/// The end of one incarnation's blocks, as far as they were read, in whatever order.
+/// The end of one incarnation's blocks, as far as they were read, in any order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageEnd {
     /// Its device.
     pub gpu: GpuId,
-    /// It has left in order: nothing is missing behind.
+    /// True if it has left in order: no usage is missing after it.
     pub left: bool,
-    /// When the last block was cut, milliseconds since 1970.
+    /// Time of the last cut, milliseconds since 1970.
     pub at_ms: u64,
-    /// The last block after which none is missing of those that were cut together.
+    /// The last block that completes its cut.
     whole: u64,
     reports: Option<u64>,
-    /// Blocks that go on in others.
+    /// Blocks of cuts that continue in other blocks.
     begun: BTreeMap<u64, BTreeMap<Tenant, UseTotals>>,
 }
 
@@ -38,15 +38,15 @@ impl UsageEnd {
         }
     }
 
-    /// The done reports through this one tell of nothing that is in no block; `None` where no block
-    /// says so.
+    /// Returns the last done report for which the blocks have all usage reported through it; `None`
+    /// if no block names one.
     #[must_use]
     pub fn reports(&self) -> Option<u64> {
         self.reports
     }
 
-    /// What blocks have, by tenant, of what later reports tell: those that were cut with them were
-    /// lost.
+    /// Returns the usage in blocks, by tenant, that later reports cover. Other blocks of the same
+    /// cut were lost.
     #[must_use]
     pub fn beyond(&self) -> BTreeMap<Tenant, UseTotals> {
         let mut sums = BTreeMap::<_, UseTotals>::new();
@@ -58,20 +58,20 @@ impl UsageEnd {
     }
 }
 
-/// Where the usage of every incarnation end.
+/// The end of the usage of every incarnation.
 #[derive(Debug, Clone, Default)]
 pub struct UsageEnds {
     workers: BTreeMap<Incarnation, UsageEnd>,
 }
 
 impl UsageEnds {
-    /// Takes a block in.
+    /// Takes in a block.
     pub fn take(&mut self, block: &UsageBlock) {
         let worker = self.workers.entry(block.incarnation).or_default();
         worker.take(block);
     }
 
-    /// Every incarnation of which there are blocks.
+    /// Returns every incarnation that has blocks.
     pub fn workers(&self) -> impl Iterator<Item = (&Incarnation, &UsageEnd)> {
         self.workers.iter()
     }
@@ -107,7 +107,7 @@ mod tests {
             let beyond: Vec<_> = end.beyond().into_values().map(|it| it.launches).collect();
             assert_eq!(beyond, [9]);
         }
-        // With the rest of it, all is said.
+        // With the rest of the cut, nothing is missing.
         let end = end(&[third, block(4, 1, 12), whole, second]);
         assert_eq!((end.reports(), end.beyond().len()), (Some(13), 0));
     }

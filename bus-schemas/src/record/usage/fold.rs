@@ -1,4 +1,4 @@
-//! Folding of old usage blocks: one block for a day of a worker, with the sums of those it replaces.
+//! Folding of old usage blocks: one block per day of a worker, with the sums of those it replaces.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,33 @@ use crate::id::Incarnation;
 use crate::limits;
 
 const DAY_MS: u64 = 86_400_000;
-/// Bytes of a block beside its rows and names, at most.
+/// Maximum bytes of a block beside its rows and names.
 const HEAD_BYTES: usize = 1 << 10;
-/// Bytes of a row, or of a name without its function, at most.
+/// Maximum bytes of a row, or of a name without its function.
 const ROW_BYTES: usize = 80;
 
-/// The day a block was cut in: days since 1970.
+/// Returns the day in which a block was cut: days since 1970.
 #[must_use]
 pub fn usage_day(at_ms: u64) -> u64 {
     at_ms / DAY_MS
 }
 
 impl UsageBlock {
-    /// The number of the first block it stands for: its own, unless blocks were folded into it.
+    /// Returns the number of the first block that it replaces: its own, unless blocks were folded
+    /// into it.
     #[must_use]
     pub fn begins(&self) -> u64 {
         self.first.unwrap_or(self.number).min(self.number)
     }
 
-    /// Whether what this one stands for is all in the other.
+    /// True if the other block covers all that this one does.
     fn is_within(&self, other: &Self) -> bool {
         self.incarnation == other.incarnation
             && other.begins() <= self.begins()
             && self.number <= other.number
     }
 
-    /// Bytes it takes, or a little more.
+    /// Returns its size in bytes, or slightly more.
     fn size(&self) -> usize {
         let names = self.names.iter();
         let names: usize = names.map(|name| name.function.len() + ROW_BYTES).sum();
@@ -41,19 +42,19 @@ impl UsageBlock {
         HEAD_BYTES + names + moves + ROW_BYTES * (self.kernels.len() + self.memory.len())
     }
 
-    /// Takes in the block behind it: what both stand for, as one. Whether it did.
+    /// Folds the next block into this one. True if it did.
     fn absorb(&mut self, next: &Self) -> bool {
         let adjoins = self.incarnation == next.incarnation
             && self.number.checked_add(1) == Some(next.begins())
             && usage_day(self.at_ms) == usage_day(next.at_ms);
-        // Where reports end must not seem to come earlier, nor what goes on in a block that is lost
-        // seem to be less.
+        // Otherwise reports could seem to end earlier, or a cut that continues in a lost block
+        // could seem smaller.
         let reports = self.reports.is_none() || next.reports.is_some();
         if !adjoins || !reports {
             return false;
         }
         if self.size() + next.size() > limits::RECORD_BLOCK_BYTES {
-            // Only where most of their rows are of the same keys.
+            // Only if most of their rows have the same keys.
             let mut both = self.clone();
             both.add_rows(next);
             if both.size() > limits::RECORD_BLOCK_BYTES {
@@ -111,15 +112,15 @@ impl UsageBlock {
     }
 }
 
-/// Blocks that others were folded into: who reads them leaves out what they stand for.
+/// Folded blocks: readers of them skip the blocks that they replace.
 #[derive(Debug, Default)]
 pub struct Folded {
     blocks: BTreeMap<Incarnation, Vec<UsageBlock>>,
 }
 
 impl Folded {
-    /// Takes a block in that others were folded into. One that is within another changes nothing,
-    /// and one that others are within takes their place.
+    /// Takes in a folded block. A block that another one covers changes nothing; a block that
+    /// covers others replaces them.
     pub fn take(&mut self, block: UsageBlock) {
         if self.covers(&block) {
             return;
@@ -129,34 +130,34 @@ impl Folded {
         of_worker.push(block);
     }
 
-    /// Whether what a block stands for is in a block that was taken in.
+    /// True if a block is covered by one that was taken in.
     #[must_use]
     pub fn covers(&self, block: &UsageBlock) -> bool {
         let of_worker = self.blocks.get(&block.incarnation);
         of_worker.is_some_and(|has| has.iter().any(|has| block.is_within(has)))
     }
 
-    /// The blocks.
+    /// Returns the blocks.
     pub fn blocks(&self) -> impl Iterator<Item = &UsageBlock> {
         self.blocks.values().flatten()
     }
 }
 
-/// Folds blocks as they come. What comes out stands for the same numbers and has the same sums, by
-/// tenant, kernel key, day and worker; folding that again changes nothing.
+/// Folds blocks as they come. The results cover the same numbers and have the same sums, by tenant,
+/// kernel key, day and worker. Folding them again changes nothing.
 #[derive(Debug, Default)]
 pub struct Fold {
     blocks: Vec<UsageBlock>,
 }
 
 impl Fold {
-    /// Adds the next block; one of those before again changes nothing.
+    /// Adds the next block; an earlier block again changes nothing.
     pub fn add(&mut self, block: UsageBlock) {
         if self.blocks.iter().any(|has| block.is_within(has)) {
             return;
         }
         self.blocks.push(block);
-        // No two neighbours that could be one are left: so the result folds to itself.
+        // No two neighbours that could be one remain, so the result folds to itself.
         while let Some(next) = self.blocks.pop() {
             if !self.blocks.last_mut().is_some_and(|it| it.absorb(&next)) {
                 self.blocks.push(next);
@@ -165,7 +166,7 @@ impl Fold {
         }
     }
 
-    /// What was added, folded. A block that stayed alone stands for itself.
+    /// Returns the added blocks, folded. A block that was not joined replaces only itself.
     #[must_use]
     pub fn finish(mut self) -> Vec<UsageBlock> {
         for block in &mut self.blocks {

@@ -1,36 +1,36 @@
-//! What tenants' memory did beside being charged: swapped out and in, waited for, shared, not sent.
+//! Changes of tenants' memory other than charges: swapped out and in, waited for, shared, not sent.
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::column::{Fields, Row, put};
 use crate::id::Tenant;
 
-/// Sums of what happened to memory. None goes beyond what it holds, as of [`super::UseTotals`].
+/// Sums of changes of memory. They saturate, like those of [`super::UseTotals`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveTotals {
-    /// Times that a session was swapped out.
+    /// Number of swap-outs.
     pub outs: u64,
     /// Bytes that these moved.
     pub out_bytes: u64,
-    /// Times that a session was brought back.
+    /// Number of swap-ins.
     pub ins: u64,
     /// Bytes that these moved.
     pub in_bytes: u64,
-    /// Nanoseconds that sessions with work waited for their memory, added up over sessions.
+    /// Nanoseconds that sessions with work waited for their memory, summed over sessions.
     pub waited_ns: u64,
     /// Byte-milliseconds held and swapped out.
     pub swapped_byte_ms: u64,
     /// Byte-milliseconds held on the device and not charged, because they were shared.
     pub saved_byte_ms: u64,
-    /// Bytes of copies that need not be sent, because the worker had them.
+    /// Bytes of copies that were not sent, because the worker had them.
     pub unsent_bytes: u64,
 }
 
-/// How many numbers there are.
+/// Number of fields.
 const COUNT: usize = 8;
 
 impl MoveTotals {
-    /// Its numbers, in the order of its fields.
+    /// Returns the numbers in the order of the fields.
     fn numbers(&self) -> [u64; COUNT] {
         [
             self.outs,
@@ -68,7 +68,7 @@ impl MoveTotals {
         *self = Self::of(sums);
     }
 
-    /// What these are more than others; `None` where one is less.
+    /// Returns the difference to smaller sums; `None` if one of these is less.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Option<Self> {
         let mut more = self.numbers();
@@ -78,26 +78,26 @@ impl MoveTotals {
         Some(Self::of(more))
     }
 
-    /// Whether there is nothing.
+    /// True if all numbers are zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether something happened, beside time that passed.
+    /// True if there were events, not only time that passed.
     #[must_use]
     pub fn has_events(&self) -> bool {
         self.outs > 0 || self.ins > 0 || self.waited_ns > 0 || self.unsent_bytes > 0
     }
 }
 
-/// What one tenant's memory did since the block before (in a status: since the worker's start): a row of
-/// 96 bytes, the tenant and the numbers in their order, each of 8 bytes.
+/// Changes of one tenant's memory since the previous block (in a status: since the worker's start).
+/// A row of 96 bytes: the tenant and the numbers in their order, each of 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenantMoves {
     /// The tenant.
     pub tenant: Tenant,
-    /// What happened.
+    /// The changes.
     pub moves: MoveTotals,
 }
 

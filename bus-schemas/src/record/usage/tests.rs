@@ -70,7 +70,7 @@ fn blocks_count_once_and_what_is_missing_is_known() {
     assert!(usage.take(&block(2, 6, 3)) && usage.take(&block(3, 1, 9)));
     assert_eq!(only(&usage).missing(true), Ok(UseTotals::default()));
     assert_eq!(only(&usage).totals().launches, 12);
-    // Of an interval that begins later, what was before is no gap.
+    // In an interval that begins later, the usage before it is no gap.
     let mut later = ClusterUsage::default();
     later.take(&block(3, 1, 9));
     assert_eq!(only(&later).missing(false), Ok(UseTotals::default()));
@@ -155,7 +155,7 @@ fn moves_that_a_leader_of_a_build_before_folded_away_are_missing_and_no_fault() 
     }
     let missing = only(&usage).missing(true).unwrap();
     assert_eq!((missing.launches, missing.moves), (0, moves(6)));
-    // Everything else of it is checked as ever.
+    // Everything else of it is still checked.
     folded.kernels[0].launches += 1;
     let mut usage = ClusterUsage::default();
     usage.take(&block(1, 3, 0));

@@ -1,4 +1,4 @@
-//! The table against every message that is built or parsed.
+//! Checks the table against every message that is built or parsed.
 
 use super::*;
 use crate::subject::{Admin, LeaderSubject, ToClient, ToLeader, ToWorker, WorkerSubject};
@@ -14,7 +14,7 @@ fn names() -> (Subjects, FactNames) {
     (Subjects::new(&"lab".parse().unwrap()), names)
 }
 
-/// The row of a subject, which must be the only one.
+/// Returns the row of a subject, which must be the only one.
 fn row(subject: &str) -> &'static Fact {
     let (subjects, names) = names();
     let rows = FACTS
@@ -36,8 +36,9 @@ fn a_tenant_speaks_where_it_may_publish_and_nowhere_else() {
     }
 }
 
-/// Rows of all messages that [`Subjects`] builds. The matches have no other arm, so a new kind of message
-/// does not compile without one; a new subject beside them has to be added to the list below.
+/// Collects the rows of all messages that [`Subjects`] builds. The matches have no wildcard arm, so
+/// a new kind of message does not compile without an arm here. Other new subjects must be added to
+/// the list below.
 #[test]
 fn every_message_has_a_row() {
     let (

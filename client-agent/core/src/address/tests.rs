@@ -19,7 +19,7 @@ fn pieces_that_are_mapped_side_by_side_are_one() {
     assert!(addresses.check(room, (4 << 20) + 1).is_err(), "a gap");
     assert!(addresses.check(room + (6 << 20), 2 << 20).is_ok());
     assert!(addresses.check(room + (6 << 20), (2 << 20) + 1).is_err());
-    // Allocations that happen to lie side by side are two.
+    // Allocations that happen to be adjacent stay separate.
     let [one, two] = [(); 2].map(|()| addresses.alloc(4 << 20).expect("room"));
     assert_eq!(two, one + (4 << 20));
     assert!(addresses.check(one, (4 << 20) + 1).is_err());
@@ -111,7 +111,7 @@ fn a_variable_within_the_window_is_none_once_its_module_is_unloaded() {
     assert_eq!(addresses.variable(at), None);
     assert!(!addresses.may_be_variable(at + 99) && addresses.may_be_variable(at + 100));
     assert!(addresses.check(at, 1).is_err());
-    // Another module's lies there now.
+    // A variable of another module is there now.
     addresses.add_variable(4, at + 50, 8);
     assert!(addresses.may_be_variable(at) && addresses.check(at + 50, 8).is_ok());
 }
@@ -142,7 +142,7 @@ fn memory_is_mapped_where_addresses_are_reserved() {
     ] {
         assert_eq!(addresses.map(start, bytes).unwrap_err().code, code);
     }
-    // It is no allocation that could be freed, and its range is not given to another one.
+    // It is not an allocation that could be freed, and its range is not reused.
     assert!(addresses.free(middle).is_err());
     assert!(addresses.unreserve(range).is_err());
     let other = addresses.alloc(4 << 20).unwrap();
@@ -219,7 +219,7 @@ proptest! {
         for (address, _) in live {
             addresses.free(address).unwrap();
         }
-        // Everything has grown together again.
+        // All free ranges are joined again.
         prop_assert!(addresses.alloc(48 << 20).is_ok());
     }
 }

@@ -32,7 +32,7 @@ fn what_is_promised_is_there_whatever_else_is_asked_for_and_recalled() {
     assert!(commitment.has_room(0, 4 * MIB));
     commitment.promise(3 * MIB);
     assert!(commitment.has_room(0, MIB) && !commitment.has_room(0, 2 * MIB));
-    // Others need what is not used: what is promised stays.
+    // Others need the unused memory; the promised memory stays.
     let recall = MemoryAnswer {
         number: 0,
         recall: 1,
@@ -42,7 +42,7 @@ fn what_is_promised_is_there_whatever_else_is_asked_for_and_recalled() {
     let request = sent(&mut commitment, 0);
     assert_eq!((request.wanted, request.recall), (3 * MIB, 1));
     commitment.answered(0, 0, 0, &answer(&request, 3 * MIB));
-    // Who asks for more asks beside it.
+    // A request for more adds to it.
     commitment.ask(0, 0, 0, MIB);
     let request = sent(&mut commitment, 0);
     assert_eq!(request.least, 4 * MIB);
@@ -61,7 +61,7 @@ fn somewhat_more_is_asked_for_than_is_needed_and_again_until_it_is_answered() {
     let as_asked = (request.held, request.after, request.least, request.wanted);
     assert_eq!(as_asked, (0, 7, 256, 256 + 2 * MIB));
     assert_eq!(commitment.message(1), None);
-    // A call that comes meanwhile waits for that answer first.
+    // A call meanwhile waits for that answer first.
     let other = commitment.ask(2, 0, 8, MIB);
     assert_eq!((other.number, other.is_own), (asked.number, false));
     assert_eq!(commitment.next_wakeup(), Some(RESEND.0));
@@ -94,12 +94,12 @@ fn a_session_says_who_it_is_and_has_room_before_its_first_allocation() {
     assert_eq!(asked, (1, 0, 2 * MIB, 0));
     assert_eq!(request.process, Some(process));
     assert_eq!(sent(&mut commitment, RESEND.0), request);
-    // Who allocates meanwhile waits for that answer.
+    // An allocation meanwhile waits for that answer.
     let other = commitment.ask(RESEND.0, 0, 0, 100);
     assert_eq!((other.number, other.is_own), (1, false));
     commitment.answered(RESEND.0, 0, 0, &answer(&request, 2 * MIB));
     assert!(commitment.has_room(0, 2 * MIB) && !commitment.has_room(0, 3 * MIB));
-    // Said once, and with none to spare the program asks as ever.
+    // The process is reported once, and with none to spare the program asks as ever.
     commitment.look(RESEND.0, 0, 0);
     assert_eq!(sent(&mut commitment, RESEND.0).process, None);
     let mut full = Commitment::begin(0, process, false);
@@ -114,7 +114,7 @@ fn a_look_behind_several_frees_tells_of_all_of_them() {
     commitment.ask(0, 0, 0, 64 * MIB);
     let request = sent(&mut commitment, 0);
     commitment.answered(1, 0, 0, &answer(&request, 72 * MIB));
-    // The first free is told at once, the second one while that is on its way.
+    // The first free is reported at once, the second one while that is on its way.
     commitment.freed(2, 32 * MIB, 5);
     let first = sent(&mut commitment, 2);
     assert_eq!(first.held, 32 * MIB);
@@ -123,7 +123,7 @@ fn a_look_behind_several_frees_tells_of_all_of_them() {
     assert!(looked.is_own && commitment.tells(looked.number, 0));
     let second = sent(&mut commitment, 4);
     assert_eq!((second.held, second.after), (0, 6));
-    // Another look at the same time is the same.
+    // Another look at the same time reuses the request.
     let other = commitment.look(4, 0, 6);
     assert_eq!((other.number, other.is_own), (looked.number, false));
     commitment.answered(5, 0, 6, &answer(&first, 36 * MIB));
@@ -131,7 +131,7 @@ fn a_look_behind_several_frees_tells_of_all_of_them() {
     commitment.answered(6, 0, 6, &answer(&second, 36 * MIB));
     assert!(commitment.is_answered(looked.number));
     assert_eq!(commitment.known().free, 64 * MIB);
-    // What was freed meanwhile is given back behind the answer.
+    // Memory freed meanwhile is given back after the answer.
     assert_eq!(sent(&mut commitment, 6).wanted, spare(0));
 }
 
@@ -146,7 +146,7 @@ fn a_look_beside_an_allocation_waits_for_it_and_asks_again() {
     assert!(!commitment.tells(looked.number, 0), "32 MiB were held then");
     commitment.freed(1, 0, 1);
     commitment.answered(2, 0, 1, &answer(&request, 108 * MIB));
-    // What the allocation waits for stays, the rest is given back.
+    // The memory that the allocation waits for stays, the rest is given back.
     let lowered = sent(&mut commitment, 2);
     assert_eq!(lowered.wanted, 64 * MIB + spare(0));
     let looked = commitment.look(3, 0, 1);
@@ -180,7 +180,7 @@ fn what_is_not_used_is_given_back_when_it_is_much_or_recalled() {
     commitment.freed(3, MIB, 3);
     let request = sent(&mut commitment, 3);
     assert_eq!((request.wanted, request.least), (3 * MIB, MIB));
-    // It goes on within that while the worker is told.
+    // The session goes on within that while the worker is told.
     assert!(commitment.has_room(MIB, 2 * MIB) && !commitment.has_room(MIB, 3 * MIB));
     commitment.answered(4, MIB, 3, &answer(&request, 3 * MIB));
     let recall = |recall| MemoryAnswer {
@@ -193,9 +193,9 @@ fn what_is_not_used_is_given_back_when_it_is_much_or_recalled() {
     let obeyed = sent(&mut commitment, 5);
     let asked = (obeyed.wanted, obeyed.least, obeyed.recall);
     assert_eq!(asked, (MIB + 512, MIB, 1));
-    // The same recall again is no other.
+    // The same recall again is not a new one.
     commitment.answered(5, MIB, 3, &recall(1));
-    // A recall while a request is on its way is obeyed behind the answer.
+    // A recall while a request is on its way is obeyed after the answer.
     commitment.needs_no_more(512);
     commitment.answered(6, MIB, 3, &recall(2));
     assert_eq!(commitment.message(6), None);
@@ -218,15 +218,15 @@ fn a_program_that_runs_low_asks_ahead_and_goes_on() {
     assert!(commitment.runs_low(3 * MIB + 256));
     commitment.ask_ahead(2, 9);
     let ahead = sent(&mut commitment, 2);
-    // The worker is told of what it may come to hold before the answer.
+    // The worker is told the bytes that it may hold before the answer.
     let asked = (ahead.held, ahead.after, ahead.least, ahead.wanted);
     assert_eq!(asked, (4 * MIB, 9, 4 * MIB, 6 * MIB));
     assert!(commitment.has_room(3 * MIB, MIB) && !commitment.runs_low(4 * MIB));
-    // A call that needs more waits for that answer first, and a look tells of what is held.
+    // A call that needs more waits for that answer first, and a look reports the bytes held.
     let other = commitment.ask(3, 4 * MIB, 9, 256);
     assert_eq!((other.number, other.is_own), (ahead.number, false));
     assert!(!commitment.tells(ahead.number, 3 * MIB));
-    // There is no more: it is not asked for again until something else has changed that.
+    // There is no more: it is not asked for again until another event has changed that.
     commitment.answered(4, 4 * MIB, 9, &answer(&ahead, 4 * MIB));
     assert!(commitment.has_room(3 * MIB, MIB) && !commitment.runs_low(4 * MIB));
     let own = commitment.ask(5, 4 * MIB, 9, 256);
@@ -234,7 +234,7 @@ fn a_program_that_runs_low_asks_ahead_and_goes_on() {
     assert!(own.is_own && request.least == 4 * MIB + 256);
     commitment.answered(6, 4 * MIB, 9, &answer(&request, request.least));
     assert!(commitment.runs_low(4 * MIB + 256));
-    // More that was had and given back is asked for ahead again.
+    // Memory that was granted and given back is asked for ahead again.
     commitment.ask_ahead(7, 10);
     let ahead = sent(&mut commitment, 7);
     commitment.answered(7, 0, 10, &answer(&ahead, 16 * MIB));
@@ -277,7 +277,7 @@ fn a_program_that_frees_and_allocates_by_turns_asks_once() {
         }
     }
     assert_eq!(asks, [0, 1]);
-    // Until others need it.
+    // Kept until others need it.
     commitment.look(now, 0, 9);
     let looked = sent(&mut commitment, now);
     let recall = MemoryAnswer {

@@ -3,15 +3,15 @@
 use super::*;
 
 impl Outbox {
-    /// The last op that the leader may be told of, its credit apart: it is sent, and no transfer
-    /// at or before it is under way.
+    /// The last op that may be announced to the leader, apart from its credit: it is sent, and no
+    /// transfer at or before it is under way.
     pub(super) fn announceable(&self) -> OpNumber {
         let gate = self.gates.front().map_or(u64::MAX, |(op, _)| op - 1);
         self.sent_through.min(gate)
     }
 
-    /// Whether what the leader has not heard of, through this op, may wait for more: the session is
-    /// alone on its device, so nobody waits for it either.
+    /// True if the intents that the leader lacks, through this op, may wait for more. The session
+    /// is alone on its device then, so no other session waits for it.
     pub(super) fn gathers(&mut self, now: Nanos, through: OpNumber) -> bool {
         let new = through.saturating_sub(self.announced);
         let may = self.alone && self.state == State::Open && self.runs.next() > self.announced;
@@ -25,11 +25,11 @@ impl Outbox {
         gathers
     }
 
-    /// Tells the leader of the ops through this one, from the first that it is to hear of next on.
+    /// Announces the ops through this one to the leader, from the first one that it must hear next.
     pub(super) fn announce(&mut self, through: OpNumber, actions: &mut Vec<Action>) {
         loop {
-            // What is said again goes alone: a message belongs to the request of its first op, and
-            // what is new is mostly a later one's.
+            // Repeated intents go alone: a message belongs to the request of its first op, and new
+            // ops mostly belong to a later one.
             let through = match self.runs.next() <= self.announced {
                 true => through.min(self.announced),
                 false => through,
@@ -70,7 +70,7 @@ impl Outbox {
             v: WIRE_VERSION,
             session: self.settings.session,
             after: self.last,
-            // A failed session's ops never come, so nobody may wait for them.
+            // The ops of a failed session never come, so others must not wait for them.
             reason: match self.failure {
                 Some(_) => CloseReason::Fault,
                 None => reason,

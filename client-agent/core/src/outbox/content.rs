@@ -3,9 +3,9 @@
 use super::*;
 
 impl Outbox {
-    /// Asks the worker which chunks of a copy it holds, and returns the number of the first of the copy's
-    /// transfers: each has [`limits::PIECE_BYTES`], the last maybe less. Once [`Outbox::wants_bytes`] says
-    /// of one that it does, [`Outbox::supply`] gives them.
+    /// Asks the worker which chunks of a copy it holds, and returns the number of the copy's first
+    /// transfer. Each transfer has [`limits::PIECE_BYTES`], the last maybe less. If
+    /// [`Outbox::wants_bytes`] is true for a transfer, [`Outbox::supply`] passes its bytes.
     ///
     /// # Errors
     /// [`PushError`]; [`PushError::Full`] while too many bytes are on their way.
@@ -26,14 +26,14 @@ impl Outbox {
         Ok(self.transfers.offer(total, hashes))
     }
 
-    /// Whether the bytes of an offered transfer are to be given; none while the worker has not said which
-    /// it holds.
+    /// True if the bytes of an offered transfer are wanted; `None` until the worker has said which
+    /// chunks it holds.
     #[must_use]
     pub fn wants_bytes(&self, transfer: u64) -> Option<bool> {
         self.transfers.wants_bytes(transfer)
     }
 
-    /// Room for the bytes of an offered transfer, to be filled at leisure.
+    /// Makes room for the bytes of an offered transfer, which the caller fills later.
     ///
     /// # Errors
     /// [`PushError`]; [`PushError::Full`] while too many bytes are on their way.
@@ -41,23 +41,24 @@ impl Outbox {
         if self.state != State::Open || self.failure.is_some() {
             return Err(self.refusal());
         }
-        // The transfer has its number: whoever waited for others to end might wait for itself.
+        // The transfer has its number already: a wait for other transfers to end might wait for
+        // itself.
         if !self.has_room_for_bytes() {
             return Err(PushError::Full);
         }
         Ok(self.transfers.parcel(bytes))
     }
 
-    /// Whether [`Outbox::parcel_of`] finds room.
+    /// True if [`Outbox::parcel_of`] finds room.
     #[must_use]
     pub fn has_room_for_bytes(&self) -> bool {
         self.transfers.unreceived() < self.settings.staged_bytes
     }
 
-    /// Takes the bytes of an offered transfer that wants them: as many as it has.
+    /// Takes all bytes of an offered transfer that wants them.
     ///
     /// # Errors
-    /// [`PushError`], but for [`PushError::Full`].
+    /// [`PushError`], except [`PushError::Full`].
     pub fn supply(&mut self, transfer: u64, parcel: Parcel) -> Result<(), PushError> {
         if self.state != State::Open || self.failure.is_some() {
             return Err(self.refusal());
@@ -71,7 +72,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Publishes questions: those that are new, or all that are not answered.
+    /// Publishes questions: the new ones, or with `again` all unanswered ones.
     pub(super) fn ask_for_content(&mut self, again: bool, actions: &mut Vec<Action>) {
         let questions = self.transfers.questions(again).into_iter();
         actions.extend(questions.map(|bytes| Action::PublishOffer { bytes }));

@@ -1,21 +1,21 @@
 //! A session's deadline: it gives up on a broker, leader or worker that it waits for too long.
 //!
-//! Silence counts only while something is waited for, and only in steps that this side was awake
-//! for: a program that was stopped, or a machine that was busy, blames nobody. Any answer ends it. A
-//! worker answers while it runs a long kernel, and a leader while it grants nothing, so waiting for
-//! either goes on.
+//! Silence counts only while the session waits for an answer, and only in steps in which this side
+//! was awake. So a stopped program or a busy machine causes no failure. Any answer ends the
+//! silence. A worker answers while it runs a long kernel, and a leader while it grants nothing, so
+//! a wait for either continues.
 
 use super::*;
 
-/// The most that counts between two looks; while something is waited for there are several a second.
+/// The most that counts between two looks; during a wait there are several looks a second.
 const STEP: Nanos = 1_000_000_000;
-/// The leader is asked whether it is there after this part of the deadline.
+/// Divisor of the deadline: after this part, the leader is asked if it is there.
 const ASKS: Nanos = 8;
-/// Ops that were granted run without a leader: so many deadlines it may be silent behind them.
+/// Number of deadlines that a leader may be silent while granted ops run, which need no leader.
 const GRANTED: Nanos = 20;
 
 impl Outbox {
-    /// Adds up the silence until now, and asks or gives up where there is too much of it.
+    /// Adds up the silence until now, and asks or gives up if there is too much of it.
     pub(super) fn count_silence(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let deadline = self.settings.deadline;
         let step = now.saturating_sub(self.silence.looked).min(STEP);
@@ -24,7 +24,7 @@ impl Outbox {
             return;
         }
         let worker = self.to_worker.due().is_some() || self.from_worker.due().is_some();
-        // What was announced waits to be granted, or runs.
+        // Announced ops wait for a grant, or run.
         let waiting = self
             .results
             .first_waiting()
@@ -56,7 +56,7 @@ impl Outbox {
         } else {
             if announced && silence.leader >= silence.ask.max(deadline / ASKS) {
                 silence.ask = silence.leader + STEP;
-                // Repeating an op asks where the leader stands.
+                // A repeated op asks for the leader's position.
                 self.runs.seek(self.queued.max(1));
                 self.announce(self.queued.max(1), actions);
             }
@@ -65,11 +65,11 @@ impl Outbox {
         self.give_up(failure, actions);
     }
 
-    /// Fails the session, and has it closed as soon as somebody is there to do so; one that waits
+    /// Fails the session, and has it closed once a leader is there to do so; a session that waits
     /// for its close has ended.
     fn give_up(&mut self, mut failure: Failure, actions: &mut Vec<Action>) {
         failure.detail += " (client.deadline)";
-        // The session is over, whoever comes back.
+        // The session is over, even if the peer returns.
         failure.retryable = false;
         self.silence.forgive();
         if matches!(self.state, State::Asked(_)) {

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Outbox {
-    /// Nothing more runs: whoever waits is told why, and nothing is sent but the close.
+    /// Fails the session: all waiting callers get the failure, and nothing but the close is sent.
     pub(super) fn fail(&mut self, op: OpNumber, failure: Failure, actions: &mut Vec<Action>) {
         if self.failure.is_some() {
             return;
@@ -21,7 +21,7 @@ impl Outbox {
         actions.push(Action::Failed { op, failure });
     }
 
-    /// Fails where that was put off and what it waited for is here, or has not come.
+    /// Reports a delayed failure once its results have arrived, or its time is up.
     pub(super) fn fail_if_due(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let due = |it: &Failing| self.results.delivered() >= it.results || now >= it.until;
         if self.failing.as_ref().is_some_and(due) {
@@ -29,7 +29,7 @@ impl Outbox {
         }
     }
 
-    /// Fails with what was put off, whether or not all that it waited for is here.
+    /// Reports a delayed failure now, even if results are missing.
     pub(super) fn fail_now(&mut self, actions: &mut Vec<Action>) {
         if let Some(failing) = self.failing.take() {
             self.fail(failing.op, failing.failure, actions);
@@ -39,7 +39,8 @@ impl Outbox {
         }
     }
 
-    /// The session is gone: whoever waits is told why, once a failure has waited for its results.
+    /// Ends the session: all waiting callers get the failure. If a failure waits for its results,
+    /// that comes first.
     pub(super) fn end(&mut self, failure: Failure, actions: &mut Vec<Action>) {
         if let Some(failing) = &mut self.failing {
             failing.ended = Some(failure);

@@ -4,15 +4,15 @@ use bus_schemas::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES};
 
 use super::*;
 
-/// Nothing was heard from the session's worker, or from the leader it knows, for so long: another
-/// leader's word that the session is gone is taken, whatever its epoch.
+/// Silence of the session's worker, or of the leader it knows, after which the session believes
+/// another leader of any epoch that it is gone.
 const FORGOTTEN: Nanos = 10_000_000_000;
 
-/// How long a failure waits for the results before it.
+/// Time that a failure waits for the results before it.
 const LAST_RESULTS: Nanos = 1_000_000_000;
 
 impl Outbox {
-    /// Whether an op is one that a worker takes.
+    /// Checks that a worker would accept an op.
     #[inline]
     pub(super) fn check(&self, op: &Op, payload: &[u8]) -> Result<(), &'static str> {
         let fits = match *op {
@@ -77,7 +77,7 @@ impl Outbox {
     pub(super) fn on_ack(&mut self, now: Nanos, ack: &WorkerAck<'_>, actions: &mut Vec<Action>) {
         self.heard_at = now;
         self.silence.worker_heard();
-        // The worker obeys one leader of an epoch, so its word on who that is counts.
+        // The worker obeys one leader of an epoch, so its acknowledgement decides which one.
         if ack.epoch > self.epoch || (ack.epoch == self.epoch && ack.leader != self.leader) {
             self.begin_epoch(now, ack.epoch, ack.leader);
         }
@@ -94,7 +94,8 @@ impl Outbox {
         let done = ack.done.min(self.received);
         if done > self.done {
             self.done = done;
-            // Whether a leader granted that or nobody had to, nothing waits for one.
+            // Either a leader granted these ops or no grant was needed, so no op waits for a
+            // leader.
             self.silence.leader_heard();
             self.forget_runs();
             let gone = |(op, _): &mut (OpNumber, u64)| *op <= done;
@@ -114,7 +115,7 @@ impl Outbox {
             && self.failure.is_none()
             && self.failing.is_none()
         {
-            // What is missing was overtaken or lost; the worker sends it again.
+            // The missing results were overtaken or lost; the worker sends them again.
             self.failing = Some(Failing {
                 op: ack.failed_op,
                 failure: failure.clone(),
@@ -134,8 +135,8 @@ impl Outbox {
     ) {
         self.on_epoch(now, notice.epoch, notice.leader);
         if (notice.epoch, notice.leader) != (self.epoch, self.leader) {
-            // A cluster that lost its store and its workers begins again with low epochs. Nobody
-            // else is left to say that the session is gone.
+            // A cluster that lost its store and its workers begins again with low epochs. No other
+            // peer is left to report that the session is gone.
             let forgotten = now.saturating_sub(self.heard_at) >= FORGOTTEN;
             if let Some(failure) = notice.ended.as_ref().filter(|_| forgotten) {
                 self.end(failure.clone(), actions);
@@ -171,7 +172,7 @@ impl Outbox {
                 self.silence.leader_heard();
                 self.from_worker.progress(now);
             }
-            // The worker sends what it believes we lack: tell it again.
+            // The worker resends results that it believes are missing here: tell it again.
             Part::Old => {
                 let before = self.results.delivered().saturating_sub(1);
                 self.results_told = self.results_told.min(before);
@@ -197,15 +198,15 @@ impl Outbox {
         }
     }
 
-    /// A leader's beat. Of one epoch the first leader counts.
+    /// Handles a leader's beat. In one epoch, the first leader counts.
     pub(super) fn on_epoch(&mut self, now: Nanos, epoch: Epoch, leader: LeaderId) {
         if epoch > self.epoch {
             self.begin_epoch(now, epoch, leader);
         }
     }
 
-    /// A new leader knows of what its workers accepted, which is at least what is done: all above
-    /// is announced again.
+    /// Begins a new epoch. A new leader knows the ops that its workers accepted, which include at
+    /// least those done; all later ones are announced again.
     fn begin_epoch(&mut self, now: Nanos, epoch: Epoch, leader: LeaderId) {
         (self.epoch, self.leader) = (epoch, leader);
         self.alone = false;
@@ -226,7 +227,8 @@ impl Outbox {
     }
 
     /// Forgets the costs of ops that are done and that the leader has: under a standing grant they
-    /// may be done before it has them. The last one stays: asking where a leader stands repeats it.
+    /// may be done before it has them. The last one stays, because the client repeats it to ask for
+    /// a leader's position.
     fn forget_runs(&mut self) {
         let both = self.done.min(self.queued);
         self.runs.forget(both.saturating_sub(1));

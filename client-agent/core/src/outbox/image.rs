@@ -3,7 +3,7 @@
 use super::*;
 
 impl Outbox {
-    /// What the worker says of images; whether that brought anything on.
+    /// Handles the worker's verdicts on images; returns true if any is new.
     pub(super) fn on_images(&mut self, ack: &WorkerAck<'_>, actions: &mut Vec<Action>) -> bool {
         let ready = ack.prepared.iter().map(|row| (row.0, None));
         let refused = ack.refused.iter();
@@ -17,7 +17,7 @@ impl Outbox {
         actions.len() > before
     }
 
-    /// Asks what became of the images that the worker has whole.
+    /// Asks for the verdict on each image that the worker has whole.
     pub(super) fn ask_for_images(&self, actions: &mut Vec<Action>) {
         let questions = self.transfers.image_questions();
         actions.extend(questions.map(|chunk| Action::PublishChunk {

@@ -1,11 +1,12 @@
-//! Sending: batches, announcements, transfers, and all of it again until it is answered.
+//! Sending: batches, announcements and transfers, each repeated until it is answered.
 
 use super::*;
 
 impl Outbox {
-    /// Whether what is pending must not wait for company: it is twice what the worker is not known
-    /// to have received. So a burst's first ops are there at once and batches grow from then on: a
-    /// device that takes twice as long to run ops as they take to be pushed never waits for more.
+    /// True if the pending ops must not wait for more: they are twice the ops that the worker may
+    /// not have received. So the first ops of a burst arrive at once, and batches grow from then
+    /// on. A device that needs twice as long to run ops as the program needs to push them never
+    /// waits for more.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         let under_way = self.sent_through - self.received;
@@ -19,7 +20,7 @@ impl Outbox {
             || self.columns.bytes() >= self.settings.flush_bytes
     }
 
-    /// Sends again what was due.
+    /// Resends the messages that are due.
     pub(super) fn resend(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let mut tell = false;
         if self.to_worker.fire(now) {
@@ -37,14 +38,14 @@ impl Outbox {
             self.transfers.rewind();
             self.ask_for_content(true, actions);
             self.ask_for_images(actions);
-            // It may be credit that was lost.
+            // The lost message may have been credit.
             tell |= self.sent.is_empty();
         }
         if self.to_leader.fire(now) {
             if self.announced > self.queued {
                 self.runs.seek(self.queued + 1);
             } else if self.failure.is_none() && self.announceable() > self.queued {
-                // It may be credit that was lost: repeating an op asks for it.
+                // The lost message may have been credit; a repeated op asks for it.
                 self.runs.seek(self.queued.max(1));
                 self.announce(self.queued.max(1), actions);
             }
@@ -59,7 +60,7 @@ impl Outbox {
         }
     }
 
-    /// Sends what may be sent and begins to wait for the answers.
+    /// Sends all that may be sent and begins to wait for the answers.
     pub(super) fn advance(&mut self, now: Nanos, flush: bool, actions: &mut Vec<Action>) {
         let mut more = false;
         if self.failure.is_none() {
@@ -71,7 +72,7 @@ impl Outbox {
                 self.announce(through, actions);
             }
             if !self.alone {
-                // The leader's way to the worker is the longer one, so it goes first.
+                // The leader's path to the worker is the longer one, so its message goes first.
                 let new = actions.get_mut(start..).unwrap_or_default();
                 new.rotate_left(batches);
             }
@@ -88,7 +89,7 @@ impl Outbox {
             self.gathering = None;
         }
         if let State::Closing(reason) = self.state {
-            // The worker forgets results with the session, so those come first.
+            // The worker forgets results with the session, so the results come first.
             let waits = reason == CloseReason::Asked && self.results.first_waiting().is_some();
             if !waits {
                 self.state = State::Asked(reason);
@@ -98,7 +99,7 @@ impl Outbox {
         self.wait(now, more);
     }
 
-    /// Begins, goes on or ends to wait for answers; `more` where chunks of transfers were sent.
+    /// Starts, continues or ends the wait for answers; `more` if chunks of transfers were sent.
     fn wait(&mut self, now: Nanos, more: bool) {
         let blocked = self.last > self.sent_through && self.is_due();
         self.starved &= !self.has_staging_room();
@@ -111,7 +112,7 @@ impl Outbox {
         let results = waiting.is_some_and(|op| op <= self.sent_through);
         let untold = self.results.delivered() > self.results_told;
         let live = self.failure.is_none();
-        // Megabytes that wait in the broker are not lost: sent again they would wait there twice.
+        // Megabytes that wait in the broker are not lost; if resent, they would wait there twice.
         let transit = self.transfers.on_the_way() * self.settings.byte_ns;
         self.to_worker.allow(now, transit, more);
         self.to_worker.arm(now, live && worker);

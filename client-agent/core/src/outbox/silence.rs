@@ -1,8 +1,8 @@
-//! The silence of broker, leader and worker while something was waited for.
+//! The silence of broker, leader and worker while the session waits for an answer.
 
 use crate::event::Nanos;
 
-/// How long those that are waited for have been silent.
+/// Silence of the peers that the session waits for.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     pub(super) looked: Nanos,
@@ -10,7 +10,7 @@ pub(super) struct Silence {
     pub(super) broker: Nanos,
     pub(super) leader: Nanos,
     pub(super) worker: Nanos,
-    /// The silence of the leader at which it is asked next.
+    /// The silence of the leader after which it is asked next.
     pub(super) ask: Nanos,
 }
 
@@ -23,13 +23,13 @@ impl Silence {
         (self.leader, self.broker, self.ask) = (0, 0, 0);
     }
 
-    /// The connection is up or down. What was silent before is not excused by that: a broker that
-    /// comes and goes would hold a program for ever.
+    /// Notes that the connection is up or down. Earlier silence still counts: otherwise a broker
+    /// that comes and goes would block a program forever.
     pub(super) fn linked(&mut self, up: bool) {
         (self.down, self.ask) = (!up, 0);
     }
 
-    /// Nobody is blamed any more.
+    /// Forgets all silence so far.
     pub(super) fn forgive(&mut self) {
         *self = Self {
             looked: self.looked,

@@ -1,4 +1,4 @@
-//! Results come once, in order, and whole.
+//! Tests that results are delivered once, in order, and whole.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ fn part(number: u64, op: OpNumber, total: u64, offset: u64, bytes: &[u8]) -> Dev
     }
 }
 
-/// Hands a part over as it comes from the bus.
+/// Passes a part on as it comes from the bus.
 fn take(results: &mut Results, part: &DeviceResult<'_>, actions: &mut Vec<Action>) -> Part {
     let message = Bytes::from(encode(part));
     results.take(&decode(&message).unwrap(), &message, actions)
@@ -215,7 +215,7 @@ fn times_of_events_come_with_the_part_that_begins_a_result() {
     results.expect(3, ResultKind::CopyOut, 4);
     results.expect(5, ResultKind::Sync, 0);
     let rest = part(1, 3, 4, 2, b"cd");
-    // The end comes first, and the beginning twice.
+    // The end comes first, and the begin twice.
     assert_eq!(take(&mut results, &rest, &mut actions), Part::New);
     assert_eq!(take(&mut results, &timed, &mut actions), Part::New);
     assert_eq!(take(&mut results, &timed, &mut actions), Part::Old);

@@ -1,7 +1,8 @@
 //! Copies that are offered by the hashes of their chunks before their bytes are taken.
 //!
-//! All transfers of a copy get their numbers with the question. What the worker holds whole is never
-//! taken from the program; of the rest all bytes are taken, and those that the worker holds not sent.
+//! All transfers of a copy get their numbers with the question. Transfers that the worker holds
+//! whole are never taken from the program. Of the others, all bytes are taken, and the chunks that
+//! the worker holds are not sent.
 
 use bus_schemas::limits::{CONTENT_BYTES, PIECE_BYTES};
 use bus_schemas::{ContentHash, CopyOffer, HeldChunks, Parcel, WIRE_VERSION, encode};
@@ -10,13 +11,13 @@ use bytes::Bytes;
 use super::content::{Content, Question};
 use super::{Transfer, Transfers};
 
-/// Where each transfer of a copy begins, in bytes.
+/// The offset of each transfer of a copy, in bytes.
 fn pieces(total: u64) -> impl Iterator<Item = u64> {
     (0..total).step_by(PIECE_BYTES)
 }
 
 impl Transfers {
-    /// Asks about a copy of `total` bytes; the number of its first transfer.
+    /// Asks about a copy of `total` bytes; returns the number of its first transfer.
     pub(crate) fn offer(&mut self, total: u64, hashes: &[ContentHash]) -> u64 {
         let first = self.next();
         for start in pieces(total) {
@@ -40,7 +41,7 @@ impl Transfers {
         first
     }
 
-    /// Whether a transfer's bytes are to be taken; none while the worker has not said so.
+    /// True if a transfer's bytes must be taken; `None` until the worker has said so.
     pub(crate) fn wants_bytes(&self, transfer: u64) -> Option<bool> {
         match self.get(transfer).map(|it| (it.is_whole(), it.content)) {
             Some((false, Some(Content::Asked))) => None,
@@ -66,7 +67,7 @@ impl Transfers {
         self.new = true;
     }
 
-    /// The worker has said what it holds of an offered transfer; whether that is news.
+    /// Notes which chunks of an offered transfer the worker holds; returns true if that is new.
     pub(super) fn answer(&mut self, answer: HeldChunks) -> bool {
         let Some(index) = answer.transfer.checked_sub(self.first) else {
             return false;
@@ -93,8 +94,7 @@ impl Transfers {
         self.questions = questions;
     }
 
-    /// The questions that were not published yet; those of all that are not answered where they are to
-    /// be published again.
+    /// The questions that were not published yet; with `again`, all unanswered ones.
     pub(crate) fn questions(&mut self, again: bool) -> Vec<Bytes> {
         let questions = self.questions.iter_mut();
         let due = questions.filter(|question| again || !question.published);
@@ -119,12 +119,12 @@ impl Transfer {
         }
     }
 
-    /// Whether its bytes were not taken, so that there is nothing to send.
+    /// True if its bytes were not taken, so that there is nothing to send.
     pub(super) fn lacks_bytes(&self) -> bool {
         matches!(self.content, Some(Content::Asked | Content::Wanted(_)))
     }
 
-    /// Passes over what the worker holds of it from where it was sent to.
+    /// Skips the chunks that the worker holds, from the sent position on.
     pub(super) fn skip_held(&mut self) {
         let Some(Content::Taken(held)) = self.content else {
             return;
@@ -135,7 +135,7 @@ impl Transfer {
         }
     }
 
-    /// Bytes from where it was sent to up to the next chunk that the worker holds, or to its end.
+    /// Bytes from the sent position up to the next chunk that the worker holds, or to the end.
     pub(super) fn wanted(&self) -> u64 {
         let (chunk, mut end) = (CONTENT_BYTES as u64, self.total);
         if let Some(Content::Taken(held)) = self.content {

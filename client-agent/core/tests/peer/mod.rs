@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// Who a message is for.
+/// The receiver of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     Client,
@@ -31,7 +31,7 @@ pub(crate) enum To {
     Leader,
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Batch,
@@ -109,7 +109,7 @@ impl Network {
         self.send(To::Client, Kind::Term, encode(&beat));
     }
 
-    /// Carries out a client's action, and checks that it keeps its promises.
+    /// Carries out a client's action, and checks its invariants.
     pub(crate) fn client_does(&mut self, outbox: &Outbox, peers: &Peers, action: &Action) {
         match action {
             Action::PublishBatch { bytes, last, .. } => {
@@ -140,7 +140,7 @@ impl Network {
     }
 }
 
-/// Hands a message to a client.
+/// Passes a message to a client.
 pub(crate) fn hear(message: &Message, handle: impl FnOnce(Event<'_>)) {
     match message.kind {
         Kind::Ack => handle(Event::WorkerAck(&decode(&message.bytes).unwrap())),
@@ -154,7 +154,7 @@ pub(crate) fn hear(message: &Message, handle: impl FnOnce(Event<'_>)) {
     }
 }
 
-/// What the device answers to a copy of an op.
+/// The device's answer to a copy of an op.
 pub(crate) fn content(op: OpNumber, bytes: u64) -> Vec<u8> {
     (0..bytes).map(|at| (op + at) as u8).collect()
 }
@@ -162,7 +162,7 @@ pub(crate) fn content(op: OpNumber, bytes: u64) -> Vec<u8> {
 struct Incoming {
     total: u64,
     have: Vec<bool>,
-    /// Chunks that were held when it was offered, a bit for each.
+    /// Chunks that were held at the time of the offer, a bit for each.
     held: u64,
 }
 
@@ -180,32 +180,32 @@ impl Incoming {
     }
 }
 
-/// Whether the worker holds the chunk of this hash.
+/// True if the worker holds the chunk with this hash.
 fn is_held(hash: ContentHash) -> bool {
     hash.0[0].is_multiple_of(2)
 }
 
-/// Whether the worker refuses the image of this transfer.
+/// True if the worker refuses the image of this transfer.
 pub(crate) fn is_bad(transfer: u64) -> bool {
     transfer.is_multiple_of(2)
 }
 
-/// The worker and the leader. The worker runs an op as soon as it has it and the leader knows of
-/// it: orders between the two are not what is tested here.
+/// The worker and the leader. The worker runs an op as soon as it has it and the leader knows it:
+/// the order between the two is not tested here.
 pub(crate) struct Peers {
     window: u64,
     ops: Vec<Op>,
     done: OpNumber,
     transfers: BTreeMap<u64, Incoming>,
-    /// Transfers of images that the next acknowledgement says something of.
+    /// Transfers of images with a verdict in the next acknowledgement.
     judged: Vec<u64>,
-    /// Answers that the next acknowledgement gives.
+    /// Answers in the next acknowledgement.
     held: Vec<HeldChunks>,
     results: VecDeque<(u64, OpNumber, ResultKind, Vec<u8>)>,
     result_count: u64,
     epoch: Epoch,
     queued: OpNumber,
-    /// Costs of ops as announced, in this epoch or before.
+    /// Costs of ops as announced, in this epoch or an earlier one.
     costs: Vec<CostRun>,
     pub(crate) most_send_through: OpNumber,
 }
@@ -236,7 +236,7 @@ impl Peers {
         self.queued
     }
 
-    /// The last op before the first whose bytes are not whole here.
+    /// The last op before the first one with bytes that are not whole here.
     pub(crate) fn announceable(&self) -> OpNumber {
         let missing = self.ops.iter().position(|op| match op {
             Op::CopyIn { transfer, .. } if *transfer != 0 => !self.is_whole(*transfer),
@@ -251,7 +251,7 @@ impl Peers {
             .is_some_and(|incoming| incoming.gapless() == incoming.total)
     }
 
-    /// A new leader, which knows of what is accepted only: here, what is done.
+    /// Makes a new leader, which knows only the accepted ops: here, those done.
     pub(crate) fn take_over(&mut self, network: &mut Network) -> LeaderBeat {
         self.epoch += 1;
         self.queued = self.done;
@@ -336,7 +336,7 @@ impl Peers {
             .iter()
             .all(|have| *have);
         incoming.have[start..start + chunk.bytes.len()].fill(true);
-        // Said once when it is here, and when it is asked for.
+        // Reported once when it is whole, and whenever it is asked for.
         let asked = new || chunk.bytes.is_empty();
         if chunk.module().is_some() && asked && incoming.gapless() == incoming.total {
             self.judged.push(chunk.transfer);
@@ -351,7 +351,7 @@ impl Peers {
             for _ in 0..run.count {
                 let one = CostRun { count: 1, ..run };
                 match self.costs.get(op as usize - 1) {
-                    // A leader that comes later is told the same.
+                    // A later leader is told the same.
                     Some(cost) => assert_eq!(*cost, one),
                     None if self.costs.len() as u64 + 1 == op => self.costs.push(one),
                     None => {}
@@ -434,7 +434,7 @@ impl Peers {
             granted: self.done,
             queue_through: self.done + self.window,
             ended: ended.then(|| Failure::new(Code::SessionGone, "closed")),
-            // Now and then, and it is taken back.
+            // Set now and then, and withdrawn.
             alone: self.done % 3 == 1,
         };
         network.send(To::Client, Kind::Notice, encode(&notice));

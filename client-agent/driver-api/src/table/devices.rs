@@ -6,7 +6,7 @@ use crate::role::Role::{
     Any, ContextFlags, Count, Device, Flags, Handle, HandleIf, In, InIf, OneOf, Out, OutIf, Size,
 };
 
-/// How a thread waits, mapped memory, local memory, dumps, ordered copies.
+/// Wait policy of a thread, mapped memory, local memory, dumps, ordered copies.
 const CONTEXT_FLAGS: u64 = 0xff;
 /// None, shared, L1, equal.
 const CACHE: &[i64] = &[0, 1, 2, 3];

@@ -10,9 +10,9 @@ use crate::role::Role::{
 
 /// Portable, mapped, write-combined.
 const HOST_ALLOC: u64 = 7;
-/// Portable, mapped, of a device's registers, read-only.
+/// Portable, mapped, I/O memory, read-only.
 const HOST_REGISTER: u64 = 15;
-/// Global, of the host; and of a single stream where streams are attached.
+/// Global, host; and single for functions that attach streams.
 const ATTACH: &[i64] = &[1, 2, 4];
 /// From "read mostly" to "no accessing device".
 const ADVICE: &[i64] = &[1, 2, 3, 4, 5, 6];

@@ -8,8 +8,8 @@ mod streams;
 
 use crate::function::Function;
 
-/// Defines rows: `symbol(state) { parameter: role, ... }` below the name of a section. A function that is not
-/// allowed beside each capture says so behind its state: `symbol(state, Unsafe)`.
+/// Defines rows: `symbol(state) { parameter: role, ... }` below the name of a section. A function
+/// that is not allowed during every capture says so after its state: `symbol(state, Unsafe)`.
 macro_rules! rows {
     (@capture) => { $crate::function::DuringCapture::Allowed };
     (@capture $capture:ident) => { $crate::function::DuringCapture::$capture };
@@ -64,7 +64,7 @@ pub static FUNCTIONS: [Function; COUNT] = {
 /// The row of a symbol.
 ///
 /// # Panics
-/// If the table has none. In a constant that is an error of the compiler: no export forgets its row.
+/// If the table has none. In a constant this is a compile error, so no export lacks a row.
 #[must_use]
 pub const fn function(symbol: &str) -> &'static Function {
     let mut part = 0;
@@ -87,7 +87,7 @@ const fn equal(one: &str, other: &str) -> bool {
     if one.len() != other.len() {
         return false;
     }
-    // Names begin alike, and differ at their ends.
+    // Names have common prefixes, and differ at their ends.
     let mut at = one.len();
     while at > 0 {
         at -= 1;

@@ -1,4 +1,4 @@
-//! Functions of the program's, and what they are called with.
+//! Functions of the program and the arguments they are called with.
 
 use std::ffi::c_void;
 
@@ -14,18 +14,19 @@ pub(crate) struct Function<'a, F> {
 }
 
 impl<F: Copy> Function<'_, F> {
-    /// The function, if there is one. Its type says that a call is `unsafe`.
+    /// Returns the function, if there is one. Its type makes a call `unsafe`.
     pub(crate) fn get(self) -> Option<F> {
         self.function
     }
 
-    /// The function; null is an error.
+    /// Returns the function; null is an error.
     pub(crate) fn take(self) -> Result<F> {
         self.function.ok_or(Status::INVALID_VALUE)
     }
 }
 
-/// What a program wants its function to be called with: a pointer that only it follows.
+/// The argument that the program wants its function called with: a pointer that only the program
+/// follows.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Data<'a> {
@@ -34,7 +35,7 @@ pub(crate) struct Data<'a> {
 }
 
 impl Data<'_> {
-    /// As the function is to get it.
+    /// The pointer to pass to the function.
     pub(crate) fn pointer(self) -> *mut c_void {
         self.pointer
     }
@@ -57,8 +58,8 @@ impl Word for Data<'_> {
 /// `CUhostFn`, and destructors of the same form.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// A function of the program's with its data. The program promises that it may be called when CUDA
-/// says that it is: on any thread, also long after the call that names it.
+/// A function of the program with its data. The program promises that it may be called whenever
+/// CUDA says so: on any thread, also long after the call that names it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostCall {
     function: HostFunction,
@@ -66,27 +67,27 @@ pub(crate) struct HostCall {
 }
 
 impl HostCall {
-    /// A function as a call names it, with the data that the same call names for it.
+    /// Pairs a function with the data that the same call names for it.
     pub(crate) fn new<'a>(function: Function<'a, HostFunction>, data: Data<'a>) -> Result<Self> {
         let function = function.take()?;
         let data = data.pointer as usize;
         Ok(Self { function, data })
     }
 
-    /// Calls it.
+    /// Calls the function.
     pub(crate) fn call(&self) {
         // SAFETY: a program that names a function for later promises that it may be called with its data.
         unsafe { (self.function)(self.data as *mut c_void) };
     }
 
-    /// As the program named it.
+    /// The function and the data as the program named them.
     pub(crate) fn named(&self) -> (Function<'static, HostFunction>, Data<'static>) {
         let call = std::marker::PhantomData;
         let (function, pointer) = (Some(self.function), self.data as *mut c_void);
         (Function { function, call }, Data { pointer, call })
     }
 
-    /// A function of a test's.
+    /// A function of a test.
     #[cfg(test)]
     pub(crate) fn of_test(function: HostFunction, data: *mut c_void) -> Self {
         let data = data as usize;

@@ -7,8 +7,9 @@ use std::marker::PhantomData;
 
 use super::Word;
 
-/// A number by which a program names an object of type `T`. It is never an address, so that a stale or a
-/// foreign one is an error and not a crash: only the table of the type says whether there is an object.
+/// A number by which a program names an object of type `T`. It is never an address, so a stale or
+/// foreign handle causes an error and not a crash. Only the table of the type tells whether the
+/// object exists.
 #[repr(transparent)]
 pub(crate) struct Handle<T> {
     number: usize,
@@ -35,7 +36,7 @@ impl<T> Handle<T> {
     }
 }
 
-// By hand, for nothing is asked of the objects.
+// Implemented by hand, so that `T` needs no bounds.
 impl<T> Copy for Handle<T> {}
 
 impl<T> Clone for Handle<T> {

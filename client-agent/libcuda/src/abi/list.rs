@@ -1,4 +1,4 @@
-//! Lists: a pointer to the first of several, and beside it how many there are.
+//! Lists: a pointer to the first item, with the number of items as another argument.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use super::pointer::{InOut, Out, present};
 use super::{Call, Word};
 use crate::status::{Result, Status};
 
-/// How many items the lists beside it have, or how many bytes the memory beside it.
+/// Number of items in the lists of the same call, or of bytes in the memory of the same call.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Count<'a, N = usize> {
@@ -23,7 +23,7 @@ impl<'a> Count<'a> {
         self.number
     }
 
-    /// So many fewer items, down to none.
+    /// The count minus `fewer`, at least zero.
     pub(crate) fn less(self, fewer: usize) -> Self {
         Self {
             number: self.number.saturating_sub(fewer),
@@ -31,7 +31,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Of so many bytes, how many items of `size` bytes; `None` where a part would be left.
+    /// Number of items of `size` bytes in this many bytes; `None` if there is a remainder.
     pub(crate) fn divided(self, size: usize) -> Option<Self> {
         let number = self
             .number
@@ -48,7 +48,7 @@ impl<'a> Count<'a, u32> {
         call: PhantomData,
     };
 
-    /// The count as one of any list.
+    /// The count as that of any list.
     pub(crate) fn whole(self) -> Count<'a> {
         Count {
             number: self.number as usize,
@@ -58,7 +58,7 @@ impl<'a> Count<'a, u32> {
 }
 
 impl<'a> Count<'a, c_int> {
-    /// The count as one of any list; a negative one is an error.
+    /// The count as that of any list; a negative one is an error.
     pub(crate) fn whole(self) -> Result<Count<'a>> {
         let number = usize::try_from(self.number).map_err(|_| Status::INVALID_VALUE)?;
         Ok(Count {
@@ -83,13 +83,13 @@ impl<'a, T: Copy> List<'a, T> {
         call: PhantomData,
     };
 
-    /// Whether there is none.
+    /// True if the list is null.
     #[inline]
     pub(crate) fn is_null(&self) -> bool {
         self.first.is_null()
     }
 
-    /// Refuses null, where it is an error even if there are no items.
+    /// Refuses null, in calls where it is an error even without items.
     pub(crate) fn check(&self) -> Result {
         present(self.first).map(|_| ())
     }
@@ -103,13 +103,14 @@ impl<'a, T: Copy> List<'a, T> {
         Ok((0..count.number).map(move |at| unsafe { self.item(at) }))
     }
 
-    /// One of the items.
+    /// Reads the item at index `at`.
     ///
     /// # Safety
-    /// The list is not null and has more than so many.
+    /// The list is not null and has more than `at` items.
     #[inline]
     pub(crate) unsafe fn item(&self, at: usize) -> T {
-        // SAFETY: the list has an item there, as the caller knows; programs may have packed it anyhow.
+        // SAFETY: the caller knows that the list has an item at `at`; programs may have packed it
+        // without alignment.
         unsafe { self.first.add(at).read_unaligned() }
     }
 }
@@ -129,16 +130,16 @@ impl<'a, T: Copy> OutList<'a, T> {
         call: PhantomData,
     };
 
-    /// Whether there is no list.
+    /// True if the list is null.
     pub(crate) fn is_null(&self) -> bool {
         self.first.is_null()
     }
 
-    /// Writes as many items as there is room for; null is an error unless there are none.
+    /// Writes as many items as fit; null is an error unless there are no items.
     pub(crate) fn put(&self, count: Count<'a>, items: impl IntoIterator<Item = T>) -> Result {
         for (at, item) in items.into_iter().take(count.number).enumerate() {
             let first = present(self.first)?.cast_mut();
-            // SAFETY: the count of the same call says for how many items there is room, and `at` is less.
+            // SAFETY: the count of the same call is the room in items, and `at` is less.
             unsafe { Out::of_list(first.wrapping_add(at)) }.put(item)?;
         }
         Ok(())
@@ -146,7 +147,7 @@ impl<'a, T: Copy> OutList<'a, T> {
 }
 
 impl<'a, T: Copy> OutList<'a, T> {
-    /// Writes an item as often as there are some, and as there is room; null is not wanted.
+    /// Writes an item `there` times, as far as there is room; null means that it is not wanted.
     pub(crate) fn repeat(&self, count: &InOut<'a, usize>, there: usize, item: T) -> Result {
         if self.is_null() {
             return Ok(());
@@ -157,15 +158,16 @@ impl<'a, T: Copy> OutList<'a, T> {
 }
 
 impl<'a, T> OutList<'a, Handle<T>> {
-    /// Answers a question for a list as CUDA does: without a place the count becomes how many there are;
-    /// with one it says how many have room, the list gets so many and zeros behind them, and the count
-    /// becomes how many were written.
+    /// Answers a question for a list as CUDA does. If the list is null, the count becomes the
+    /// number of items found. Otherwise the count says how many items have room. The items are
+    /// written, followed by zeros, and the count becomes the number written.
     pub(crate) fn answer(&self, count: &InOut<'a, usize>, found: &[Handle<T>]) -> Result {
         let room = self.fill(count, found)?;
         count.put(found.len().min(room))
     }
 
-    /// As [`OutList::answer`], and the count stays: another list is to come. For how many there is room.
+    /// Same as [`OutList::answer`], but leaves the count, because another list follows. Returns the
+    /// room in items.
     pub(crate) fn fill(&self, count: &InOut<'a, usize>, found: &[Handle<T>]) -> Result<usize> {
         let number = count.take()?;
         if self.is_null() {
@@ -198,23 +200,24 @@ impl<'a, T: Copy> InOutList<'a, T> {
         is_there.then(|| self.first.wrapping_add(at))
     }
 
-    /// An item, if it is there.
+    /// Returns an item, if the list has it.
     pub(crate) fn get(&self, count: Count<'a>, at: usize) -> Option<T> {
         let place = self.place(count, at)?;
-        // SAFETY: a place below the count of the same call is of an item, which the program wrote.
+        // SAFETY: an index below the count of the same call is that of an item, which the program
+        // wrote.
         Some(unsafe { place.read_unaligned() })
     }
 
-    /// Changes an item, if it is there.
+    /// Changes an item, if the list has it.
     pub(crate) fn set(&self, count: Count<'a>, at: usize, item: T) {
         if let Some(at) = self.place(count, at) {
-            // SAFETY: the list has this item, and is one that the call may change.
+            // SAFETY: the list has this item, and the call may change it.
             unsafe { Out::of_list(at) }.put_if(item);
         }
     }
 }
 
-/// Bytes of the program's that the call reads, or null.
+/// Bytes of the program that the call reads, or null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a> {
@@ -223,30 +226,31 @@ pub(crate) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// Bytes whose place and number are told by no arguments of these types; null is an error.
+    /// Makes a slice of bytes that are not described by arguments of these types; null is an error.
     ///
     /// # Safety
-    /// What is not null is of so many bytes, and they stay for so long.
+    /// If it is not null, it points to `count` bytes that stay valid for `'a`.
     pub(crate) unsafe fn at(first: *const c_void, count: usize) -> Result<&'a [u8]> {
         let first = present(first)?.cast();
-        // SAFETY: it is not null, and the caller knows that so many bytes are there to be read.
+        // SAFETY: it is not null, and the caller knows that `count` bytes are there to be read.
         Ok(unsafe { std::slice::from_raw_parts(first, count) })
     }
 
-    /// The bytes; null is an error.
+    /// Returns the bytes; null is an error.
     pub(crate) fn slice(self, count: Count<'a>) -> Result<&'a [u8]> {
-        // SAFETY: the count of the same call says how many bytes are there, and they stay during it.
+        // SAFETY: the count of the same call says how many bytes are there, and they stay during
+        // it.
         unsafe { Self::at(self.first, count.number) }
     }
 
-    /// Where they begin.
+    /// Address of the first byte.
     #[inline]
     pub(crate) fn address(self) -> *const c_void {
         self.first
     }
 }
 
-/// Memory of the program's that the call writes, or null.
+/// Memory of the program that the call writes, or null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Room<'a> {
@@ -255,24 +259,24 @@ pub(crate) struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Memory whose place and size are told by no arguments of these types; null is an error.
+    /// Makes a slice of memory that is not described by arguments of these types; null is an error.
     ///
     /// # Safety
-    /// What is not null has so many bytes, and nobody else uses them for so long.
+    /// If it is not null, it points to `count` bytes that have no other user for `'a`.
     pub(crate) unsafe fn at(first: *mut c_void, count: usize) -> Result<&'a mut [u8]> {
         let first = present(first)?.cast_mut().cast();
-        // SAFETY: it is not null, and the caller knows that so many bytes are there for us alone.
+        // SAFETY: it is not null, and the caller knows that `count` bytes are there for us alone.
         Ok(unsafe { std::slice::from_raw_parts_mut(first, count) })
     }
 
-    /// Where it begins.
+    /// Address of the first byte.
     #[inline]
     pub(crate) fn address(self) -> *mut c_void {
         self.first
     }
 }
 
-/// Memory of the program's that it uses no more from this call on, or null.
+/// Memory that the program no longer uses from this call on, or null.
 #[repr(transparent)]
 pub(crate) struct Freed<'a> {
     first: *mut c_void,
@@ -280,7 +284,7 @@ pub(crate) struct Freed<'a> {
 }
 
 impl Freed<'_> {
-    /// Where it begins, if there is any.
+    /// Address of the first byte, if not null.
     pub(crate) fn address(&self) -> Option<usize> {
         present(self.first).ok().map(|first| first as usize)
     }

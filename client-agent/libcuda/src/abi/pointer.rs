@@ -1,4 +1,4 @@
-//! Pointers to one value, a text, or what has no type of its own.
+//! Pointers to one value, to a text, or to untyped data.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::{Call, Word};
 use crate::status::{Result, Status};
 
-/// A pointer that is not null, which is an error.
+/// Returns the pointer; null is an error.
 #[inline]
 pub(crate) fn present<T>(pointer: *const T) -> Result<*const T> {
     match pointer.is_null() {
@@ -15,7 +15,7 @@ pub(crate) fn present<T>(pointer: *const T) -> Result<*const T> {
     }
 }
 
-/// Where a value is to be written, or null.
+/// Destination of a value, or null.
 #[repr(transparent)]
 pub(crate) struct Out<'a, T> {
     to: *mut T,
@@ -23,7 +23,7 @@ pub(crate) struct Out<'a, T> {
 }
 
 impl<T> Out<'_, T> {
-    /// The place of an item in a list.
+    /// Destination of an item in a list.
     ///
     /// # Safety
     /// The list has room for the item.
@@ -32,13 +32,13 @@ impl<T> Out<'_, T> {
         Self { to, call }
     }
 
-    /// An answer that nobody wants.
+    /// An answer that is not wanted.
     pub(crate) const UNWANTED: Self = Self {
         to: std::ptr::null_mut(),
         call: PhantomData,
     };
 
-    /// Refuses null, ahead of what would have to be undone.
+    /// Refuses null, before there is anything to undo.
     pub(crate) fn check(&self) -> Result {
         present(self.to).map(|_| ())
     }
@@ -47,21 +47,21 @@ impl<T> Out<'_, T> {
     #[inline]
     pub(crate) fn put(&self, value: T) -> Result {
         self.check()?;
-        // SAFETY: an `Out` that is not null has room for a value; nothing is said of its alignment.
+        // SAFETY: an `Out` that is not null has room for a value; its alignment is not promised.
         unsafe { self.to.write_unaligned(value) };
         Ok(())
     }
 
-    /// Makes a value and writes it; null is an error before anything is made.
+    /// Makes a value and writes it; null is an error before the value is made.
     pub(crate) fn put_made(&self, make: impl FnOnce() -> Result<T>) -> Result {
         self.check()?;
         self.put(make()?)
     }
 
-    /// Writes a value where it is wanted.
+    /// Writes a value if it is wanted.
     #[inline]
     pub(crate) fn put_if(&self, value: T) {
-        // Null says that it is not wanted, and is no error.
+        // Null means that it is not wanted, and is no error.
         let _ = self.put(value);
     }
 }
@@ -74,14 +74,15 @@ pub(crate) struct In<'a, T> {
 }
 
 impl<T: Copy> In<'_, T> {
-    /// The structure, if there is one.
+    /// Reads the structure, if there is one.
     #[inline]
     pub(crate) fn get(&self) -> Option<T> {
-        // SAFETY: an `In` that is not null is to a whole structure; nothing is said of its alignment.
+        // SAFETY: an `In` that is not null points to a whole structure; its alignment is not
+        // promised.
         (!self.from.is_null()).then(|| unsafe { self.from.read_unaligned() })
     }
 
-    /// The structure; null is an error.
+    /// Reads the structure; null is an error.
     #[inline]
     pub(crate) fn take(&self) -> Result<T> {
         self.get().ok_or(Status::INVALID_VALUE)
@@ -97,7 +98,7 @@ pub(crate) struct InOut<'a, T> {
 
 #[cfg(test)]
 impl<'a, T> InOut<'a, T> {
-    /// A value of a test's.
+    /// A value of a test.
     pub(super) fn of_test(at: &'a mut T) -> Self {
         let call = PhantomData;
         Self { at, call }
@@ -105,7 +106,7 @@ impl<'a, T> InOut<'a, T> {
 }
 
 impl<T: Copy> InOut<'_, T> {
-    /// The value as it is; null is an error.
+    /// Reads the value; null is an error.
     pub(crate) fn take(&self) -> Result<T> {
         let (from, call) = (self.at.cast_const(), PhantomData);
         In { from, call }.take()
@@ -118,7 +119,7 @@ impl<T: Copy> InOut<'_, T> {
     }
 }
 
-/// Where an answer is to be written whose type depends on what is asked, or null.
+/// Destination of an answer of a type that depends on what is asked, or null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct OutAny<'a> {
@@ -126,11 +127,11 @@ pub(crate) struct OutAny<'a> {
     call: PhantomData<&'a mut c_void>,
 }
 
-/// A value by how large it is.
+/// A value with its size.
 pub(crate) enum Figure {
-    /// As large as an int.
+    /// A value as large as an int.
     Int(u32),
-    /// As large as a pointer.
+    /// A value as large as a pointer.
     Long(u64),
 }
 
@@ -138,7 +139,7 @@ impl OutAny<'_> {
     /// Writes an answer; null is an error.
     ///
     /// # Safety
-    /// What is asked has an answer of this size.
+    /// The answer to the question has this size.
     pub(crate) unsafe fn put(self, figure: Figure) -> Result {
         match figure {
             Figure::Int(value) => {
@@ -153,7 +154,7 @@ impl OutAny<'_> {
     }
 }
 
-/// A value whose type depends on what is set, or null.
+/// A value of a type that depends on what is set, or null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct InAny<'a> {
@@ -162,10 +163,10 @@ pub(crate) struct InAny<'a> {
 }
 
 impl InAny<'_> {
-    /// The value as it is, an int or as large as a pointer; null is an error.
+    /// Reads the value, an int or as large as a pointer; null is an error.
     ///
     /// # Safety
-    /// What is set has a value of this size.
+    /// The value that is set has this size.
     pub(crate) unsafe fn take(self, is_int: bool) -> Result<Figure> {
         match is_int {
             true => {
@@ -179,7 +180,7 @@ impl InAny<'_> {
         }
     }
 
-    /// Its address, for those who find the length of what is there in it.
+    /// Address of the data, for callers that find its length inside it.
     pub(crate) fn address(self) -> *const c_void {
         self.from
     }
@@ -193,28 +194,28 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// A text whose place is not told by an argument of this type.
+    /// A text that is not described by an argument of this type.
     ///
     /// # Safety
-    /// It is null, or what is there ends with a zero byte and stays for so long.
+    /// It is null, or points to a text that ends with a zero byte and stays valid for `'a`.
     pub(crate) unsafe fn at(from: *const c_char) -> Self {
         let call = PhantomData;
         Self { from, call }
     }
 
-    /// The text without its end; null is an error.
+    /// Returns the text without its terminating zero byte; null is an error.
     pub(crate) fn bytes(&self) -> Result<&'a [u8]> {
         let from = present(self.from)?;
         // SAFETY: a `Text` that is not null ends with a zero byte and stays during the call.
         Ok(unsafe { CStr::from_ptr(from) }.to_bytes())
     }
 
-    /// The text; null, and what is not UTF-8, is an error.
+    /// Returns the text; null is an error, and so is text that is not UTF-8.
     pub(crate) fn take(&self) -> Result<&'a str> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Status::INVALID_VALUE)
     }
 
-    /// The text, or none for null.
+    /// Returns the text, or an empty one for null.
     pub(crate) fn take_or_empty(&self) -> Result<&'a str> {
         match self.from.is_null() {
             true => Ok(""),
@@ -223,8 +224,8 @@ impl<'a> Text<'a> {
     }
 }
 
-/// An address of a device's memory, or of the program's, where that is pinned or the function takes
-/// either. In a copy there are as many bytes as the count beside it says.
+/// An address of device memory, or of the program's memory if that is pinned or the function takes
+/// either. In a copy, the count of the same call is the number of bytes there.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Address<'a> {
@@ -233,14 +234,14 @@ pub(crate) struct Address<'a> {
 }
 
 impl Address<'_> {
-    /// The number.
+    /// The address as a number.
     #[inline]
     pub(crate) fn number(self) -> u64 {
         self.at
     }
 }
 
-/// A pointer to what is of no use here: nobody follows it.
+/// A pointer that is not needed here and never followed.
 #[repr(transparent)]
 pub(crate) struct Unused<'a> {
     at: *const c_void,
@@ -248,7 +249,7 @@ pub(crate) struct Unused<'a> {
 }
 
 impl Unused<'_> {
-    /// Whether there is nothing.
+    /// True if the pointer is null.
     pub(crate) fn is_null(&self) -> bool {
         self.at.is_null()
     }

@@ -1,9 +1,9 @@
-//! Arguments as words, by which the table of the API judges them.
+//! Arguments as words, which the table of the API checks.
 
-/// An argument that the table of the API can judge.
+/// An argument that the table of the API can check.
 pub(crate) trait Word {
-    /// The argument as C passes it, extended to 64 bits by its sign. A structure that is passed by value is 0: the
-    /// table says nothing of it.
+    /// The argument as C passes it, sign-extended to 64 bits. A structure that is passed by value
+    /// is 0: the table has no rule for it.
     fn word(&self) -> u64;
 }
 

@@ -11,7 +11,7 @@ use crate::process::holder;
 use crate::status::{Result, Status};
 use crate::stream::Stream;
 
-/// `CUmemLocation`: a kind and, of several such places, which.
+/// `CUmemLocation`: a kind, and the index among places of that kind.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Location {
@@ -21,11 +21,11 @@ pub(crate) struct Location {
 
 /// A location on a device.
 pub(crate) const DEVICE: c_int = 1;
-/// Host memory, of a NUMA node or of the thread's.
+/// Host memory, of a NUMA node or of the calling thread's node.
 const HOST_NUMA: c_int = 3;
 const HOST_NUMA_CURRENT: c_int = 4;
 
-/// A place that a program names: a device that there is, or the host.
+/// The place that a program names: an existing device, or the host.
 fn place(location: Location) -> Result<Place> {
     match location.kind {
         DEVICE => device(location.id).map(drop)?,
@@ -36,7 +36,7 @@ fn place(location: Location) -> Result<Place> {
     Ok(Place { kind, id })
 }
 
-/// A place by the number of a device, or the host's.
+/// The location of a device number, or of the host's number.
 fn numbered(number: c_int) -> Location {
     match number {
         CPU => Location { kind: HOST, id: 0 },
@@ -67,7 +67,7 @@ fn advise(address: u64, bytes: usize, advice: c_int, location: Location) -> Resu
     noted.then_some(()).ok_or(Status::INVALID_VALUE)
 }
 
-/// Notes where managed memory was last prefetched to.
+/// Notes the place to which managed memory was last prefetched.
 fn prefetch(address: u64, bytes: usize, location: Location, stream: Handle<Stream>) -> Result {
     stream.op_number()?;
     capture::refuse(stream)?;
@@ -77,7 +77,7 @@ fn prefetch(address: u64, bytes: usize, location: Location, stream: Handle<Strea
     noted.then_some(()).ok_or(Status::INVALID_VALUE)
 }
 
-/// Answers what was advised about managed memory: of a range in which that differs, nothing.
+/// Answers with the advice about managed memory, or with no advice if it differs within the range.
 fn advised<'a>(
     data: OutList<'a, c_int>,
     room: Count<'a>,
@@ -107,7 +107,7 @@ fn advised<'a>(
     data.put(ints, std::iter::repeat(value))
 }
 
-// A hint about memory of the devices' is followed by doing what is done anyway.
+// A hint about device memory needs no action.
 impl Word for Location {
     fn word(&self) -> u64 {
         0
@@ -150,7 +150,7 @@ api! {
         if !(0..=3).contains(&attribute) {
             return Err(Status::INVALID_VALUE);
         }
-        // No graph here holds memory of its own; CUDA types all of these as 64 bits.
+        // No graph here has memory of its own; CUDA types all of these as 64 bits.
         value.put(0)
     }
 }

@@ -9,13 +9,13 @@ use crate::guard::api;
 use crate::status::Result;
 use crate::stream::Stream;
 
-/// Copies now.
+/// Copies at once.
 fn run<'c>(to: Side<'c>, from: Side<'c>, count: Count<'c>) -> Result {
     current_device()?;
     Copy3D::between(to, from, count).run()
 }
 
-/// Copies, or records it where the stream is captured.
+/// Copies, or records the copy if the stream is captured.
 fn run_on<'c>(to: Side<'c>, from: Side<'c>, count: Count<'c>, stream: Handle<Stream>) -> Result {
     let copy = Copy3D::between(to, from, count);
     on(stream, || copy.node(), || run(to, from, count))
@@ -40,12 +40,12 @@ api! {
         to: Handle<Array>, to_offset: usize, from: Handle<Array>, from_offset: usize, count: Count<'c>,
     ) ptds cuMemcpyAtoA_v2_ptds => run(Side::array(to, to_offset), Side::array(from, from_offset), count);
 
-    // The bytes are taken at the call.
+    // The bytes are read during the call.
     fn cuMemcpyHtoAAsync_v2<'c>(
         to: Handle<Array>, offset: usize, from: Bytes<'c>, count: Count<'c>, stream: Handle<Stream>,
     ) ptsz cuMemcpyHtoAAsync_v2_ptsz => run_on(Side::array(to, offset), Side::source(from), count, stream);
 
-    // The bytes are there at the return.
+    // The bytes are written when the call returns.
     fn cuMemcpyAtoHAsync_v2<'c>(
         to: Room<'c>, from: Handle<Array>, offset: usize, count: Count<'c>, stream: Handle<Stream>,
     ) ptsz cuMemcpyAtoHAsync_v2_ptsz => run_on(Side::target(to), Side::array(from, offset), count, stream);

@@ -10,13 +10,13 @@ use crate::guard::api;
 use crate::status::{Result, Status};
 use crate::stream::Stream;
 
-/// The flag of an update that replaces what there is.
+/// The flag of an update that replaces the dependencies.
 const REPLACE: c_uint = 1;
 
 /// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
 const UNDER_WAY: c_int = 1;
 
-/// Where the answers of `cuStreamGetCaptureInfo` go.
+/// Destinations of the answers of `cuStreamGetCaptureInfo`.
 struct Info<'a> {
     status: Out<'a, c_int>,
     id: Out<'a, u64>,
@@ -26,7 +26,7 @@ struct Info<'a> {
 }
 
 impl Info<'_> {
-    /// Answers for a stream. The list of nodes stays until the next call on the stream.
+    /// Answers for a stream. The list of nodes stays valid until the next call on the stream.
     fn answer(self, stream: Handle<Stream>) -> Result {
         stream.op_number()?;
         let status = status(stream)?;
@@ -89,7 +89,7 @@ api! {
 
     fn cuStreamEndCapture(stream: Handle<Stream>, graph: Out<'_, Handle<Graph>>) ptsz cuStreamEndCapture_ptsz {
         stream.op_number()?;
-        // Without a graph there is none.
+        // On failure the program gets no graph.
         graph.put(Handle::NULL)?;
         graph.put(end(stream)?.handle)
     }

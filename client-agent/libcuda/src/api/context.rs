@@ -12,7 +12,7 @@ use crate::process::{is_leaving, process};
 use crate::status::{Result, Status};
 use crate::{capture, reset, work};
 
-/// The place of a limit among a context's.
+/// The index of a limit in a context's limits.
 fn limit_of(limit: c_int) -> Result<usize> {
     let at = usize::try_from(limit)
         .ok()
@@ -20,11 +20,11 @@ fn limit_of(limit: c_int) -> Result<usize> {
     at.ok_or(Status::UNSUPPORTED_LIMIT)
 }
 
-/// Limits that say whether kernels share the device with graphics (`CU_LIMIT_CIG_ENABLED`), and whether
-/// shared memory then falls back (`CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED`): they do not.
+/// Limits that say whether kernels share the device with graphics (`CU_LIMIT_CIG_ENABLED`), and
+/// whether shared memory then falls back (`CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED`). Both are 0 here.
 const SHARED_WITH_GRAPHICS: [c_int; 2] = [8, 9];
 
-/// What a limit of a context is.
+/// The value of a limit of a context.
 fn limit(context: &Context, limit: c_int) -> Result<usize> {
     if SHARED_WITH_GRAPHICS.contains(&limit) {
         return Ok(0);
@@ -44,12 +44,12 @@ fn create(context: Out<'_, Handle<Context>>, flags: u32, number: c_int) -> Resul
     context.put_made(|| current_context::create(device.ordinal, flags))
 }
 
-/// Gives one retain of a primary context back; the last one resets it.
+/// Releases one retain of a primary context; the last release resets it.
 fn release(number: c_int) -> Result {
     let context = primary(number)?;
     context.release()?;
     if !context.is_active() && !is_leaving() {
-        // A device that answers no more has nothing of it: that ends with its session.
+        // A device that no longer answers needs no reset: its session's end frees everything.
         let _ = reset::primary(device(number)?);
     }
     Ok(())
@@ -144,7 +144,7 @@ api! {
 
     fn cuCtxGetStreamPriorityRange(least: Out<'_, c_int>, greatest: Out<'_, c_int>) {
         current()?;
-        // Streams of a session are scheduled as one.
+        // CUDA's range; the streams of a session are scheduled as one.
         least.put_if(0);
         greatest.put_if(-5);
         Ok(())

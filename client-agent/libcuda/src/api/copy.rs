@@ -11,7 +11,7 @@ use crate::guard::api;
 use crate::status::{Result, Status};
 use crate::stream::Stream;
 
-/// Does an asynchronous copy or set, or records it where the stream is captured.
+/// Does an asynchronous copy or set, or records it if the stream is captured.
 pub(super) fn on(
     stream: Handle<Stream>,
     work: impl FnOnce() -> Result<Work>,
@@ -29,24 +29,26 @@ fn upload<'c>(to: Address<'c>, from: Bytes<'c>, count: Count<'c>) -> Result {
 
 /// Copies from a device to the program.
 fn download<'c>(to: Room<'c>, from: Address<'c>, count: Count<'c>) -> Result {
-    // SAFETY: the count of the same call says how many bytes have room, and during
-    // the call they are the copy's.
+    // SAFETY: the count of the same call says how many bytes have room; the copy owns them during
+    // the call.
     unsafe { to_host(to.address(), from.number(), count.number()) }
 }
 
 /// Copies between addresses of devices.
 fn across<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) -> Result {
-    // SAFETY: a program that names pinned memory of its own for a device's has the count's bytes there.
+    // SAFETY: a program that names pinned memory instead of device memory has the count's bytes
+    // there.
     unsafe { within(to.number(), from.number(), count.number()) }
 }
 
-/// Copies from and to where the addresses say.
+/// Copies between addresses of any kind; each address tells its kind.
 fn either<'c>(to: Address<'c>, from: Address<'c>, count: Count<'c>) -> Result {
-    // SAFETY: an address that is no device's is of memory of the program's, of the count's bytes.
+    // SAFETY: an address that is not a device's is of the program's memory, with the count's bytes.
     unsafe { any(to.number(), from.number(), count.number()) }
 }
 
-/// Copies by `now`, or records it where the stream is captured: the node finds its sides by their addresses.
+/// Copies by `now`, or records the copy if the stream is captured. The node derives its sides from
+/// their addresses.
 fn linear_on<'a>(
     (to, from, count): (Address<'a>, Address<'a>, Count<'a>),
     stream: Handle<Stream>,
@@ -56,7 +58,7 @@ fn linear_on<'a>(
     on(stream, node, || now(to, from, count))
 }
 
-/// Copies one after the other, each from and to where its addresses say.
+/// Copies one after the other; the addresses tell the kind of each side.
 fn batch<'a, 'c>(
     to: List<'a, Address<'c>>,
     from: List<'a, Address<'c>>,
@@ -72,7 +74,7 @@ fn batch<'a, 'c>(
     copies.try_for_each(|((to, from), size)| linear_on((to, from, size), stream, either))
 }
 
-/// Copies a box, or records it where the stream is captured.
+/// Copies a box, or records the copy if the stream is captured.
 fn box_on(copy: Copy3D<'_>, stream: Handle<Stream>) -> Result {
     on(stream, || copy.node(), || copy.run())
 }
@@ -87,7 +89,7 @@ api! {
         ptsz cuMemcpyHtoDAsync_v2_ptsz
     {
         let node = || Ok(Work::Copy(Copy3D::to_device(to, from, count).kept()));
-        // The bytes are taken at the call.
+        // The bytes are read during the call.
         on(stream, node, || upload(to, from, count))
     }
 
@@ -98,7 +100,7 @@ api! {
         ptsz cuMemcpyDtoHAsync_v2_ptsz
     {
         let node = || Ok(Work::Copy(Copy3D::to_host(to, from, count).kept()));
-        // The bytes are there at the return.
+        // The bytes are written when the call returns.
         on(stream, node, || download(to, from, count))
     }
 
@@ -142,7 +144,7 @@ api! {
         _attributes: Unused<'_>, _indices: List<'_, usize>, _attribute_count: usize,
         failed: Out<'_, usize>, stream: Handle<Stream>,
     ) ptsz cuMemcpyBatchAsync_ptsz {
-        // Which of them fails is not said.
+        // The failed copy is not reported.
         failed.put_if(usize::MAX);
         batch(to, from, sizes, count, stream)
     }
@@ -154,8 +156,9 @@ api! {
     ) ptsz cuMemcpyBatchAsync_v2_ptsz => batch(to, from, sizes, count, stream);
 }
 
-/// Defines the functions that set memory, an element's type in each row: those that set elements and rows of
-/// elements, each done at the return and on a stream; and each one's form for the thread's default stream.
+/// Defines the functions that set memory, one row for each element type. They set elements and rows
+/// of elements, each synchronously and on a stream. Each has a form for the thread's default
+/// stream.
 macro_rules! sets {
     ($($element:ty: $set:ident, $set_ptds:ident, $set_on:ident, $set_on_ptsz:ident,
         $rows:ident, $rows_ptds:ident, $rows_on:ident, $rows_on_ptsz:ident;)*) => {$(

@@ -14,7 +14,7 @@ use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
 
-/// The device of a number.
+/// The device with a number.
 pub(super) fn device(number: c_int) -> Result<&'static Device> {
     let devices = &process()?.devices;
     let number = usize::try_from(number).ok();
@@ -31,14 +31,14 @@ pub(super) fn primary(number: c_int) -> Result<&'static Arc<Context>> {
     process()?.contexts.of(device(number)?.ordinal)
 }
 
-/// No device reaches another one's memory.
+/// Answers that no device can access the memory of another.
 fn between_peers(can: Out<'_, c_int>, number: c_int, peer: c_int) -> Result {
     properties(number)?;
     properties(peer)?;
     can.put(0)
 }
 
-/// Domain, bus, device and function.
+/// PCI address: domain, bus, device and function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PciId([u32; 4]);
 

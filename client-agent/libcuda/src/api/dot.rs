@@ -8,7 +8,7 @@ use crate::graph::{Graph, Work};
 use crate::guard::api;
 use crate::status::{Result, Status};
 
-/// A graph in the language of `dot`.
+/// A graph in the `dot` language.
 fn dot(graph: &Graph) -> Result<String> {
     let mut out = "digraph graph_".to_owned();
     // Writing to a string does not fail.
@@ -42,7 +42,7 @@ fn label(work: &Work) -> String {
 }
 
 api! {
-    // How much is wanted does not matter: all there is fits.
+    // The flags have no effect: the output always has everything.
     fn cuGraphDebugDotPrint(graph: Handle<Graph>, path: Text<'_>, _flags: c_uint) {
         let graph = graph.get()?;
         std::fs::write(path.take()?, dot(&graph)?).map_err(|_| Status::OPERATING_SYSTEM)

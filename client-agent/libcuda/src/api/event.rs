@@ -17,10 +17,10 @@ use crate::status::{Result, Status};
 use crate::stream::Stream;
 use crate::work;
 
-/// The flag of `cuEventRecordWithFlags` and `cuStreamWaitEvent` for events outside of a capture.
+/// The flag of `cuEventRecordWithFlags` and `cuStreamWaitEvent` for events outside a capture.
 const EXTERNAL: c_uint = 1;
 
-/// An event that was recorded outside of captures, if it was recorded, and its device.
+/// An event that was recorded outside captures, with its device; an error if it was not recorded.
 fn known(event: Handle<Event>) -> Result<(Arc<Event>, &'static Device)> {
     let event = event.get()?;
     if event.captured.load(Ordering::Relaxed) {
@@ -30,7 +30,7 @@ fn known(event: Handle<Event>) -> Result<(Arc<Event>, &'static Device)> {
     Ok((event, device.ok_or(Status::INVALID_DEVICE)?))
 }
 
-/// Records an event, or notes it where the stream is captured.
+/// Records an event, or notes it if the stream is captured.
 fn note_or_record(event: Handle<Event>, stream: Handle<Stream>) -> Result {
     stream.op_number()?;
     event.check()?;
@@ -40,7 +40,7 @@ fn note_or_record(event: Handle<Event>, stream: Handle<Stream>) -> Result {
     }
 }
 
-/// Milliseconds between two events that were reached.
+/// Milliseconds between two events that have completed.
 fn elapsed(start: Handle<Event>, end: Handle<Event>) -> Result<f32> {
     let ((start, device), (end, other)) = (known(start)?, known(end)?);
     let ops = [&start, &end].map(|event| event.op.load(Ordering::Relaxed));
@@ -52,11 +52,11 @@ fn elapsed(start: Handle<Event>, end: Handle<Event>) -> Result<f32> {
     if !work::is_done(device, last)? {
         return Err(Status::NOT_READY);
     }
-    // The times come with the answer of a wait.
+    // The times arrive with the answer to a wait.
     work::sync_through(device, last)?;
     match (start.time(), end.time()) {
         (Some(start), Some(end)) => Ok((end as f64 - start as f64) as f32 / 1e6),
-        // Of many thousand events between two answers the oldest times are not kept.
+        // With many thousand events between two answers, the oldest times are not kept.
         _ => Err(Status::NOT_READY),
     }
 }
@@ -77,7 +77,7 @@ api! {
     fn cuEventRecordWithFlags(event: Handle<Event>, stream: Handle<Stream>, flags: c_uint)
         ptsz cuEventRecordWithFlags_ptsz
     {
-        // An event of the outside world is a node of its own.
+        // An external event is a node of its own.
         match flags & EXTERNAL {
             0 => note_or_record(event, stream),
             _ => or_capture(stream, || Ok(Work::Record(event)), || record(event, stream)),

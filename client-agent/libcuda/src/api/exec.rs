@@ -1,4 +1,4 @@
-//! Executable graphs: instantiating, changing, launching.
+//! Executable graphs: instantiation, updates, launches.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::Mutex;
@@ -56,7 +56,7 @@ fn instantiate_with(
     exec.put_made(|| {
         let asked = params.take()?;
         let made = instantiate(graph, asked.flags);
-        // Results: all well, or another error.
+        // Result codes: 0 is success, 1 another error.
         let result = c_int::from(made.is_err());
         let node = Handle::NULL;
         params.put(InstantiateParams {
@@ -68,10 +68,10 @@ fn instantiate_with(
     })
 }
 
-/// What became of an update: how the graphs differ, and the first node that does.
+/// The result of an update: how the graphs differ, and the first node that does.
 type Updated = (Result, c_int, Handle<Node>);
 
-/// Takes over the work of a graph of the same shape.
+/// Takes over the work of a graph with the same topology.
 fn update(exec: Handle<Exec>, graph: Handle<Graph>) -> Updated {
     let new = graph
         .get()
@@ -124,7 +124,7 @@ api! {
     ) also cuGraphInstantiate {
         exec.put_made(|| {
             let made = instantiate(graph, 0);
-            // What is wrong is said by the status: the log is empty, where there is one.
+            // The status says what is wrong; the log, if there is one, stays empty.
             node.put_if(Handle::NULL);
             let _ = log.put(size, [0]);
             made
@@ -138,7 +138,7 @@ api! {
         exec: Out<'_, Handle<Exec>>, graph: Handle<Graph>, params: InOut<'_, InstantiateParams>,
     ) => instantiate_with(&exec, graph, &params);
 
-    // Nothing is uploaded ahead of a launch, so that the stream of the parameters is of no use.
+    // Nothing is uploaded before a launch, so the stream in the parameters has no effect.
     fn cuGraphInstantiateWithParams_ptsz(
         exec: Out<'_, Handle<Exec>>, graph: Handle<Graph>, params: InOut<'_, InstantiateParams>,
     ) => instantiate_with(&exec, graph, &params);

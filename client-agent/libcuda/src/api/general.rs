@@ -1,4 +1,4 @@
-//! Initialisation, errors, versions, finding functions.
+//! Initialisation, errors, versions, lookup of functions.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -15,14 +15,14 @@ use crate::tables;
 /// The flag of `cuGetProcAddress` that asks for per-thread default streams.
 const PER_THREAD: u64 = 2;
 
-/// Finds a function. Gives 0, or the reason why there is none.
+/// Looks up a function. Returns 0, or the reason why it is not found.
 fn find(
     name: &Text<'_>,
     function: &Out<'_, *mut c_void>,
     version: c_int,
     flags: u64,
 ) -> Result<c_int> {
-    // Programs of a newer CUDA ask for what it brought, and are told below what is not there.
+    // Programs built for a newer CUDA ask for its functions, and learn below which are missing.
     if version > driver_version().max(symbol::newest()) {
         return Err(Status::INVALID_VALUE);
     }
@@ -35,7 +35,7 @@ fn find(
     Ok(reason)
 }
 
-/// Hands a text over that ends with a zero byte and stays; null where there is none.
+/// Returns a static text that ends with a zero byte; null if there is none.
 fn put_text(to: &Out<'_, *const c_char>, text: Option<&'static str>) -> Result {
     to.put(text.map_or(std::ptr::null(), |text| text.as_ptr().cast()))?;
     text.map(|_| ()).ok_or(Status::INVALID_VALUE)
@@ -51,7 +51,7 @@ api! {
     fn cuGetErrorString(error: c_int, string: Out<'_, *const c_char>) => put_text(&string, explain(error));
     fn cuGetErrorName(error: c_int, string: Out<'_, *const c_char>)
         => put_text(&string, describe(error).map(|(name, _)| name));
-    // Only a status tells a function that there is not from success.
+    // This version reports a missing function by its status only.
     fn cuGetProcAddress(name: Text<'_>, function: Out<'_, *mut c_void>, version: c_int, flags: u64)
         => match find(&name, &function, version, flags)? {
             0 => Ok(()),
@@ -71,7 +71,7 @@ api! {
         found
     }
 
-    // Lazy, unless the user says otherwise.
+    // Lazy, unless the user sets eager loading.
     fn cuModuleGetLoadingMode(mode: Out<'_, c_int>) => mode.put(if is_eager() { 1 } else { 2 });
 
     fn cuProfilerStart() also cuProfilerStop => Ok(());

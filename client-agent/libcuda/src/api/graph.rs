@@ -1,4 +1,4 @@
-//! Graphs: making and looking at them.
+//! Graphs: creation and inspection.
 
 use std::ffi::{c_int, c_uint};
 
@@ -7,11 +7,11 @@ use crate::graph::{Graph, Node, Work};
 use crate::guard::api;
 use crate::status::{Result, Status};
 
-/// `CUgraphEdgeData`: ports and a type, all zero for an edge that is nothing but an order.
+/// `CUgraphEdgeData`: ports and a type, all zero for an edge that only orders its nodes.
 type EdgeData = [u8; 8];
 type Nodes = Vec<Handle<Node>>;
 
-/// Connects nodes, or takes connections away.
+/// Adds or removes edges between nodes.
 fn connect<'a>(
     graph: Handle<Graph>,
     from: List<'a, Handle<Node>>,
@@ -24,7 +24,7 @@ fn connect<'a>(
     edges.try_for_each(|(from, to)| graph.connect(from, to, connected))
 }
 
-/// The nodes that a node comes behind.
+/// The nodes that a node depends on.
 fn before(node: Handle<Node>) -> Result<Nodes> {
     let edges = node.graph()?.edges().into_iter();
     Ok(edges
@@ -32,7 +32,7 @@ fn before(node: Handle<Node>) -> Result<Nodes> {
         .collect())
 }
 
-/// The nodes that come behind a node.
+/// The nodes that depend on a node.
 fn behind(node: Handle<Node>) -> Result<Nodes> {
     let edges = node.graph()?.edges().into_iter();
     Ok(edges
@@ -40,7 +40,7 @@ fn behind(node: Handle<Node>) -> Result<Nodes> {
         .collect())
 }
 
-/// Answers with both ends of all edges of a graph, and with their data where it is wanted.
+/// Answers with both ends of all edges of a graph, and with their data if wanted.
 fn put_edges<'c>(
     graph: Handle<Graph>,
     from: &OutList<'c, Handle<Node>>,
@@ -54,7 +54,7 @@ fn put_edges<'c>(
     to.answer(count, &behind)
 }
 
-/// Answers with nodes, and with the data of the edges to them where it is wanted.
+/// Answers with nodes, and with the data of the edges to them if wanted.
 fn put_nodes<'c>(
     nodes: &OutList<'c, Handle<Node>>,
     data: &OutList<'c, EdgeData>,

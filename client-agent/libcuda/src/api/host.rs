@@ -13,7 +13,7 @@ fn alloc(to: Out<'_, *mut c_void>, bytes: usize, flags: c_uint) -> Result {
     to.put_made(|| Ok(host::alloc(bytes, flags)? as *mut c_void))
 }
 
-/// Whether pinned memory begins at an address.
+/// True if a range of pinned memory begins at an address.
 fn is_base(base: usize) -> bool {
     host::find(base).is_some_and(|range| range.base == base)
 }
@@ -28,7 +28,7 @@ api! {
         Some(_) => Err(Status::INVALID_VALUE),
     };
 
-    // The program keeps the memory until it says that it is registered no more.
+    // The program keeps the memory until it unregisters it.
     fn cuMemHostRegister_v2(base: Room<'static>, bytes: Count<'static>, flags: c_uint)
         also cuMemHostRegister
     {

@@ -1,7 +1,8 @@
-//! Memory and events of other processes.
+//! Interprocess memory and events.
 //!
-//! An event of several processes is recorded when it is reached: the call that records one waits for the work
-//! before it. So whoever has such an event, in whichever process, need not ask how far another has come.
+//! An interprocess event is recorded only once its work is done: the call that records it waits for
+//! the work before it. So a process that uses such an event need not ask about the progress of
+//! another.
 
 use std::ffi::c_uint;
 
@@ -21,14 +22,14 @@ use crate::status::{Result, Status, note};
 #[derive(Clone, Copy)]
 pub(crate) struct IpcHandle([u8; NAME]);
 
-/// What begins a name of memory, and of an event.
+/// Prefixes of a name of memory and of a name of an event.
 const MEMORY: [u8; 8] = *b"WLIPCMEM";
 const EVENT: [u8; 8] = *b"WLIPCEVT";
 /// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`, the only flag there is.
 const LAZY: c_uint = 1;
 
-/// The name of the allocation that holds an address. Memory that is mapped has a file instead, managed memory
-/// has neither.
+/// The name of the allocation that contains an address. Mapped memory is exported by a file
+/// instead; managed memory cannot be exported.
 fn exported(address: u64) -> Result<Name> {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
     let (base, _) = range(address)?;

@@ -26,7 +26,7 @@ pub(crate) struct LaunchConfig<'a> {
     count: Count<'a, c_uint>,
 }
 
-/// Launches a kernel on the current device, or records it where the stream is captured.
+/// Launches a kernel on the current device, or records it if the stream is captured.
 fn launch(how: How, stream: Handle<Stream>, arguments: Arguments<'_>) -> Result {
     let number = stream.op_number()?;
     let node = || Launch::new(how, arguments).map(Work::Kernel);
@@ -35,7 +35,7 @@ fn launch(how: How, stream: Handle<Stream>, arguments: Arguments<'_>) -> Result 
     })
 }
 
-/// Launches a kernel as a structure says, or records it.
+/// Launches a kernel as the structure says, or records it.
 fn launch_by(config: LaunchConfig<'_>, arguments: Arguments<'_>) -> Result {
     let mut how = How::plain(config.shape);
     for attribute in config.attributes.items(config.count.whole())? {
@@ -44,7 +44,7 @@ fn launch_by(config: LaunchConfig<'_>, arguments: Arguments<'_>) -> Result {
     launch(how, config.stream, arguments)
 }
 
-/// Answers with a block size and the blocks that fill the device.
+/// Answers with a block size and the number of blocks that fill the device.
 fn put_potential(
     (blocks, threads): (c_int, c_int),
     grid: &Out<'_, c_int>,
@@ -71,7 +71,7 @@ api! {
         extra: Parameters<'c>,
     ) => launch_by(config.take()?, Arguments::new(function, pointers, extra));
 
-    // The stream is in the structure.
+    // The structure names the stream.
     fn cuLaunchKernelEx_ptsz<'c>(
         config: In<'_, LaunchConfig<'_>>, function: Callee<'c>, pointers: Parameters<'c>,
         extra: Parameters<'c>,
@@ -98,7 +98,7 @@ api! {
         stream.op_number()?;
         let call = HostCall::new(function, data)?;
         or_capture(stream, || Ok(Work::Host(call)), || {
-            // In the stream's order: behind what was called so far, ahead of what comes.
+            // In the stream's order: behind all earlier calls, ahead of later ones.
             work::sync(current_device()?)?;
             call.call();
             Ok(())

@@ -1,4 +1,4 @@
-//! `cuLink`: several PTX images become one, as PTX text.
+//! `cuLink`: links several PTX images into one, as PTX text.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
@@ -29,22 +29,22 @@ const LIBRARY: c_int = 4;
 pub(crate) struct Link {
     pub(crate) context: Handle<Context>,
     images: Mutex<Vec<(String, Vec<u8>)>>,
-    /// The result, ended by a zero byte, kept until the link is destroyed.
+    /// The result with a terminating zero byte, kept until the link is destroyed.
     result: Mutex<Option<Vec<u8>>>,
     options: Kept,
 }
 
-/// The options of a link, whose buffers live as long as it does.
+/// The options of a link with their buffers, which live as long as the link.
 struct Kept(Options<'static>);
 
-// SAFETY: the pointers are the program's, which keeps what they name while the link lives; whichever
-// thread calls writes there, as a driver does.
+// SAFETY: the pointers are the program's, which keeps their targets while the link lives. The
+// calling thread, whichever it is, writes there, as with a driver.
 unsafe impl Send for Kept {}
-// SAFETY: nothing is written through a shared reference but the program's own logs, by the calls of the
-// program that name the link; it orders them where several threads make them, as for a driver.
+// SAFETY: through a shared reference only the program's own logs are written, by its calls that
+// name the link. The program orders these calls if several threads make them, as for a driver.
 unsafe impl Sync for Kept {}
 
-/// What went wrong, and the log.
+/// A failure: its status and the log.
 type Wrong = (Status, String);
 
 table!(Link, INVALID_HANDLE);
@@ -63,12 +63,12 @@ fn add(link: Handle<Link>, kind: c_int, bytes: &[u8], name: &str) -> Result {
     Ok(())
 }
 
-/// The PTX of an input.
+/// The PTX texts of an input.
 fn texts(kind: c_int, bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, Wrong> {
     let none = |detail: String| (Status::NO_BINARY_FOR_GPU, detail);
     let target = || {
         let target = target().map_err(|status| (status, "there is no device".to_owned()))?;
-        // What is for newer devices is never linked: a library has all there is, for each.
+        // Entries for newer devices are never linked: a library has an entry for each device.
         Ok(Target {
             newer: false,
             ..target
@@ -86,7 +86,8 @@ fn texts(kind: c_int, bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, Wrong> 
         },
         OBJECT | LIBRARY => {
             let texts = fatbin::all_ptx(bytes, target()?);
-            // Of a library only what somebody uses is missed, and by its name.
+            // A library without PTX is no error yet: a missing function is reported by name when it
+            // is used.
             match kind == LIBRARY || !texts.is_empty() {
                 true => Ok(texts),
                 false => Err(none("it has no PTX for this device".into())),
@@ -97,7 +98,7 @@ fn texts(kind: c_int, bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, Wrong> 
     }
 }
 
-/// The images as one. A single one that needs no other stays as it is.
+/// Links the images into one. A single image without unresolved symbols stays unchanged.
 fn linked(images: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>, Wrong> {
     if let [(_, only)] = images {
         let parsed = ptx::ParsedModule::parse_bytes(only);
@@ -127,7 +128,7 @@ fn linked(images: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>, Wrong> {
         .map_err(|error| (Status::NO_BINARY_FOR_GPU, error.to_string()))
 }
 
-/// Has the current device, if there is one, look at what came of a link: it is loaded next.
+/// Checks the result of a link on the current device, if there is one; it is loaded next.
 fn check(text: &[u8]) -> std::result::Result<(), Wrong> {
     let Ok(device) = current_device() else {
         return Ok(());
@@ -162,7 +163,7 @@ fn complete(link: &Link) -> Result<Vec<u8>> {
 }
 
 api! {
-    // The program keeps the options and the buffers that they name until it destroys the link.
+    // The program keeps the options and their buffers until it destroys the link.
     fn cuLinkCreate_v2(
         count: Count<'static, u32>, keys: List<'static, c_int>, values: Values<'static>,
         link: Out<'_, Handle<Link>>,
@@ -196,7 +197,7 @@ api! {
         let text = complete(&link)?;
         let mut result = lock(&link.result);
         let text = result.insert(text);
-        // The text stays until the link is destroyed.
+        // The text stays valid until the link is destroyed.
         image.put(text.as_ptr().cast())?;
         size.put_if(text.len());
         Ok(())

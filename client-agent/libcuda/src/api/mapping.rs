@@ -1,4 +1,4 @@
-//! Memory that is mapped at reserved addresses.
+//! Memory mapped at reserved addresses.
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::fs::File;
@@ -20,11 +20,11 @@ use crate::pieces;
 use crate::process::{holder, process};
 use crate::status::{Result, Status, note};
 
-/// Memory that stays where it is.
+/// Memory that does not migrate.
 const PINNED: c_int = 1;
-/// What begins a file that names a piece of memory.
+/// Prefix of a file that names a piece of memory.
 const PIECE: [u8; 8] = *b"WLIPCVMM";
-/// Reading and writing.
+/// Read and write access.
 const BOTH: c_int = 3;
 
 /// `CUmemAllocationProp`.
@@ -32,7 +32,7 @@ const BOTH: c_int = 3;
 #[derive(Clone, Copy)]
 pub(crate) struct Properties {
     kind: c_int,
-    /// Kinds of handles for other processes.
+    /// Kinds of handles for export to other processes.
     shared: c_int,
     location: Location,
     windows: *const c_void,
@@ -60,7 +60,7 @@ fn located(location: Location) -> Result<&'static Device> {
     device(location.id)
 }
 
-/// The device that a program's properties name.
+/// The device that the properties of a program name.
 fn wanted(properties: &In<'_, Properties>) -> Result<&'static Device> {
     let properties = properties.take()?;
     if properties.kind != PINNED {
@@ -73,12 +73,12 @@ fn wanted(properties: &In<'_, Properties>) -> Result<&'static Device> {
     Ok(device)
 }
 
-/// The device in whose window an address lies.
+/// The device with the window that contains an address.
 fn device_of(address: u64) -> Result<&'static Device> {
     holder(address)?.ok_or(Status::INVALID_VALUE)
 }
 
-/// A file that has a name for other processes, which cannot be changed any more.
+/// A sealed file that carries a name to other processes.
 fn named(name: &[u8; NAME]) -> std::io::Result<File> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the file's name is a C string.
@@ -86,7 +86,7 @@ fn named(name: &[u8; NAME]) -> std::io::Result<File> {
     if made < 0 {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and is nobody else's.
+    // SAFETY: the descriptor was just created and has no other owner.
     let file = unsafe { File::from_raw_fd(made) };
     file.write_all_at(name, 0)?;
     let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
@@ -97,10 +97,10 @@ fn named(name: &[u8; NAME]) -> std::io::Result<File> {
     }
 }
 
-/// What a file of the program's has, if it has as much as a name.
+/// Reads the name from a file of the program, if the file is long enough.
 fn read(file: c_int) -> Option<[u8; NAME]> {
     let mut name = [0; NAME];
-    // SAFETY: the buffer is as long as said; a number that is no descriptor is refused.
+    // SAFETY: the buffer is as long as said; a number that is not a descriptor is refused.
     let got = unsafe { libc::pread(file, name.as_mut_ptr().cast(), NAME, 0) };
     (got == NAME as isize).then_some(name)
 }

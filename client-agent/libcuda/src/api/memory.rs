@@ -30,7 +30,7 @@ fn free(address: u64) -> Result {
     device.free(address)
 }
 
-/// Begin and bytes of the allocation that holds an address.
+/// Begin and bytes of the allocation that contains an address.
 pub(super) fn range(address: u64) -> Result<(u64, u64)> {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
     allocation(device, address).ok_or(Status::INVALID_VALUE)
@@ -41,7 +41,7 @@ fn allocation(device: &Device, address: u64) -> Option<(u64, u64)> {
     managed.or_else(|| device.with(|session| session.channel().range(address)))
 }
 
-/// Begin and bytes of the allocation or the module's variable that holds an address.
+/// Begin and bytes of the allocation or module variable that contains an address.
 fn object(device: &Device, address: u64) -> Option<(u64, u64)> {
     let variable = || device.with(|session| session.channel().variable(address));
     allocation(device, address).or_else(variable)
@@ -64,7 +64,7 @@ const RDMA: c_int = 15;
 const ACCESS: c_int = 16;
 const POOL: c_int = 17;
 
-/// The answer to an attribute that a pointer has not: four or eight bytes, by attribute.
+/// The answer to an attribute that a pointer does not have: four or eight bytes, by attribute.
 fn nothing(attribute: c_int) -> Figure {
     match attribute {
         CONTEXT | DEVICE_POINTER | HOST_POINTER | BUFFER_ID | RANGE_START | RANGE_SIZE
@@ -73,8 +73,7 @@ fn nothing(attribute: c_int) -> Figure {
     }
 }
 
-/// Answers an attribute of a pointer with the answer, or with that of `without` where the pointer has
-/// none.
+/// Answers an attribute of a pointer; if the pointer lacks it, with the answer of `without`.
 fn put(
     data: OutAny<'_>,
     attribute: c_int,
@@ -85,7 +84,7 @@ fn put(
         (Err(_), Some(without)) => without(attribute),
         (found, _) => found?,
     };
-    // SAFETY: both say a long for what CUDA types as a pointer, a size or an id, else an int.
+    // SAFETY: both have a long for what CUDA types as a pointer, a size or an id, else an int.
     unsafe { data.put(figure) }
 }
 
@@ -130,13 +129,13 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
         IS_MANAGED => Int(u32::from(managed)),
         DEVICE_ORDINAL => Int(device.ordinal as u32),
         MAPPED => Int(1),
-        // What cuIpcGetMemHandle exports.
+        // Memory that `cuIpcGetMemHandle` exports.
         IPC_CAPABLE => {
             let allocated = allocation(device, address).is_some();
             let own = allocated && !managed && !is_mapped(device, base);
             Int(u32::from(own && device.properties.shares_memory()))
         }
-        // What cuMemExportToShareableHandle does.
+        // Memory that `cuMemExportToShareableHandle` exports.
         HANDLE_TYPES => Long(mapped::shared_at(base)),
         ACCESS => Int(3),
         POOL => Long(pool_handle::of(device, base).number() as u64),
@@ -146,7 +145,7 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
     })
 }
 
-/// Whether what begins at an address lies in a range that the program has reserved.
+/// True if the object that begins at an address lies in a range reserved by the program.
 fn is_mapped(device: &Device, base: u64) -> bool {
     device.with(|session| session.channel().is_mapped(base))
 }
@@ -213,7 +212,7 @@ api! {
         })
     }
 
-    // The one attribute that can be set: an int that says whether copies wait.
+    // The only attribute that can be set: an int that says whether copies wait.
     fn cuPointerSetAttribute(value: In<'_, c_int>, _attribute: c_int, address: u64) {
         let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
         let (base, _) = range(address)?;

@@ -22,10 +22,10 @@ use crate::settings::is_eager;
 use crate::stack::top;
 use crate::status::{Result, Status, note};
 
-/// How the part of an image that is wanted is kept.
+/// Converts the wanted part of an image to the form in which it is kept.
 type Pack<'a> = fn(fatbin::Entry<'a>) -> fatbin::Entry<'static>;
 
-/// The program of a container, or of those that it was linked of: machine code that suits the device, or PTX.
+/// The program of a container, or of its linked parts: machine code that suits the device, or PTX.
 fn contained<'a>(
     whole: &'a [u8],
     parts: Vec<&'a [u8]>,
@@ -52,7 +52,7 @@ fn contained<'a>(
     }
 }
 
-/// Where the program of an image is.
+/// The source of an image's program.
 fn source<'a>(from: Place<'a>, pack: Pack<'a>) -> std::result::Result<Source, Wrong> {
     let bare = |status: Status| (status, "it is no image".to_owned());
     let found = image(from).map_err(bare)?;
@@ -80,9 +80,9 @@ fn source<'a>(from: Place<'a>, pack: Pack<'a>) -> std::result::Result<Source, Wr
     }
 }
 
-/// Loads an image for a context, or for none, which is null; writes the log where it is no image. What is
-/// given in no container is parsed, and loaded on the device, at once: what is wrong with it is the error of the call
-/// that brings it.
+/// Loads an image for a context, or for no context (null); writes the log if it is not an image. An
+/// image without a container is parsed and loaded on the device at once, so that the call fails on
+/// a bad one.
 fn load<'a>(
     from: Place<'a>,
     pack: Pack<'a>,
@@ -125,7 +125,7 @@ fn load<'a>(
     Err(status)
 }
 
-/// What images are to be for: the current device, or the first one.
+/// The target of images: the current device, or the first one.
 pub(super) fn target() -> Result<Target> {
     match current_device() {
         Ok(device) => Ok(device.properties.target()),
@@ -157,13 +157,14 @@ pub(super) fn file(path: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|_| Status::FILE_NOT_FOUND)
 }
 
-/// The kernel of a name.
+/// Answers with the kernel of a name.
 fn named(kernel: &Out<'_, Handle<Kernel>>, of: Handle<Library>, name: &Text<'_>) -> Result {
     let devices = process()?.devices.len();
     kernel.put(of.get()?.kernel(name.take()?, devices)?)
 }
 
-/// Where a variable lies on a device, and its bytes: either may be left out, both may not.
+/// Answers with the address of a variable on a device, and its bytes. Either may be null, but not
+/// both.
 fn put_variable((at, size): (u64, u64), address: &Out<'_, u64>, bytes: &Out<'_, usize>) -> Result {
     address.check().or_else(|_| bytes.check())?;
     address.put_if(at);
@@ -200,7 +201,8 @@ api! {
         if !of_library.is_kept() {
             return load_library(&library, Place::at(from), fatbin::Entry::owned, options);
         }
-        // SAFETY: this option says that the program keeps the image until the library is unloaded.
+        // SAFETY: this option promises that the program keeps the image until the library is
+        // unloaded.
         load_library(&library, unsafe { Place::kept(from) }, |entry| entry, options)
     }
 
@@ -234,7 +236,7 @@ api! {
     fn cuLibraryGetModule(module: Out<'_, Handle<Library>>, library: Handle<Library>) {
         library.check()?;
         current_device()?;
-        // A library's module is known by the same handle.
+        // A library's module has the same handle.
         module.put(library)
     }
 
@@ -246,7 +248,7 @@ api! {
     fn cuLibraryGetManaged(
         address: Out<'_, u64>, bytes: Out<'_, usize>, library: Handle<Library>, name: Text<'_>,
     ) {
-        // Runtimes ask while they begin, before there is a context.
+        // Runtimes ask during their start, before there is a context.
         let device = current_device().or_else(|_| numbered(0))?;
         let (at, size) = library.get()?.managed_variable(device, name.take()?)?;
         let reserved = device.has_reserved(at, size);
@@ -256,14 +258,14 @@ api! {
 
     fn cuKernelGetFunction(function: Out<'_, Handle<Kernel>>, kernel: Handle<Kernel>) {
         kernel.get()?.on(current_device()?)?;
-        // A kernel's function is known by the same handle.
+        // A kernel's function has the same handle.
         function.put(kernel)
     }
 
     fn cuKernelGetLibrary(library: Out<'_, Handle<Library>>, kernel: Handle<Kernel>) also cuFuncGetModule
         => library.put(kernel.get()?.library()?);
 
-    // The text lives as long as the kernel's library.
+    // The name lives as long as the kernel's library.
     fn cuKernelGetName(name: Out<'_, *const c_char>, kernel: Handle<Kernel>) also cuFuncGetName
         => name.put(kernel.get()?.name.as_ptr());
 
@@ -306,7 +308,7 @@ mod tests {
     use super::*;
     use crate::fatbin::tests::{CPU, code, container, gpu, text};
 
-    /// What is taken of containers: of a linked one, and of those that it was linked of.
+    /// The part that is chosen from containers: a linked one, and its parts.
     fn taken(whole: &[Vec<u8>], parts: &[Vec<u8>], target: Target) -> &'static str {
         let whole = container(whole);
         let parts: Vec<_> = parts
@@ -346,7 +348,7 @@ mod tests {
         assert_eq!(taken(&whole, &parts, gpu(90)), "machine code, and parts");
         assert_eq!(taken(&whole, &parts, gpu(80)), "parts");
         assert_eq!(taken(&whole, &parts, CPU), "parts");
-        // Parts are never machine code, which is not linked.
+        // The parts are never used as machine code, which is not linked.
         let parts = [text(75, "one"), code(90)];
         assert_eq!(taken(&whole, &parts, gpu(90)), "machine code");
         assert_eq!(taken(&[], &parts, gpu(90)), "nothing");

@@ -13,7 +13,7 @@ use crate::graph::{Exec, Graph, Node, Work};
 use crate::guard::api;
 use crate::status::Result;
 
-/// Where a new node goes: its handle's place, its graph, and what it comes behind.
+/// Destination of a new node: the place for its handle, its graph, and its dependencies.
 struct Place<'o, 'c>(
     Out<'o, Handle<Node>>,
     Handle<Graph>,
@@ -38,7 +38,7 @@ impl Place<'_, '_> {
     }
 }
 
-/// Gives a node other work of the same kind.
+/// Replaces a node's work with other work of the same kind.
 fn set(node: Handle<Node>, params: impl Params) -> Result {
     let new = params.work()?;
     let graph = node.graph()?;
@@ -52,17 +52,18 @@ fn set(node: Handle<Node>, params: impl Params) -> Result {
     Ok(())
 }
 
-/// The same for a graph that can be launched.
+/// The same for an executable graph.
 fn set_exec(exec: Handle<Exec>, node: Handle<Node>, params: impl Params) -> Result {
     let new = params.work()?;
     exec.get()?.with(node, |step| step.work.replace(new))?;
     Ok(())
 }
 
-/// Defines the functions of kinds of nodes, a kind in each row: the type of its parameters; the functions that
-/// add a node and set its parameters, in its graph and in an executable one; the one that answers with them, if
-/// there is any, and the type of its answer; and `context` where adding and setting name a context,
-/// which is of no use here: work is the device's.
+/// Defines the functions of node kinds, one kind in each row. A row has the type of the parameters,
+/// and the functions that add a node and set its parameters in a graph or executable graph. The
+/// function that answers with the parameters follows, if there is one, with the type of its answer.
+/// `context` stands where adding and setting name a context, which is not needed: work belongs to
+/// the device.
 macro_rules! nodes {
     ($($params:ty: $add:ident, $set:ident, $set_exec:ident $(, $get:ident: $shown:ty)? $([$context:ident])?;)*) => {$(
         api! {

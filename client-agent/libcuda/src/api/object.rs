@@ -8,7 +8,7 @@ use crate::guard::api;
 use crate::status::Status;
 use crate::user_object::{UserObject, create, release, retain};
 
-/// The flag of `cuGraphRetainUserObject` that gives the program's references to the graph.
+/// The flag of `cuGraphRetainUserObject` that moves the program's references to the graph.
 const MOVE: c_uint = 1;
 
 api! {

@@ -1,4 +1,4 @@
-//! Launches as CUDA 3 made them, and contexts that are attached to.
+//! Launches in the style of CUDA 3, and contexts that are attached to.
 
 use std::ffi::{c_int, c_uint};
 
@@ -16,7 +16,7 @@ use crate::stack;
 use crate::status::{Result, Status};
 use crate::stream::Stream;
 
-/// Changes what is set on a kernel.
+/// Changes the settings of a kernel.
 fn change(kernel: Handle<Kernel>, body: impl FnOnce(&mut OldLaunch) -> Result) -> Result {
     kernel.with(|kernel| body(&mut kernel.old()))?
 }
@@ -25,7 +25,7 @@ fn place(offset: c_int) -> Result<usize> {
     usize::try_from(offset).map_err(|_| Status::INVALID_VALUE)
 }
 
-/// Launches a kernel as it was set up.
+/// Launches a kernel with its settings.
 fn launch(
     kernel: Handle<Kernel>,
     (width, height): (c_int, c_int),

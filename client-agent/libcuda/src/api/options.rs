@@ -6,13 +6,13 @@ use crate::abi::{Count, InOutList, List, Room};
 
 /// The `CUjit_option` that limits registers.
 const MAX_REGISTERS: c_int = 0;
-/// The `CUlibraryOption` that says that an image stays where it is.
+/// The `CUlibraryOption` by which the program keeps an image in place.
 const PRESERVED: c_int = 1;
 /// `CUjit_option`s that name the buffers of logs.
 const INFO_LOG: [c_int; 2] = [3, 4];
 const ERROR_LOG: [c_int; 2] = [5, 6];
 
-/// Options of a compilation: their keys, and their values in the pointers themselves.
+/// Options of a compilation: their keys, and their values, stored in the pointers themselves.
 #[derive(Clone, Copy)]
 pub(super) struct Options<'a> {
     pub(super) count: Count<'a, u32>,
@@ -30,29 +30,29 @@ impl Options<'_> {
         values: Values::NONE,
     };
 
-    /// The place of an option.
+    /// The index of an option.
     fn place(self, key: c_int) -> Option<usize> {
         let mut keys = self.keys.items(self.count.whole()).ok()?;
         keys.position(|each| each == key)
     }
 
-    /// An option's value.
+    /// The value of an option.
     fn value(self, key: c_int) -> Option<*mut c_void> {
         self.values.get(self.count.whole(), self.place(key)?)
     }
 
-    /// How many registers a thread may have.
+    /// Maximum number of registers of a thread.
     pub(super) fn registers(self) -> Option<u32> {
         let value = self.value(MAX_REGISTERS)?;
         Some(value as usize as u32).filter(|count| *count > 0)
     }
 
-    /// Whether the program keeps the image where it is: an option of libraries.
+    /// True if the program keeps the image in place, which is an option of libraries.
     pub(super) fn is_kept(self) -> bool {
         self.value(PRESERVED).is_some_and(|value| !value.is_null())
     }
 
-    /// Writes a log and its length to where the options say.
+    /// Writes a log and its length to the buffers of the options.
     fn log(self, [buffer, size]: [c_int; 2], text: &str) {
         let (Some(to), Some(place)) = (self.value(buffer), self.place(size)) else {
             return;
@@ -61,7 +61,8 @@ impl Options<'_> {
             .value(size)
             .map_or(0, |room| room as usize as u32 as usize);
         let count = text.len().min(room.saturating_sub(1));
-        // SAFETY: the option of a log's buffer promises as many bytes as the option of its size says.
+        // SAFETY: the option of a log's buffer promises as many bytes as the option of its size
+        // says.
         if let Ok(room @ [_, ..]) = unsafe { Room::at(to, room) } {
             room[..count].copy_from_slice(&text.as_bytes()[..count]);
             room[count] = 0;
@@ -75,7 +76,7 @@ impl Options<'_> {
         self.log(ERROR_LOG, text);
     }
 
-    /// Writes what is worth knowing to its log, and empties that of errors.
+    /// Writes notes to the info log, and empties the error log.
     pub(super) fn log_notes(self, text: &str) {
         self.log(INFO_LOG, text);
         self.log(ERROR_LOG, "");

@@ -1,4 +1,4 @@
-//! Pools of memory, and allocations in the order of a stream.
+//! Memory pools and stream-ordered allocation.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -14,7 +14,7 @@ use crate::pool_handle;
 use crate::status::{Result, Status, note};
 use crate::stream::Stream;
 
-/// `CUmemPoolProps`, as far as it says something.
+/// `CUmemPoolProps`, as far as it is used.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Properties {
@@ -33,12 +33,13 @@ pub(crate) struct Access {
     flags: c_int,
 }
 
-/// Memory that stays where it is, the only kind there is.
+/// Memory that does not migrate, the only kind there is.
 const PINNED: c_int = 1;
-/// Reading and writing.
+/// Read and write access.
 const BOTH: c_int = 3;
 
-/// Allocates from a pool. No bytes are no address, and no error, as drivers have it in the order of a stream.
+/// Allocates from a pool. Zero bytes give address 0 without an error, as drivers do for
+/// stream-ordered allocation.
 fn alloc(
     address: Out<'_, u64>,
     bytes: usize,
@@ -58,7 +59,7 @@ fn alloc(
 fn located(location: Location) -> Result<&'static Device> {
     match location.kind {
         DEVICE => device(location.id),
-        // The host's locations. All other numbers are none.
+        // The host's locations. Other numbers are invalid.
         2..=4 => Err(Status::NOT_SUPPORTED),
         _ => Err(Status::INVALID_VALUE),
     }
@@ -87,7 +88,7 @@ api! {
 
     fn cuMemPoolDestroy(pool: Handle<MadePool>) => pool_handle::destroy(pool);
 
-    // It keeps nothing that could be given back.
+    // The pool keeps nothing that could be released.
     fn cuMemPoolTrimTo(pool: Handle<MadePool>, _bytes: usize) => pool_handle::find(pool);
 
     fn cuMemPoolGetAttribute(pool: Handle<MadePool>, attribute: c_int, value: OutAny<'_>) {
@@ -115,7 +116,7 @@ api! {
             let own = located(access.location)?.ordinal == device.ordinal;
             match (own, access.flags) {
                 (true, BOTH) | (false, 0) => {}
-                // A device always reaches its own memory, and no other one's.
+                // A device can always access its own memory, and never that of another.
                 (true, _) => return Err(Status::INVALID_VALUE),
                 (false, _) => return Err(Status::NOT_SUPPORTED),
             }

@@ -20,7 +20,7 @@ use crate::work;
 type Callback = unsafe extern "C" fn(Handle<Stream>, c_int, *mut c_void);
 /// The attribute of a stream's priority.
 const PRIORITY: c_int = 8;
-/// Attributes that say how, and never what: of caches, of waiting, of memory's domains.
+/// Attributes that affect only how work is done: caches, waiting, memory domains.
 const HINTS: [c_int; 4] = [1, 3, 9, 10];
 
 fn create(stream: Out<'_, Handle<Stream>>, flags: c_uint, priority: c_int) -> Result {
@@ -40,12 +40,13 @@ fn create(stream: Out<'_, Handle<Stream>>, flags: c_uint, priority: c_int) -> Re
     })
 }
 
-/// A stream's priority; that of a default one is 0.
+/// The priority of a stream; 0 for a default stream.
 fn priority(stream: Handle<Stream>) -> Result<c_int> {
     Ok(stream.made()?.map_or(0, |stream| stream.priority))
 }
 
-/// Calls a function of the program's behind the work of a stream, with the name that it has for that.
+/// Calls a function of the program after the work of a stream, with the name that the program uses
+/// for the stream.
 fn call_back<'c>(
     stream: Handle<Stream>,
     named: Handle<Stream>,
@@ -89,7 +90,7 @@ api! {
         ptsz cuStreamWaitEvent_ptsz
     {
         let device = stream.device()?;
-        // An event of the outside world is a node of its own.
+        // An external event is a node of its own.
         if flags & 1 != 0 {
             return or_capture(stream, || Ok(Work::Wait(event)), || wait(event, device));
         }
@@ -110,7 +111,7 @@ api! {
         stream: Handle<Stream>, context: Out<'_, Handle<Context>>, green: Out<'_, Handle<Context>>,
     ) ptsz cuStreamGetCtx_v2_ptsz {
         let found = stream.context()?;
-        // No context here is a part of a device.
+        // No context here is a green context.
         green.put_if(Handle::NULL);
         context.put(found)
     }
@@ -131,7 +132,7 @@ api! {
     fn cuStreamAddCallback<'c>(
         stream: Handle<Stream>, function: Function<'c, Callback>, data: Data<'c>, _flags: c_uint,
     ) => call_back(stream, stream, function, data);
-    // The callback is told the stream as the program named it.
+    // The callback gets the stream under the name that the program used.
     fn cuStreamAddCallback_ptsz<'c>(
         stream: Handle<Stream>, function: Function<'c, Callback>, data: Data<'c>, _flags: c_uint,
     ) => call_back(stream.of_thread(), stream, function, data);
@@ -162,7 +163,7 @@ api! {
         ptsz cuStreamSetAttribute_ptsz
     {
         let stream = stream.made()?;
-        // A stream's priority is fixed when it is made.
+        // A stream's priority is fixed at its creation.
         if !HINTS.contains(&attribute) {
             return Err(Status::INVALID_VALUE);
         }

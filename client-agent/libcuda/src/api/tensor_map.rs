@@ -9,7 +9,7 @@ use crate::guard::api;
 use crate::status::{Result, Status};
 use crate::tensor_map::{Encoded, encode, replaced};
 
-/// The arguments that both kinds have; what a list is too short for stays as given.
+/// Arguments common to both kinds. Fields for which a list is too short keep their defaults.
 struct Common<'a> {
     kind: c_int,
     rank: Count<'a, c_uint>,
@@ -17,16 +17,16 @@ struct Common<'a> {
     dims: List<'a, u64>,
     strides: List<'a, u64>,
     steps: List<'a, c_uint>,
-    /// Interleave, swizzle, promotion to L2, fill beyond the bounds.
+    /// Modes: interleave, swizzle, promotion to L2, fill out of bounds.
     modes: [c_int; 4],
 }
 
-/// A number that a recipe has a byte for.
+/// A number that is one byte in the recipe.
 fn byte(value: impl TryInto<u8>) -> Result<u8> {
     value.try_into().map_err(|_| Status::INVALID_VALUE)
 }
 
-/// The first items of a list, and `rest` behind them.
+/// The first items of a list, followed by `rest`.
 fn filled<const N: usize, T: Copy>(items: impl Iterator<Item = T>, rest: T) -> [T; N] {
     let mut all = [rest; N];
     all.iter_mut().zip(items).for_each(|(to, item)| *to = item);
@@ -34,7 +34,7 @@ fn filled<const N: usize, T: Copy>(items: impl Iterator<Item = T>, rest: T) -> [
 }
 
 impl Common<'_> {
-    /// The recipe.
+    /// Makes the recipe.
     fn map(&self, part: TensorPart) -> Result<TensorMap> {
         let rank = self.rank.whole();
         if !(1..=5).contains(&rank.number()) {
@@ -62,7 +62,7 @@ impl Common<'_> {
     }
 }
 
-/// Corners of a box of pixels.
+/// The corner of a box of pixels.
 fn corners<'a>(list: List<'a, c_int>, rank: Count<'a, c_uint>) -> Result<[i16; 3]> {
     let corner: [c_int; 3] = filled(list.items(rank.whole().less(2))?, 0);
     let mut narrow = [0; 3];

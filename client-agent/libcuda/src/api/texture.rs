@@ -23,7 +23,7 @@ api! {
     fn cuTexObjectGetTextureDesc(sampling: Out<'_, Sampling>, texture: Handle<Sampled>)
         => sampling.put(object(texture)?.sampling.ok_or(Status::INVALID_VALUE)?);
 
-    // Without a view there is none to answer with.
+    // A texture without a view has none to answer with.
     fn cuTexObjectGetResourceViewDesc(view: Out<'_, View>, texture: Handle<Sampled>)
         => view.put(object(texture)?.view.ok_or(Status::INVALID_VALUE)?);
 

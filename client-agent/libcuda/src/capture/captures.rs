@@ -1,4 +1,4 @@
-//! The captures of a process: what each has recorded, and which calls end it.
+//! The captures of a process: the nodes that each has recorded, and the calls that invalidate it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::stream::Stream;
 /// A stream as a capture sees it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
-    /// Its identity.
+    /// Identity of the stream.
     pub(super) stream: Handle<Stream>,
-    /// It and the legacy stream wait for one another.
+    /// True if the stream and the legacy stream wait for each other.
     pub(super) blocking: bool,
-    /// The context of its work.
+    /// Context of the stream's work.
     pub(super) context: Handle<Context>,
 }
 
-/// Begin of a capture.
+/// The begin of a capture.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     /// The stream that is captured.
     pub(super) seen: Seen,
-    /// The thread that begins it.
+    /// The thread that began it.
     pub(super) thread: usize,
-    /// Mode, by which it forbids calls.
+    /// The mode, which determines the forbidden calls.
     pub(super) mode: Mode,
 }
 
@@ -38,20 +38,20 @@ pub(crate) struct Capture {
     pub(crate) id: u64,
     pub(crate) graph: Arc<Graph>,
     origin: Origin,
-    /// The graph was there before.
+    /// True if the graph existed before the capture.
     borrowed: bool,
-    /// A call was made that cannot be captured: the capture comes to nothing.
+    /// True if a call was made that cannot be captured: the capture is invalidated.
     invalid: bool,
-    /// Nodes ahead of the next call on each stream that takes part, by the stream's identity.
+    /// Nodes that the next call on each participating stream depends on, by the stream's identity.
     tails: HashMap<Handle<Stream>, Vec<Handle<Node>>>,
-    /// The legacy stream waits for a stream that takes part.
+    /// True if the legacy stream waits for a participating stream.
     blocking: bool,
-    /// Nodes ahead of a wait for an event that was recorded here.
+    /// Nodes that a wait for an event depends on, for events recorded in this capture.
     events: HashMap<Handle<Event>, Vec<Handle<Node>>>,
 }
 
 impl Capture {
-    /// Fails where the capture came to nothing.
+    /// Fails if the capture is invalidated.
     pub(crate) fn is_valid(&self) -> Result {
         match self.invalid {
             true => Err(Status::STREAM_CAPTURE_INVALIDATED),
@@ -72,12 +72,12 @@ impl Capture {
         node.map(|_| ())
     }
 
-    /// Nodes ahead of the next call on a stream.
+    /// Nodes that the next call on a stream depends on.
     pub(crate) fn tail(&mut self, stream: Handle<Stream>) -> &mut Vec<Handle<Node>> {
         self.tails.entry(stream.identity()).or_default()
     }
 
-    /// Notes an event behind a stream's calls.
+    /// Notes an event after a stream's calls.
     pub(super) fn record(&mut self, event: Handle<Event>, stream: Handle<Stream>) -> Result {
         self.is_valid()?;
         let tail = self.tail(stream).clone();
@@ -85,7 +85,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Refuses what cannot be captured, and comes to nothing.
+    /// Refuses a call that cannot be captured, and invalidates the capture.
     pub(super) fn refuse(&mut self) -> Status {
         match self.is_valid() {
             Err(status) => status,
@@ -102,11 +102,11 @@ impl Capture {
         self.tails.contains_key(&stream.identity())
     }
 
-    /// Its graph, at its end.
+    /// Ends the capture and returns its graph.
     ///
     /// # Errors
-    /// Where it came to nothing, and [`Status::STREAM_CAPTURE_UNJOINED`] where another stream's work was not
-    /// waited for. Its graph is gone then.
+    /// If it was invalidated, and [`Status::STREAM_CAPTURE_UNJOINED`] if another stream's work was
+    /// not waited for. Its graph is destroyed then.
     pub(super) fn ended(self) -> Result<Arc<Graph>> {
         let seen = self.is_valid().and(match self.is_joined() {
             true => Ok(()),
@@ -127,7 +127,7 @@ impl Capture {
         }
     }
 
-    /// Says whether the origin's last call comes behind those of all other streams.
+    /// Says whether the origin's last call depends on the last calls of all other streams.
     fn is_joined(&self) -> bool {
         let edges = self.graph.edges();
         let mut seen: Vec<_> = self.tails[&self.origin.seen.stream].clone();
@@ -159,15 +159,15 @@ impl Captures {
         self.all.len()
     }
 
-    /// The capture that a stream takes part in.
+    /// The capture in which a stream takes part.
     pub(super) fn of(&mut self, stream: Handle<Stream>) -> Option<&mut Capture> {
         self.all.iter_mut().find(|it| it.has(stream))
     }
 
-    /// Begins a capture, into a graph of the program's behind nodes of it, or into a new one.
+    /// Begins a capture, either into the program's graph behind given nodes, or into a new graph.
     ///
     /// # Errors
-    /// [`Status::ILLEGAL_STATE`] where the stream is captured already.
+    /// [`Status::ILLEGAL_STATE`] if the stream is already captured.
     pub(super) fn begin(
         &mut self,
         origin: Origin,
@@ -193,10 +193,11 @@ impl Captures {
         Ok(())
     }
 
-    /// Takes the capture that a stream began out of them.
+    /// Removes and returns the capture that a stream began.
     ///
     /// # Errors
-    /// Where there is none, another stream began it, or another thread in a mode that is not relaxed.
+    /// If there is none, if another stream began it, or if another thread began it in a mode that
+    /// is not relaxed.
     pub(super) fn take(&mut self, stream: Handle<Stream>, thread: usize) -> Result<Capture> {
         let at = self.all.iter().position(|it| it.has(stream));
         let at = at.ok_or(Status::ILLEGAL_STATE)?;
@@ -210,26 +211,27 @@ impl Captures {
         Ok(self.all.swap_remove(at))
     }
 
-    /// Forgets the captures whose origins are gone.
+    /// Forgets the captures of removed origins.
     pub(super) fn forget(&mut self, is_gone: impl Fn(Seen) -> bool) {
         let gone = self.all.extract_if(.., |it| is_gone(it.origin.seen));
         gone.for_each(Capture::discard);
     }
 
-    /// A thread makes a call that is unsafe while a graph is made of what is called: captures that forbid it come
-    /// to nothing.
+    /// Handles a call by a thread that is unsafe during capture. Invalidates the captures that
+    /// forbid it.
     pub(super) fn call_unsafely(&mut self, caller: Caller) -> Result {
         self.end_where(Status::STREAM_CAPTURE_UNSUPPORTED, |it| {
             caller.is_forbidden(it.origin.thread, it.origin.mode)
         })
     }
 
-    /// A context's legacy stream is used: captures of streams that it waits for come to nothing.
+    /// Handles a use of a context's legacy stream. Invalidates the captures of streams that it
+    /// waits for.
     pub(super) fn use_legacy(&mut self, context: Handle<Context>) -> Result {
         self.end_where(Status::STREAM_CAPTURE_IMPLICIT, |it| it.blocks(context))
     }
 
-    /// A context is waited for: captures of its streams come to nothing.
+    /// Handles a wait for a context. Invalidates the captures of its streams.
     pub(super) fn wait_for(&mut self, context: Handle<Context>) -> Result {
         self.end_where(Status::STREAM_CAPTURE_UNSUPPORTED, |it| {
             it.origin.seen.context == context
@@ -246,15 +248,15 @@ impl Captures {
         result
     }
 
-    /// Says whether the legacy stream of a context cannot be used.
+    /// Says whether a context's legacy stream cannot be used.
     pub(super) fn block(&self, context: Handle<Context>) -> bool {
         self.all.iter().any(|it| !it.invalid && it.blocks(context))
     }
 
-    /// A stream waits for an event; false where neither is captured.
+    /// Handles a stream's wait for an event; false if neither is captured.
     ///
     /// # Errors
-    /// Where only one of them is captured, or each in a capture of its own: these come to nothing.
+    /// If only one of them is captured, or each in another capture: these captures are invalidated.
     pub(super) fn wait(&mut self, event: Handle<Event>, seen: Seen) -> Result<bool> {
         let own = self.all.iter().position(|it| it.has(seen.stream));
         let of = |it: &Capture| it.events.contains_key(&event);
@@ -284,7 +286,7 @@ impl Capture {
         self.blocking && self.origin.seen.context == context
     }
 
-    /// A stream comes behind an event that was recorded here, and takes part.
+    /// Makes a stream that waits for an event of this capture take part in it.
     fn join(&mut self, event: Handle<Event>, seen: Seen) {
         let recorded = self.events[&event].clone();
         self.blocking |= seen.blocking;

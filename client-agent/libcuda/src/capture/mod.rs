@@ -1,4 +1,4 @@
-//! Stream capture: what is called on a stream becomes nodes of a graph instead of work.
+//! Stream capture: calls on a stream become nodes of a graph instead of work.
 
 mod captures;
 mod mode;
@@ -27,7 +27,7 @@ use crate::stream::{NON_BLOCKING, Stream, thread_number};
 pub(crate) use self::captures::Capture;
 
 static CAPTURES: LazyLock<Mutex<Captures>> = LazyLock::new(Mutex::default);
-/// Number of captures: the usual program has none, and pays one look.
+/// Number of captures. The usual program has none, and pays for one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -40,7 +40,7 @@ fn is_any() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }
 
-/// Changes which captures there are.
+/// Changes the set of captures.
 fn change<R>(body: impl FnOnce(&mut Captures) -> R) -> R {
     let mut captures = lock(&CAPTURES);
     let changed = body(&mut captures);
@@ -49,7 +49,7 @@ fn change<R>(body: impl FnOnce(&mut Captures) -> R) -> R {
 }
 
 fn seen(stream: Handle<Stream>) -> Seen {
-    // A default stream blocks. The caller refuses one that is not known.
+    // A default stream blocks. The caller refuses an unknown stream.
     let made = stream.made().ok().flatten();
     Seen {
         stream: stream.identity(),
@@ -63,7 +63,7 @@ pub(crate) fn exchange(mode: Mode) -> Mode {
     MODE.replace(mode)
 }
 
-/// Refuses a call that takes no stream where a capture forbids it; such captures come to nothing.
+/// Refuses a call that takes no stream if a capture forbids it; such captures are invalidated.
 #[inline]
 pub(crate) fn permit(class: DuringCapture) -> Result {
     if class == DuringCapture::Allowed || !is_any() {
@@ -85,7 +85,7 @@ fn permit_beside(class: DuringCapture) -> Result {
     captures.call_unsafely(caller)
 }
 
-/// Refuses to wait for a context some stream of which is captured.
+/// Refuses a wait for a context if one of its streams is captured.
 pub(crate) fn wait_for_context(context: Handle<Context>) -> Result {
     match is_any() {
         true => lock(&CAPTURES).wait_for(context),
@@ -93,10 +93,11 @@ pub(crate) fn wait_for_context(context: Handle<Context>) -> Result {
     }
 }
 
-/// The captures, for a call on a stream; `None` where there are none.
+/// The captures, for a call on a stream; `None` if there are none.
 ///
 /// # Errors
-/// [`Status::STREAM_CAPTURE_IMPLICIT`] where the stream is the legacy one, and one that it waits for is captured.
+/// [`Status::STREAM_CAPTURE_IMPLICIT`] if the stream is the legacy one, and one that it waits for
+/// is captured.
 fn beside(stream: Handle<Stream>) -> Result<Option<MutexGuard<'static, Captures>>> {
     if !is_any() {
         return Ok(None);
@@ -108,10 +109,10 @@ fn beside(stream: Handle<Stream>) -> Result<Option<MutexGuard<'static, Captures>
     Ok(Some(captures))
 }
 
-/// Looks at the capture of a stream, or changes it; `None` where it is not captured.
+/// Inspects or changes the capture of a stream; `None` if it is not captured.
 ///
 /// # Errors
-/// As [`beside`].
+/// Same as [`beside`].
 pub(crate) fn with<R>(
     stream: Handle<Stream>,
     body: impl FnOnce(&mut Capture) -> R,
@@ -121,10 +122,11 @@ pub(crate) fn with<R>(
     Ok(captured.map(body))
 }
 
-/// `CUstreamCaptureStatus` of a stream: 0 for none, 1 for one under way, 2 for one that came to nothing.
+/// `CUstreamCaptureStatus` of a stream: 0 for none, 1 for an active capture, 2 for an invalidated
+/// one.
 ///
 /// # Errors
-/// As [`beside`]; the captures go on.
+/// Same as [`beside`]; the captures go on.
 pub(crate) fn status(stream: Handle<Stream>) -> Result<c_int> {
     if !is_any() {
         return Ok(0);
@@ -140,7 +142,7 @@ pub(crate) fn status(stream: Handle<Stream>) -> Result<c_int> {
     })
 }
 
-/// Does the work now, or records it where the stream is captured.
+/// Does the work now, or records it if the stream is captured.
 #[inline]
 pub(crate) fn or_capture(
     stream: Handle<Stream>,
@@ -161,7 +163,7 @@ pub(crate) fn or_capture(
     }
 }
 
-/// Refuses what cannot be captured.
+/// Refuses a call that cannot be captured.
 #[inline]
 pub(crate) fn refuse(stream: Handle<Stream>) -> Result {
     match with(stream, Capture::refuse)? {
@@ -170,8 +172,8 @@ pub(crate) fn refuse(stream: Handle<Stream>) -> Result {
     }
 }
 
-/// Begins the capture of a stream, into a graph of the program's behind nodes of it, or into a new
-/// one.
+/// Begins the capture of a stream, either into the program's graph behind given nodes, or into a
+/// new graph.
 pub(crate) fn begin(
     stream: Handle<Stream>,
     mode: Mode,
@@ -188,30 +190,30 @@ pub(crate) fn begin(
     change(|captures| captures.begin(origin, graph))
 }
 
-/// Ends a capture; its graph.
+/// Ends a capture and returns its graph.
 ///
 /// # Errors
-/// Where the capture came to nothing or is not this thread's to end, and [`Status::STREAM_CAPTURE_UNJOINED`] where
-/// another stream's work was not waited for.
+/// If the capture was invalidated or is not this thread's to end, and
+/// [`Status::STREAM_CAPTURE_UNJOINED`] if another stream's work was not waited for.
 pub(crate) fn end(stream: Handle<Stream>) -> Result<Arc<Graph>> {
     change(|captures| captures.take(stream, thread_number()))?.ended()
 }
 
-/// Forgets the capture that a stream began: the stream is gone.
+/// Forgets the capture that a destroyed stream began.
 pub(crate) fn forget(stream: Handle<Stream>) {
     if is_any() {
         change(|captures| captures.forget(|origin| origin.stream == stream));
     }
 }
 
-/// Forgets the captures of a context that is gone.
+/// Forgets the captures of a destroyed context.
 pub(crate) fn forget_context(context: Handle<Context>) {
     if is_any() {
         change(|captures| captures.forget(|origin| origin.context == context));
     }
 }
 
-/// An event is recorded on a captured stream; false where the stream is not captured.
+/// Records an event on a captured stream; false if the stream is not captured.
 pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> Result<bool> {
     match with(stream, |it| it.record(event, stream))? {
         Some(recorded) => recorded.map(|()| true),
@@ -219,10 +221,10 @@ pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> Result<boo
     }
 }
 
-/// A stream waits for an event; false where neither is captured.
+/// Lets a stream wait for an event; false if neither is captured.
 ///
 /// # Errors
-/// Where only one of them is captured, or each in a capture of its own.
+/// If only one of them is captured, or each in another capture.
 pub(crate) fn wait(event: Handle<Event>, stream: Handle<Stream>) -> Result<bool> {
     match beside(stream)? {
         Some(mut captures) => captures.wait(event, seen(stream)),

@@ -1,4 +1,4 @@
-//! Modes of captures and of threads, and what they forbid.
+//! Modes of captures and of threads, and the calls that they forbid.
 
 use std::ffi::c_int;
 
@@ -7,19 +7,19 @@ use crate::status::{Result, Status};
 /// `CUstreamCaptureMode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Every thread leaves alone what is unsafe.
+    /// Forbids unsafe calls to every thread.
     Global,
-    /// The capturing thread does.
+    /// Forbids unsafe calls to the capturing thread.
     Thread,
-    /// No thread has to.
+    /// Forbids unsafe calls to no thread.
     Relaxed,
 }
 
 impl Mode {
-    /// The mode of a number of the C interface.
+    /// Returns the mode of a number in the C interface.
     ///
     /// # Errors
-    /// [`Status::INVALID_VALUE`] where there is none.
+    /// [`Status::INVALID_VALUE`] if there is none.
     pub(crate) fn of(number: c_int) -> Result<Self> {
         match number {
             0 => Ok(Self::Global),
@@ -49,7 +49,8 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Says whether a capture that a thread began in a mode forbids it unsafe calls.
+    /// Says whether a capture that thread `began` started in `mode` forbids this caller unsafe
+    /// calls.
     pub(super) fn is_forbidden(self, began: usize, mode: Mode) -> bool {
         match self.mode {
             Mode::Relaxed => false,
@@ -67,7 +68,8 @@ mod tests {
 
     #[test]
     fn the_thread_and_the_capture_decide_together() {
-        // By the thread's mode: captures of its own that forbid, then captures of others.
+        // For each mode of the thread: modes of its own captures that forbid, then modes of others'
+        // captures.
         for (mode, own, others) in [
             (Global, vec![Global, Thread], vec![Global]),
             (Thread, vec![Global, Thread], vec![]),

@@ -141,7 +141,7 @@ fn conflicts_end_the_captures_that_they_are_of_and_no_other() {
         let over = status.map(|_| Status::STREAM_CAPTURE_INVALIDATED);
         assert_eq!(empty(&mut captures, ONE).err(), over);
         assert_eq!(record(&mut captures, ONE).err(), over);
-        // One that came to nothing forbids nothing more.
+        // An invalidated capture forbids nothing more.
         if status.is_some_and(|it| it != Status::STREAM_CAPTURE_ISOLATION) {
             assert_eq!(call(&mut captures), Ok(()));
         }

@@ -22,7 +22,7 @@ pub(crate) fn gpu(capability: u32) -> Target {
     }
 }
 
-/// One entry as `fatbinary` lays it out.
+/// An entry in the layout of `fatbinary`.
 fn packed(kind: u16, architecture: u32, flags: u64, body: &[u8], size: usize) -> Vec<u8> {
     let padded = body.len().next_multiple_of(8);
     let mut bytes = vec![0; 64];
@@ -78,7 +78,7 @@ pub(crate) fn code(architecture: u32) -> Vec<u8> {
     packed(ELF, architecture, 0x11, &code_of(architecture), 0)
 }
 
-/// Compressed, and for its very architecture.
+/// A compressed entry for one exact architecture.
 fn specific(architecture: u32) -> Vec<u8> {
     let text = code_of(architecture);
     let body = lz4_flex::block::compress(&text);
@@ -135,7 +135,7 @@ fn a_gpu_takes_the_newest_machine_code_that_runs_there_whole() {
         let entry = machine_code(&container, target).expect("a fatbin")?;
         let image = entry.image().expect("it unpacks");
         let whole = code_of(entry.architecture);
-        // What is not compressed is padded.
+        // Uncompressed code is padded.
         assert!(image.starts_with(&whole) && image.len() < whole.len() + 8);
         Some((entry.architecture, entry.flags & SPECIFIC != 0))
     };

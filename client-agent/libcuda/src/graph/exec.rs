@@ -1,4 +1,4 @@
-//! Executable graphs: the steps that a launch goes through.
+//! Executable graphs: the steps of a launch.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -10,12 +10,12 @@ use crate::lock::lock;
 use crate::status::{Result, Status};
 use crate::stream::Stream;
 
-/// A graph that can be launched.
+/// An executable graph.
 #[derive(Debug)]
 pub(crate) struct Exec {
     pub(crate) flags: u64,
     pub(crate) steps: Mutex<Vec<Step>>,
-    /// What its graph held when it was made.
+    /// The objects that its graph held at instantiation.
     pub(crate) _held: Held,
 }
 
@@ -26,7 +26,7 @@ impl Exec {
         lock(&self.steps)
     }
 
-    /// Looks at the step of a node, or changes it.
+    /// Inspects or changes the step of a node.
     pub(crate) fn with<R>(
         &self,
         node: Handle<Node>,
@@ -37,7 +37,7 @@ impl Exec {
         body(step.ok_or(Status::INVALID_VALUE)?)
     }
 
-    /// Gives the nodes of a child graph other work, kind by kind and in the same order.
+    /// Replaces the work of a child graph's nodes, each by work of its kind, in the same order.
     pub(crate) fn replace_child(&self, node: Handle<Node>, new: Vec<Step>) -> Result {
         let mut steps = self.lock();
         let at = steps.iter().position(|step| step.node == node);
@@ -60,7 +60,7 @@ impl Exec {
         Ok(())
     }
 
-    /// Appends its nodes to a device's work, one behind the other.
+    /// Appends its nodes to a device's work, one after the other.
     pub(crate) fn launch(&self, device: &Device, stream: Handle<Stream>, number: u16) -> Result {
         let steps = self.lock();
         let mut enabled = steps.iter().filter(|step| step.enabled);

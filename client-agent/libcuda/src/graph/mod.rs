@@ -1,5 +1,5 @@
 //! Graphs: work that is recorded here, and launched as one run of ops. A session runs its ops in
-//! one order, so that a graph's launch is its nodes in an order that its dependencies allow.
+//! one order. So a launch runs the nodes in an order that their dependencies allow.
 
 mod exec;
 mod owner;

@@ -1,4 +1,4 @@
-//! Whose a graph is: the program's, or that of a node which it is the child of.
+//! Ownership of graphs: by the program, or by the node of which the graph is the child.
 
 use std::sync::MutexGuard;
 
@@ -12,16 +12,16 @@ impl Graph {
         lock(&self.owner)
     }
 
-    /// A node of another graph has it from now on, unless one has it already.
+    /// Makes a node of another graph the owner, unless the graph has one.
     pub(crate) fn own(&self, parent: Handle<Self>) {
         let moved = false;
         self.owner().get_or_insert(Owner { parent, moved });
     }
 
-    /// Moves it into another graph.
+    /// Moves the graph into another graph.
     ///
     /// # Errors
-    /// [`Status::INVALID_VALUE`] where a node has it already, or it has the other one itself.
+    /// [`Status::INVALID_VALUE`] if a node owns it already, or if it contains the other graph.
     pub(super) fn move_into(&self, parent: &Self) -> Result {
         let mut next = Some(parent.handle);
         while let Some(handle) = next {
@@ -40,7 +40,8 @@ impl Graph {
         }
     }
 
-    /// The other graph did not take it: what was moved is the program's again, a copy ends.
+    /// Undoes a failed transfer to another graph: a moved graph is the program's again, a copy is
+    /// destroyed.
     pub(crate) fn give_back(&self) {
         let owner = self.owner().take();
         if !owner.is_some_and(|owner| owner.moved) {
@@ -48,7 +49,7 @@ impl Graph {
         }
     }
 
-    /// Refuses a graph that is no other's to destroy but its node's.
+    /// Refuses a graph that is owned by a node, which alone may destroy it.
     pub(crate) fn is_free(&self) -> Result {
         match *self.owner() {
             Some(_) => Err(Status::INVALID_VALUE),
@@ -56,7 +57,7 @@ impl Graph {
         }
     }
 
-    /// Refuses a graph that was moved, which is no graph of its own any more.
+    /// Refuses a graph that was moved, because it is no longer independent.
     pub(crate) fn is_whole(&self) -> Result {
         match *self.owner() {
             Some(Owner { moved: true, .. }) => Err(Status::INVALID_VALUE),
@@ -88,7 +89,7 @@ mod tests {
         );
         assert!(child.is_free().is_err() && child.is_whole().is_err());
         assert!(parent.is_free().is_ok() && parent.is_whole().is_ok());
-        // Nodes of a copy are owned, too, but nothing was moved there.
+        // Nodes of a copy own their graphs too, but nothing was moved there.
         let copy = parent.copy();
         let of_copy = copy.nodes()[0].with_work(|work| match work {
             Work::Child(child) => Ok(child.clone()),

@@ -1,4 +1,4 @@
-//! The parameters of nodes, as the driver API's structures have them.
+//! The parameters of nodes, in the structures of the driver API.
 
 #![expect(unsafe_code, reason = "a union of structures")]
 
@@ -14,7 +14,7 @@ use crate::launch::{Arguments, Callee, How, Parameters, Shape};
 use crate::module::Kernel;
 use crate::status::{Result, Status};
 
-/// Parameters from which a node's work is made.
+/// Parameters from which the work of a node is made.
 pub(crate) trait Params {
     fn work(&self) -> Result<Work>;
 
@@ -26,7 +26,7 @@ pub(crate) trait Params {
 
 /// Parameters that a node of their kind answers with.
 pub(crate) trait Shown: Sized {
-    /// Those of a node.
+    /// The parameters of a node.
     ///
     /// # Errors
     /// `INVALID_VALUE` for a node of another kind.
@@ -43,7 +43,7 @@ impl<T: Params + Copy> Params for In<'_, T> {
     }
 }
 
-/// `CUDA_KERNEL_NODE_PARAMS`, which begins its later versions.
+/// `CUDA_KERNEL_NODE_PARAMS`, which is the begin of its later versions.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct KernelParams<'a> {
@@ -62,7 +62,7 @@ pub(crate) struct KernelParams2<'a> {
     context: Handle<Context>,
 }
 
-/// The same structure as an answer: its pointers are for the program, and nobody follows them here.
+/// The same structure as an answer: its pointers are for the program, and are never followed here.
 #[repr(C)]
 pub(crate) struct ShownKernel {
     function: Handle<Kernel>,
@@ -79,7 +79,7 @@ pub(crate) struct ShownKernel2 {
     context: Handle<Context>,
 }
 
-/// `CUDA_HOST_NODE_PARAMS`, which begins its later version.
+/// `CUDA_HOST_NODE_PARAMS`, which is the begin of its later version.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct HostParams<'a> {
@@ -106,7 +106,7 @@ pub(crate) struct RecordedEvent(Handle<Event>);
 #[derive(Clone, Copy)]
 pub(crate) struct AwaitedEvent(Handle<Event>);
 
-/// The graph that a node is made of.
+/// The graph of a child graph node.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct ChildGraph(Handle<Graph>);
@@ -140,10 +140,10 @@ struct ChildParams {
     ownership: c_int,
 }
 
-/// `CUgraphChildGraphNodeOwnership`: the node has a copy of the graph, or the graph.
+/// `CUgraphChildGraphNodeOwnership`: the node owns a copy of the graph, or the graph itself.
 const CLONE: c_int = 0;
 const MOVE: c_int = 1;
-/// A node that is made of a graph.
+/// The kind of a child graph node.
 const CHILD: c_int = 4;
 
 /// `CUgraphNodeParams`.
@@ -155,7 +155,7 @@ pub(crate) struct NodeParams<'a> {
     params: ByKind<'a>,
 }
 
-/// By the kind of the node.
+/// The parameters by the kind of the node.
 #[repr(C)]
 #[derive(Clone, Copy)]
 union ByKind<'a> {
@@ -177,7 +177,7 @@ impl Params for KernelParams<'_> {
 }
 
 impl Shown for ShownKernel {
-    /// The pointers stay until the node's work changes.
+    /// The pointers stay valid until the node's work changes.
     fn of(work: &Work) -> Result<Self> {
         let Work::Kernel(launch) = work else {
             return Err(Status::INVALID_VALUE);
@@ -191,7 +191,7 @@ impl Shown for ShownKernel {
     }
 }
 
-/// Parameters that are all of a kind's work.
+/// Implements [`Shown`] for parameters that are all of a kind's work.
 macro_rules! shown {
     ($($kind:ident($work:ident) => $params:ty: $made:expr;)*) => {$(
         impl Shown for $params {
@@ -215,7 +215,7 @@ shown! {
 impl Params for KernelParams2<'_> {
     fn work(&self) -> Result<Work> {
         let mut params = self.first;
-        // The kernel has either of two names.
+        // The kernel is in one of two fields.
         if params.function.kernel().is_null() {
             params.function = self.kernel;
         }
@@ -290,7 +290,7 @@ impl Params for ChildParams {
     fn work(&self) -> Result<Work> {
         match self.ownership {
             CLONE => self.child.work(),
-            // A node that there is already does not get another graph.
+            // An existing node does not get another graph.
             _ => Err(Status::INVALID_VALUE),
         }
     }
@@ -307,8 +307,8 @@ impl Params for ChildParams {
 
 impl Params for NodeParams<'_> {
     fn work(&self) -> Result<Work> {
-        // SAFETY: the program writes the parameters of the kind that it says; a function among them is one
-        // of its own, or null.
+        // SAFETY: the program writes the parameters of the kind that it states; a function among
+        // them is one of its own, or null.
         unsafe {
             match self.kind {
                 0 => self.params.kernel.work(),
@@ -323,7 +323,7 @@ impl Params for NodeParams<'_> {
 
     fn work_in(&self, graph: &Graph) -> Result<Work> {
         match self.kind {
-            // SAFETY: the program writes the parameters of the kind that it says.
+            // SAFETY: the program writes the parameters of the kind that it states.
             CHILD => unsafe { self.params.child }.work_in(graph),
             _ => self.work(),
         }
@@ -331,9 +331,10 @@ impl Params for NodeParams<'_> {
 }
 
 impl NodeParams<'_> {
-    /// Nodes that have nothing or a handle for parameters.
+    /// Work of nodes with no parameters, or with a handle.
     fn of_handle(&self, kind: c_int) -> Result<Work> {
-        // SAFETY: any eight bytes are a handle, and the parameters of every kind begin with as many.
+        // SAFETY: any eight bytes are a handle, and the parameters of every kind begin with as
+        // many.
         let (awaited, recorded) = unsafe { (self.params.awaited, self.params.recorded) };
         match kind {
             5 => Ok(Work::Empty),

@@ -1,4 +1,4 @@
-//! A graph as it is recorded: its nodes, their work, and the nodes that each comes behind.
+//! A recorded graph: its nodes, their work, and the dependencies of each.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,14 +14,14 @@ use crate::module::Kernel;
 use crate::status::{Result, Status};
 use crate::user_object::UserObject;
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Kernel(Launch),
     Copy(Copy3D<'static>),
     Fill(Fill),
     Host(HostCall),
-    /// The nodes of a graph of the node's own.
+    /// The nodes of a child graph.
     Child(Arc<Graph>),
     Empty,
     Wait(Handle<Event>),
@@ -34,7 +34,7 @@ pub(crate) struct Launch {
     pub(crate) kernel: Handle<Kernel>,
     pub(crate) how: How,
     pub(super) params: Arc<[u8]>,
-    /// Addresses of the parameters there.
+    /// Addresses of the parameters in the block.
     pub(crate) pointers: Arc<[usize]>,
 }
 
@@ -43,25 +43,25 @@ pub(crate) struct Launch {
 pub(crate) struct Graph {
     pub(crate) handle: Handle<Self>,
     nodes: Mutex<BTreeMap<Handle<Node>, Recorded>>,
-    /// Objects of the program's that live as long as it does, each by its handle.
+    /// User objects that live as long as the graph, each by its handle.
     held: Mutex<Held>,
-    /// Whose it is.
+    /// The owner, if a node owns the graph.
     pub(super) owner: Mutex<Option<Owner>>,
 }
 
-/// The graph with the node that a graph is the child of.
+/// The owner of a child graph: the graph of its node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     pub(super) parent: Handle<Graph>,
-    /// The program made it and gave it away: it is no graph of its own any more.
+    /// True if the program created the graph and gave it away, so that it is no longer independent.
     pub(super) moved: bool,
 }
 
-/// Objects of the program's, as often as they are held.
+/// User objects, one entry for each reference.
 pub(crate) type Held = Vec<(Handle<UserObject>, Arc<UserObject>)>;
 
-/// A node of a graph, by its handle. Handles of nodes grow, so that a graph's nodes are in the order of their
-/// making.
+/// A node of a graph, by its handle. Handles of nodes grow, so a graph's nodes are in the order of
+/// their creation.
 pub(crate) struct Node {
     graph: Handle<Graph>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Node {
 table!(Graph, INVALID_HANDLE);
 table!(Node, INVALID_HANDLE);
 
-/// What a graph knows of a node.
+/// The record of a node in its graph.
 #[derive(Debug, Clone)]
 struct Recorded {
     work: Work,
@@ -79,12 +79,12 @@ struct Recorded {
 }
 
 impl Handle<Node> {
-    /// The graph that it belongs to.
+    /// The graph of the node.
     pub(crate) fn graph(self) -> Result<Arc<Graph>> {
         self.with(|node| node.graph)?.get()
     }
 
-    /// Looks at its work, or changes it.
+    /// Inspects or changes the work of the node.
     pub(crate) fn with_work<R>(self, body: impl FnOnce(&mut Work) -> Result<R>) -> Result<R> {
         let graph = self.graph()?;
         let mut nodes = lock(&graph.nodes);
@@ -103,7 +103,7 @@ impl Graph {
         Self::table().add_with(make).1
     }
 
-    /// Objects that it holds.
+    /// The user objects that the graph holds.
     pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
         lock(&self.held)
     }
@@ -118,14 +118,14 @@ impl Graph {
             let mut held = self.held();
             let at = held.iter().position(|(of, _)| *of == handle);
             let object = held.swap_remove(at.ok_or(Status::INVALID_VALUE)?);
-            // What it takes down is the program's: not under our lock.
+            // The drop runs the program's destructor, so not under our lock.
             drop(held);
             drop(object);
         }
         Ok(())
     }
 
-    /// Adds a node behind others of the graph.
+    /// Adds a node with dependencies on other nodes of the graph.
     pub(crate) fn add(&self, work: Work, after: &[Handle<Node>]) -> Result<Handle<Node>> {
         let mut nodes = lock(&self.nodes);
         let behind: BTreeSet<Handle<Node>> = after.iter().copied().collect();
@@ -145,7 +145,7 @@ impl Graph {
         Ok(handle)
     }
 
-    /// A graph with copies of the same nodes.
+    /// Copies the graph and its nodes.
     pub(crate) fn copy(&self) -> Arc<Self> {
         let other = Self::create();
         other.held().clone_from(&self.held());
@@ -178,7 +178,7 @@ impl Graph {
         other
     }
 
-    /// The node here that is a copy of another graph's.
+    /// The node of this graph that is a copy of `original`.
     pub(crate) fn copy_of(&self, original: Handle<Node>) -> Option<Handle<Node>> {
         let nodes = lock(&self.nodes);
         let found = nodes.iter().find(|(_, node)| node.original == original);
@@ -198,12 +198,12 @@ impl Graph {
         changed.then_some(()).ok_or(Status::INVALID_VALUE)
     }
 
-    /// All nodes, in the order of their making.
+    /// All nodes, in the order of their creation.
     pub(crate) fn nodes(&self) -> Vec<Handle<Node>> {
         lock(&self.nodes).keys().copied().collect()
     }
 
-    /// All dependencies: what comes before, what behind.
+    /// All dependencies: each node with a node that depends on it.
     pub(crate) fn edges(&self) -> Vec<(Handle<Node>, Handle<Node>)> {
         let nodes = lock(&self.nodes);
         let pairs = nodes
@@ -225,9 +225,9 @@ impl Graph {
         }
     }
 
-    /// The graph is not known any more, nor its nodes.
+    /// Removes the graph and its nodes from the tables.
     pub(crate) fn destroy(&self) {
-        // Nobody may know it any more.
+        // The handle may be unknown already.
         let _ = self.handle.remove();
         let held = std::mem::take(&mut *self.held());
         drop(held);
@@ -239,11 +239,11 @@ impl Graph {
         }
     }
 
-    /// The nodes in an order that their dependencies allow, children's among them; of those that
-    /// could be next, the one made first.
+    /// The nodes in an order that their dependencies allow, with those of child graphs. Among nodes
+    /// that could be next, the one created first.
     ///
     /// # Errors
-    /// [`Status::INVALID_VALUE`] where they depend on one another in a circle.
+    /// [`Status::INVALID_VALUE`] if their dependencies form a cycle.
     pub(crate) fn steps(&self) -> Result<Vec<Step>> {
         let nodes = lock(&self.nodes);
         let mut waiting: HashMap<Handle<Node>, usize> = HashMap::new();
@@ -286,12 +286,12 @@ impl Graph {
     }
 }
 
-/// A node in the order of its graph's launches.
+/// A node in the launch order of its graph.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) node: Handle<Node>,
     pub(crate) work: Work,
-    /// How many it depends on.
+    /// Number of nodes that it depends on.
     pub(crate) after: usize,
     pub(crate) enabled: bool,
 }

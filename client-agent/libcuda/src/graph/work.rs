@@ -1,4 +1,4 @@
-//! The work of a graph's nodes: recording it and doing it.
+//! The work of a graph's nodes: how it is recorded and done.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::stream::Stream;
 use crate::work;
 
 impl Launch {
-    /// A launch whose parameters are taken now.
+    /// Makes a launch with parameters that are read now.
     pub(crate) fn new(how: How, arguments: Arguments<'_>) -> Result<Self> {
         let (block, of) = arguments.packed()?;
         Ok(Self::packed(how, arguments.kernel(), &of, &block))
     }
 
-    /// A launch with parameters in a block.
+    /// Makes a launch with parameters in a block.
     pub(crate) fn packed(how: How, kernel: Handle<Kernel>, of: &Kernel, block: &[u8]) -> Self {
         let params: Arc<[u8]> = block.into();
         let base = params.as_ptr() as usize;
@@ -49,8 +49,9 @@ impl Work {
         }
     }
 
-    /// Takes other work of the same kind; gives what it was. A launch keeps its attributes, for parameters of
-    /// nodes name none: a kernel of clusters would run without them, and wrong.
+    /// Replaces the work by other work of the same kind, and returns the old work. A launch keeps
+    /// its attributes, because node parameters have none. Without them, a kernel of clusters would
+    /// run wrong.
     pub(crate) fn replace(&mut self, mut new: Self) -> Result<Self> {
         if self.kind() != new.kind() {
             return Err(Status::INVALID_VALUE);
@@ -61,7 +62,7 @@ impl Work {
         Ok(std::mem::replace(self, new))
     }
 
-    /// Appends it to a device's work.
+    /// Appends the work to a device's work.
     pub(super) fn run(&self, device: &Device, stream: Handle<Stream>, number: u16) -> Result {
         match self {
             Self::Kernel(launch) => {

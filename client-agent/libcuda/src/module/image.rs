@@ -9,32 +9,33 @@ use crate::abi::{InAny, List, Text, present};
 use crate::fatbin;
 use crate::status::{Result, Status};
 
-/// How machine code begins.
+/// Magic number of machine code.
 const ELF: u32 = 0x464c_457f;
 
-/// Most bytes of machine code of which only a pointer is given.
+/// Maximum bytes of machine code that is given by a pointer only.
 const LARGEST: u64 = 1 << 30;
 
-/// Most fatbins that one image is linked of.
+/// Maximum number of fatbins that an image is linked from.
 const FATBINS: usize = 65_536;
 
-/// What an image is, by its first bytes.
+/// An image, classified by its first bytes.
 pub(crate) enum Image<'a> {
     Ptx(&'a [u8]),
     /// A container of PTX and machine code.
     Fatbin(&'a [u8]),
-    /// Containers of what is linked when it is loaded; the first is linked already, as machine code.
+    /// Containers that are linked when loaded; the first one is already linked, as machine code.
     Parts(&'a [u8], Vec<&'a [u8]>),
-    /// Machine code of a GPU: see [`machine_code`].
+    /// Machine code of a GPU; see [`machine_code`].
     Binary,
 }
 
-/// An image that a program names. Its length is found in it where the program gives a bare pointer: it
-/// promises that a whole image begins there, and a text's ends with a zero byte.
+/// An image that a program names. If the program gives a bare pointer, the length is found in the
+/// image. The program promises that a whole image begins there, and that a text ends with a zero
+/// byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     first: *const u8,
-    /// The bytes, where it is known how many there are.
+    /// The bytes, if their number is known.
     bytes: Option<&'a [u8]>,
 }
 
@@ -46,10 +47,10 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// An image that stays beyond the call.
+    /// An image that stays valid beyond the call.
     ///
     /// # Safety
-    /// The program keeps it where it is, for as long as what is loaded of it.
+    /// The program keeps it in place for as long as anything loaded from it.
     pub(crate) unsafe fn kept(image: InAny<'_>) -> Place<'static> {
         Place {
             first: image.address().cast(),
@@ -57,7 +58,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A file's bytes.
+    /// An image in the bytes of a file.
     pub(crate) fn within(bytes: &'a [u8]) -> Self {
         Self {
             first: bytes.as_ptr(),
@@ -65,16 +66,17 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// How many bytes are there at most.
+    /// Maximum number of bytes there.
     fn room(self) -> usize {
         self.bytes.map_or(usize::MAX, <[u8]>::len)
     }
 
-    /// The first bytes, zeros behind a text's end.
+    /// The first bytes, with zeros behind a text's end.
     fn head(self) -> [u8; 4] {
         let mut head = [0; 4];
         for (at, byte) in head.iter_mut().enumerate().take(self.room()) {
-            // SAFETY: a text is read to its zero byte at most; every other image has more than four bytes.
+            // SAFETY: a text is read to its zero byte at most; every other image has more than four
+            // bytes.
             *byte = unsafe { self.first.add(at).read() };
             if *byte == 0 {
                 break;
@@ -83,10 +85,10 @@ impl<'a> Place<'a> {
         head
     }
 
-    /// The bytes of a text, without what lies behind its end.
+    /// The bytes of a text, without those behind its end.
     fn text(self) -> &'a [u8] {
         match self.bytes {
-            // SAFETY: a text of which a program gives a bare pointer ends with a zero byte.
+            // SAFETY: a text that a program gives by a bare pointer ends with a zero byte.
             None => unsafe { Text::at(self.first.cast()) }
                 .bytes()
                 .unwrap_or(&[]),
@@ -95,11 +97,11 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Looks at an image: a PTX text, a cubin or fatbin, or the structure that points to a fatbin.
+/// Classifies an image: a PTX text, a cubin or fatbin, or the structure that points to a fatbin.
 pub(crate) fn image(place: Place<'_>) -> Result<Image<'_>> {
     present(place.first)?;
     match u32::from_le_bytes(place.head()) {
-        // Only what is in the program's memory can point there.
+        // Only an image in the program's memory can contain pointers.
         fatbin::WRAPPER if place.bytes.is_none() => wrapped(place),
         fatbin::MAGIC => contained(place).map(Image::Fatbin),
         ELF => Ok(Image::Binary),
@@ -107,7 +109,7 @@ pub(crate) fn image(place: Place<'_>) -> Result<Image<'_>> {
     }
 }
 
-/// A text that names a version of PTX, and one that there is.
+/// Checks that a text names an existing version of PTX.
 fn text(text: &[u8]) -> Result<&[u8]> {
     const VERSION: &[u8] = b".version";
     let mut places = text.windows(VERSION.len());
@@ -122,17 +124,17 @@ fn text(text: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// The bytes of an image that is machine code: as many as its own headers say.
+/// The bytes of a machine code image; its own headers give the length.
 pub(crate) fn machine_code(place: Place<'_>) -> Result<&[u8]> {
     present(place.first)?;
     if let Some(bytes) = place.bytes {
         return Ok(bytes);
     }
     let mut known = 0;
-    // Each answer is found in what the one before it said is there: the header, the tables, the rest.
+    // Each round reads the part that the one before found: the header, the tables, the rest.
     for _ in 0..8 {
-        // SAFETY: the program promises that a whole image begins there, and this one has so many bytes at
-        // least.
+        // SAFETY: the program promises that a whole image begins there, and this one has at least
+        // `known` bytes.
         let first = unsafe { std::slice::from_raw_parts(place.first, known) };
         let bytes = match known {
             0 => Some(4),
@@ -148,18 +150,18 @@ pub(crate) fn machine_code(place: Place<'_>) -> Result<&[u8]> {
     Err(Status::INVALID_IMAGE)
 }
 
-/// The structure that compilers leave in programs.
+/// The structure that compilers embed in programs.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Wrapper<'a> {
     magic: u32,
     version: u32,
     container: InAny<'a>,
-    /// For version 2 the containers that it was linked of, ended by null.
+    /// In version 2, the containers that it was linked from, with a terminating null.
     parts: List<'a, InAny<'a>>,
 }
 
-/// What such a structure points to.
+/// The image that such a structure points to.
 fn wrapped<'a>(place: Place<'a>) -> Result<Image<'a>> {
     // SAFETY: its magic number begins a whole structure, which the program's compiler wrote.
     let wrapper = unsafe { place.first.cast::<Wrapper<'a>>().read_unaligned() };
@@ -169,7 +171,7 @@ fn wrapped<'a>(place: Place<'a>) -> Result<Image<'a>> {
     }
     let mut parts = Vec::new();
     for at in 0..FATBINS {
-        // SAFETY: the list of version 2 ends with null, which was not met yet.
+        // SAFETY: the list of version 2 ends with null, which was not reached yet.
         let part = unsafe { wrapper.parts.item(at) };
         if part.address().is_null() {
             break;
@@ -179,7 +181,7 @@ fn wrapped<'a>(place: Place<'a>) -> Result<Image<'a>> {
     Ok(Image::Parts(whole, parts))
 }
 
-/// A fatbin, as long as it says.
+/// A fatbin, with the length that its header states.
 fn contained(place: Place<'_>) -> Result<&[u8]> {
     let room = place.room();
     if present(place.first).is_err() || room < fatbin::HEADER {
@@ -189,11 +191,11 @@ fn contained(place: Place<'_>) -> Result<&[u8]> {
     let header = unsafe { place.first.cast::<[u8; fatbin::HEADER]>().read_unaligned() };
     let length = fatbin::length(&header).filter(|length| *length <= room);
     let length = length.ok_or(Status::INVALID_IMAGE)?;
-    // SAFETY: a container is as long as its header says, and no longer than what is known to be there.
+    // SAFETY: a container is as long as its header says, and no longer than the known bytes.
     Ok(unsafe { std::slice::from_raw_parts(place.first, length) })
 }
 
-/// The file that an image was mapped from: a library's or the program's, `None` for other memory.
+/// The file that an image was mapped from: a library or the program; `None` for other memory.
 pub(crate) fn origin(place: Place<'_>) -> Option<String> {
     let mut found = libc::Dl_info {
         dli_fname: std::ptr::null(),
@@ -216,7 +218,7 @@ pub(crate) fn origin(place: Place<'_>) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A GPU's code with something else behind it, as it lies in a program's memory.
+    /// GPU code followed by other data, as in a program's memory.
     fn lying() -> (usize, Vec<u8>) {
         let image = include_bytes!("../../../../gpu-worker/ptx/tests/cubins/wide-sm_90.cubin");
         let mut bytes = image.to_vec();
@@ -246,10 +248,10 @@ mod tests {
             };
             machine_code(place).err()
         };
-        // Where its sections are said to be.
+        // The offset of the sections.
         bytes[46] = 0xff;
         assert_eq!(found(&bytes), Some(Status::INVALID_IMAGE));
-        // Of x86-64.
+        // The machine type becomes x86-64.
         let (_, mut bytes) = lying();
         bytes[18] = 62;
         assert_eq!(found(&bytes), Some(Status::INVALID_IMAGE));

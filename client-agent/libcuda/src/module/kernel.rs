@@ -19,21 +19,22 @@ use crate::status::{Result, Status};
 /// Dynamic and static shared bytes that a kernel may use without asking for more.
 const SHARED: i32 = 48 << 10;
 
-/// Kernels of which stderr is told at most.
+/// Maximum number of kernels reported on stderr.
 const SAID_MOST: usize = 64;
 
 /// Registers of a multiprocessor.
 const REGISTERS: u32 = 65_536;
 
-/// Registers that a thread may have where a block of so many is to fit a multiprocessor, as the assembler sees to
-/// it: a warp has its registers whole, and a thread has eight or a multiple.
+/// Maximum registers of a thread for a block of `threads` threads to fit a multiprocessor, as
+/// computed by the assembler. Registers are allocated to whole warps, and a thread gets a multiple
+/// of eight.
 fn fitting(threads: u32) -> u32 {
     let each = REGISTERS / threads.max(1).next_multiple_of(32);
     each / 8 * 8
 }
 
-/// Threads of the largest block whose threads have so many registers each, as a multiprocessor hands them
-/// out: to a warp by 256, and to four warps at a time.
+/// Threads of the largest block with `registers` registers a thread. A multiprocessor allocates
+/// registers in units of 256 to a warp, and to four warps at a time.
 fn affordable(registers: u32) -> u32 {
     let warp = (32 * registers.max(1)).next_multiple_of(256);
     (REGISTERS / warp / 4 * 4 * 32).min(1024)
@@ -46,35 +47,37 @@ pub(crate) struct Kernel {
     /// Its library, while that is loaded.
     pub(super) library: Weak<dyn Any + Send + Sync>,
     pub(super) part: Arc<Part>,
-    /// Which entry of the part.
+    /// Index of the entry in the part.
     index: usize,
-    /// Its name, as C has it.
+    /// Its name as a C string.
     pub(crate) name: CString,
-    /// By device, once used there.
+    /// The functions by device, set at the first use there.
     functions: Box<[OnceLock<Function>]>,
-    /// Most dynamic shared bytes, as the program set it.
+    /// Maximum dynamic shared bytes, as set by the program.
     pub(crate) dynamic: AtomicI32,
-    /// Clusters may have more blocks than every device of the architecture takes, as the program set it.
+    /// True if the program allows clusters of more blocks than every device of the architecture
+    /// supports.
     pub(crate) non_portable: AtomicBool,
-    /// Attributes that are kept and mean nothing here, by number.
+    /// Attributes that are stored without effect, by number.
     hints: Mutex<BTreeMap<i32, i32>>,
-    /// Shape and parameters, as programs of CUDA 3 set them.
+    /// Shape and parameters, as set by programs in the style of CUDA 3.
     old: Mutex<OldLaunch>,
     registers: u32,
 }
 
-/// Most dynamic shared bytes until the program allows more: static and dynamic ones count together.
+/// Maximum dynamic shared bytes until the program allows more; static and dynamic ones count
+/// together.
 fn dynamic_at_first(entry: &ptx::EntryInfo) -> i32 {
     SHARED.saturating_sub_unsigned(entry.static_shared).max(0)
 }
 
-/// Says on stderr, once for each kernel, why it is not launched: runtimes hand on a code alone.
+/// Reports on stderr, once for each kernel, why it is not launched: runtimes pass on only a code.
 fn cannot_run(name: &str, error: ClientError) -> Status {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if is_refused(&error) {
         let mut said = lock(&SAID);
         if said.len() < SAID_MOST && said.insert(name.to_owned()) {
-            // Nobody may be listening.
+            // stderr may be closed.
             let _ = writeln!(
                 std::io::stderr(),
                 "warploom: kernel `{name}` cannot run: {error}"
@@ -85,7 +88,7 @@ fn cannot_run(name: &str, error: ClientError) -> Status {
 }
 
 impl Kernel {
-    /// An entry of a part of a library.
+    /// Makes an entry of a part of a library.
     pub(super) fn new(
         library: Weak<dyn Any + Send + Sync>,
         part: Arc<Part>,
@@ -109,7 +112,7 @@ impl Kernel {
         }
     }
 
-    /// Shape and parameters, as programs of CUDA 3 set them.
+    /// Shape and parameters, as set by programs in the style of CUDA 3.
     pub(crate) fn old(&self) -> MutexGuard<'_, OldLaunch> {
         lock(&self.old)
     }
@@ -118,7 +121,7 @@ impl Kernel {
         &self.part.info.entries[self.index]
     }
 
-    /// Whether it is machine code.
+    /// True if the kernel is machine code.
     pub(crate) fn is_machine_code(&self) -> bool {
         self.part.is_machine_code()
     }
@@ -136,7 +139,7 @@ impl Kernel {
         }
     }
 
-    /// The same kernel, not yet used on a device.
+    /// The same kernel, as not yet used on a device.
     pub(super) fn forget(&self, device: &Device) -> Self {
         let functions = self.functions.iter().enumerate();
         let functions = functions.map(|(at, function)| match at == device.ordinal {
@@ -157,8 +160,8 @@ impl Kernel {
         }
     }
 
-    /// Most blocks of a cluster: 8 wherever there are clusters, 16 where the program allows what not every
-    /// device takes.
+    /// Maximum blocks of a cluster: 8 on any device with clusters, 16 if the program allows sizes
+    /// that only some devices support.
     pub(crate) fn cluster_limit(&self) -> i32 {
         match self.non_portable.load(Ordering::Relaxed) {
             true => 16,
@@ -166,7 +169,7 @@ impl Kernel {
         }
     }
 
-    /// Whether it is on a device.
+    /// True if the kernel is on a device.
     pub(crate) fn is_on(&self, device: &Device) -> bool {
         let slot = self.functions.get(device.ordinal);
         slot.is_some_and(|slot| slot.get().is_some())
@@ -174,7 +177,7 @@ impl Kernel {
 
     #[cold]
     fn find<'a>(&self, device: &Device, slot: &'a OnceLock<Function>) -> Result<&'a Function> {
-        // Of a library that was unloaded nothing is loaded again.
+        // Nothing of an unloaded library is loaded again.
         self.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
         let name = &self.entry().name;
         let placed = self.place(device);
@@ -184,7 +187,7 @@ impl Kernel {
         Ok(slot.get_or_init(|| function))
     }
 
-    /// `CUfunction_attribute` by its number.
+    /// The value of a `CUfunction_attribute` by number.
     pub(crate) fn attribute(&self, number: i32, compute: (i32, i32)) -> Result<i32> {
         let entry = self.entry();
         // Saturating: an image may claim any numbers.
@@ -220,8 +223,8 @@ impl Kernel {
                 set.unwrap_or(if number == 9 { -1 } else { 0 })
             }
             7 => 0,
-            // The virtual architecture, by which libraries choose among their kernels; not the version
-            // of the language.
+            // The virtual architecture, by which libraries choose among their kernels; not the
+            // version of the language.
             5 => self.part.info.architecture() as i32,
             6 if self.is_machine_code() => self.part.info.architecture() as i32,
             6 => compute.0 * 10 + compute.1,
@@ -274,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_block_is_as_large_as_its_registers_allow() {
-        // Of 65,536 registers: so many warps, down to a multiple of four.
+        // Out of 65,536 registers: warps, rounded down to a multiple of four.
         let known = [
             (255, 256),
             (168, 384),

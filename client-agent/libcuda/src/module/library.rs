@@ -19,10 +19,10 @@ use crate::handle::{Object, table};
 use crate::lock::lock;
 use crate::status::{Result, Status, note};
 
-/// The number of a whole image beside its parts.
+/// The number of a whole image that is kept beside its parts.
 const WHOLE: usize = usize::MAX;
 
-/// Most registers of images that were linked so.
+/// Maximum registers of a thread, for images linked with that option.
 static LIMITED: LazyLock<Mutex<HashMap<ModuleHash, u32>>> = LazyLock::new(Mutex::default);
 
 table!(Library, INVALID_HANDLE);
@@ -30,33 +30,33 @@ table!(Library, INVALID_HANDLE);
 /// A loaded image: a `CUmodule` or a `CUlibrary`.
 pub(crate) struct Library {
     pub(crate) handle: Handle<Self>,
-    /// The context that it belongs to as a module; null for what belongs to none.
+    /// The context of a module; null if it belongs to no context.
     context: Handle<Context>,
     source: Source,
-    /// Most registers of a thread, as the program set it.
+    /// Maximum registers of a thread, as set by the program.
     registers: Option<u32>,
-    /// Its text or machine code, once wanted.
+    /// Its text or machine code, set at the first use.
     opened: OnceLock<std::result::Result<Opened, Wrong>>,
     parts: Mutex<Parts>,
     /// Handles of its kernels, by name.
     kernels: Mutex<HashMap<Box<str>, Handle<Kernel>>>,
 }
 
-/// What of a library was wanted so far.
+/// The parts of a library that were needed so far.
 #[derive(Default)]
 struct Parts {
-    /// By kernel; a whole image is under 0, or under [`WHOLE`] once it is taken apart.
+    /// Parts by kernel. A whole image is under 0, or under [`WHOLE`] once it is split.
     of_kernel: HashMap<usize, Arc<Part>>,
-    /// By variable that no kernel names.
+    /// Parts by variable, for variables that no kernel names.
     of_variable: HashMap<Box<str>, Arc<Part>>,
 }
 
-/// Notes how many registers a thread may have of an image that was linked with that option.
+/// Notes the maximum registers of a thread for an image linked with that option.
 pub(crate) fn limit_registers(image: &[u8], registers: u32) {
     lock(&LIMITED).insert(ModuleHash::of(image), registers);
 }
 
-/// Unloads a library; its kernels are not known any more.
+/// Unloads a library and removes its kernels from the table.
 pub(crate) fn unload(library: Handle<Library>, devices: &[Device]) -> Result {
     let library = library.remove()?;
     let kernels = std::mem::take(&mut *lock(&library.kernels));
@@ -65,13 +65,13 @@ pub(crate) fn unload(library: Handle<Library>, devices: &[Device]) -> Result {
     }
     let parts = std::mem::take(&mut *lock(&library.parts));
     for part in parts.of_kernel.values().chain(parts.of_variable.values()) {
-        // A part is under each of its kernels; it is unloaded once.
+        // A part is listed under each of its kernels; it is unloaded once.
         part.unload(devices)?;
     }
     Ok(())
 }
 
-/// At the end of a context: its modules are unloaded.
+/// Unloads the modules of a context that ends.
 pub(crate) fn unload_all(context: Handle<Context>, devices: &[Device]) -> Result {
     for library in Library::table().which(|library| library.context == context) {
         // Another thread may have unloaded it meanwhile.
@@ -82,8 +82,8 @@ pub(crate) fn unload_all(context: Handle<Context>, devices: &[Device]) -> Result
     Ok(())
 }
 
-/// At the reset of a primary context: of libraries nothing is left on its device. They are loaded again with
-/// their next use there, and their variables are as they were in the beginning.
+/// Removes all libraries from the device of a primary context that is reset. They are loaded again
+/// at their next use there, with the initial values of their variables.
 pub(crate) fn reset(device: &Device) -> Result {
     for library in Library::table().which(|library| library.context.is_null()) {
         if let Ok(library) = library.get() {
@@ -100,8 +100,8 @@ impl Kernel {
         library.map_or(Err(Library::UNKNOWN), |it: Arc<Library>| Ok(it.handle))
     }
 
-    /// Loads what it needs on a device: its image, or what it needs of it where the device cannot run some kernel of
-    /// the image, which may be another one.
+    /// Loads the kernel on a device: its whole image. If the device cannot run some kernel of the
+    /// image, perhaps another one, only the needed part is loaded.
     pub(super) fn place(&self, device: &Device) -> client_session::Result<Module> {
         match self.part.place(device) {
             Err(error) if is_refused(&error) => {
@@ -116,7 +116,7 @@ impl Kernel {
 }
 
 impl Library {
-    /// A library of a source.
+    /// Makes a library from a source.
     pub(crate) fn new(
         source: Source,
         registers: Option<u32>,
@@ -134,7 +134,7 @@ impl Library {
         Self::table().add_with(make).1
     }
 
-    /// Takes it from a device.
+    /// Unloads the library from a device.
     fn withdraw(&self, device: &Device) -> Result {
         for kernel in lock(&self.kernels).values() {
             Kernel::table().replace(*kernel, |kernel| kernel.forget(device));
@@ -146,7 +146,7 @@ impl Library {
         Ok(())
     }
 
-    /// Its text; `wanted` is what was asked for.
+    /// Opens the source; `wanted` is the name of the requested item.
     fn open(&self, wanted: &str) -> std::result::Result<&Opened, Wrong> {
         if let Source::Unfit(missing) = &self.source {
             return Err(missing.asked_for(wanted));
@@ -162,12 +162,12 @@ impl Library {
         })
     }
 
-    /// Parses it now and loads it on a device, if it is not large: what is wrong with it is the
-    /// error of the call that brings it. Of several kernels one that the device cannot run is an error of its own
-    /// launch.
+    /// Parses the library now and loads it on a device, unless it is large. So an invalid image is
+    /// an error of the call that brings it. If only one of several kernels cannot run on the
+    /// device, that is an error of its launch.
     ///
     /// # Errors
-    /// With line and column where it is not PTX; what the device says of what it cannot run.
+    /// With line and column if it is not PTX; the device's reason if it cannot run it.
     pub(crate) fn check(&self, device: Option<&Device>) -> std::result::Result<(), Refused> {
         let opened = self.open("the image").map_err(Refused::Image)?;
         if opened.apart().is_some() {
@@ -184,21 +184,22 @@ impl Library {
         }
     }
 
-    /// Takes a text apart that a device has refused as a whole; gives whether it is apart.
+    /// Splits a text that a device has refused as a whole; returns true if it is split.
     fn split(&self, opened: &Opened) -> bool {
         let mut parts = lock(&self.parts);
         if opened.apart().is_none() {
             if !opened.split() {
                 return false;
             }
-            // Numbers of kernels are those of the outline now. Another device may have the whole.
+            // Kernel numbers are now those of the outline. Another device may have the whole image.
             let whole = parts.of_kernel.remove(&0);
             parts.of_kernel.extend(whole.map(|it| (WHOLE, it)));
         }
         true
     }
 
-    /// The part that one kernel needs, where a device has refused the whole; `None` where there is no smaller one.
+    /// The part that one kernel needs, if a device has refused the whole; `None` if there is no
+    /// smaller one.
     fn part_of_kernel(&self, kernel: &str) -> Option<Arc<Part>> {
         let opened = self.open(kernel).ok()?;
         if !self.split(opened) {
@@ -208,7 +209,7 @@ impl Library {
         self.part(opened, place).ok()
     }
 
-    /// What is worth knowing of the image on a device of this compute capability.
+    /// Notes about the image on a device of this compute capability.
     pub(crate) fn notes(&self, compute: (i32, i32)) -> String {
         let (major, minor) = compute;
         let part = lock(&self.parts).of_kernel.values().next().map(Arc::clone);
@@ -223,7 +224,7 @@ impl Library {
         }
     }
 
-    /// The part that a kernel is in.
+    /// The part that contains a kernel.
     fn part(&self, opened: &Opened, kernel: usize) -> std::result::Result<Arc<Part>, Wrong> {
         let mut parts = lock(&self.parts);
         if let Some(part) = parts.of_kernel.get(&kernel) {
@@ -247,15 +248,16 @@ impl Library {
         Ok(part)
     }
 
-    /// Where a variable lies on a device, and its bytes.
+    /// The address of a variable on a device, and its bytes.
     pub(crate) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
         self.part_of_variable(name)?.variable(device, name)
     }
 
-    /// The same of a variable that the host may touch, too.
+    /// The same for a variable that the host may access too.
     ///
     /// # Errors
-    /// `NOT_FOUND` where the variable is not declared so. Machine code does not say: there it is taken to be.
+    /// `NOT_FOUND` if the variable is not declared managed. Machine code does not say, so its
+    /// variables are treated as managed.
     pub(crate) fn managed_variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
         let part = self.part_of_variable(name)?;
         match part.is_managed(name) {
@@ -264,7 +266,7 @@ impl Library {
         }
     }
 
-    /// The part that a variable is in.
+    /// The part that contains a variable.
     fn part_of_variable(&self, name: &str) -> Result<Arc<Part>> {
         let opened = self.open(name).map_err(|wrong| wrong.0)?;
         let Some((outline, text)) = opened.apart() else {
@@ -311,11 +313,11 @@ impl Library {
         })
     }
 
-    /// The handle of the kernel of this name.
+    /// The handle of the kernel with a name.
     ///
     /// # Errors
-    /// `NOT_FOUND` where there is none, `NO_BINARY_FOR_GPU` where there is no PTX, `INVALID_PTX` where it
-    /// is not PTX that we know.
+    /// `NOT_FOUND` if there is none, `NO_BINARY_FOR_GPU` if there is no PTX, `INVALID_PTX` if it is
+    /// not PTX that we support.
     pub(crate) fn kernel(self: &Arc<Self>, name: &str, devices: usize) -> Result<Handle<Kernel>> {
         if let Some(handle) = lock(&self.kernels).get(name) {
             return Ok(*handle);
@@ -339,13 +341,13 @@ impl Library {
     }
 }
 
-/// Why an image is not taken.
+/// The reason why an image is refused.
 pub(crate) enum Refused {
     Image(Wrong),
     Device(client_session::ClientError),
 }
 
-/// How many registers a thread may have of an image that was linked with that option.
+/// Maximum registers of a thread, for an image linked with that option.
 fn limited(text: &[u8]) -> Option<u32> {
     let limited = lock(&LIMITED);
     match limited.is_empty() {
@@ -362,7 +364,7 @@ impl Parts {
     }
 }
 
-/// Notes what is wrong.
+/// Notes an error and returns its status.
 fn noted((status, detail): Wrong) -> Status {
     note(status, detail);
     status

@@ -1,15 +1,15 @@
 //! Images, libraries and kernels.
 //!
-//! Loading is lazy: an image is looked at when it is given, unpacked and parsed when one of its kernels
-//! or variables is asked for, and sent to a device with the first use there. Of a large text only what
-//! a kernel needs is parsed and sent; machine code is sent whole.
+//! Loading is lazy. An image is classified when it is given. It is unpacked and parsed when one of
+//! its kernels or variables is requested, and sent to a device at its first use there. Of a large
+//! text, only the part that a kernel needs is parsed and sent; machine code is sent whole.
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`image`] | kinds of images, by their first bytes |
-//! | [`source`] | the source of a library's program, and the report where there is none that runs |
+//! | [`mod@image`] | kinds of images, by their first bytes |
+//! | [`source`] | the source of a library's program, and the report if none of them runs |
 //! | [`library`] | a `CUmodule` or `CUlibrary`: kernels and variables by name |
-//! | [`part`] | an image that goes to devices as a whole, and what is known of it there |
+//! | [`part`] | an image that goes to devices as a whole, and its state there |
 //! | [`kernel`] | a `CUfunction` or `CUkernel` |
 
 mod image;

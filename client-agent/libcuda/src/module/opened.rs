@@ -1,27 +1,27 @@
-//! A library's text or machine code: whole, or taken apart kernel by kernel.
+//! A library's text or machine code: whole, or split by kernel.
 
 use std::string::FromUtf8Error;
 use std::sync::{Arc, OnceLock};
 
 use ptx::Outline;
 
-/// Bytes of PTX from which on an image is taken apart, where it has more than one kernel. A smaller one
-/// is sent whole.
+/// Bytes of PTX from which an image with more than one kernel is split. A smaller one is sent
+/// whole.
 const LARGE: usize = 64 << 10;
 
 /// A library's text or machine code.
 pub(super) struct Opened {
-    /// Image that is parsed and sent as it is; none of a large text with several kernels.
+    /// The image that is parsed and sent whole; `None` for a large text with several kernels.
     whole: Option<Arc<[u8]>>,
-    /// Text that is taken apart: a large one, or one that a device has refused as a whole.
+    /// The text that is split: a large one, or one that a device has refused as a whole.
     apart: OnceLock<(Outline, String)>,
-    /// Most registers of a thread.
+    /// Maximum registers of a thread.
     registers: u32,
 }
 
 impl Opened {
-    /// Takes a large text with several kernels apart; machine code stays whole. Where that is not one that we
-    /// understand, the parser says why.
+    /// Splits a large text with several kernels; machine code stays whole. If the text is not
+    /// supported, the parser reports why.
     pub(super) fn new(text: Vec<u8>, registers: u32) -> Self {
         let large = text.len() >= LARGE;
         let (whole, apart) = match if large { taken_apart(text) } else { Err(text) } {
@@ -35,23 +35,23 @@ impl Opened {
         }
     }
 
-    /// Most registers of a thread.
+    /// Maximum registers of a thread.
     pub(super) fn registers(&self) -> u32 {
         self.registers
     }
 
-    /// The text where it is taken apart.
+    /// The text with its outline, if it is split.
     pub(super) fn apart(&self) -> Option<(&Outline, &str)> {
         let apart = self.apart.get();
         apart.map(|(outline, text)| (outline, text.as_str()))
     }
 
-    /// The image where it is sent whole.
+    /// The image, if it is sent whole.
     pub(super) fn whole(&self) -> Option<&Arc<[u8]>> {
         self.whole.as_ref().filter(|_| self.apart.get().is_none())
     }
 
-    /// Takes a whole text of several kernels apart; gives whether it did.
+    /// Splits a whole text with several kernels; returns true if it did.
     pub(super) fn split(&self) -> bool {
         let whole = self.whole();
         let apart = whole.and_then(|it| taken_apart(it.to_vec()).ok());
@@ -59,8 +59,8 @@ impl Opened {
     }
 }
 
-/// A text with its outline; the bytes themselves where they are none of several kernels, or of one that we do not
-/// understand.
+/// A text with its outline; the bytes themselves if they are not a text with several kernels, or
+/// not supported.
 fn taken_apart(mut text: Vec<u8>) -> Result<(Outline, String), Vec<u8>> {
     if ptx::is_machine_code(&text) {
         return Err(text);

@@ -1,4 +1,5 @@
-//! What goes to devices as a whole: an image, or the PTX that some kernels of a large one need.
+//! The unit that goes to devices as a whole: an image, or the PTX that some kernels of a large
+//! image need.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,17 +17,17 @@ use crate::status::{Result, Status};
 pub(crate) struct Part {
     image: Arc<[u8]>,
     pub(crate) info: ModuleInfo,
-    /// By device.
+    /// The loaded modules, by device.
     loaded: Mutex<HashMap<usize, Module>>,
-    /// Where its variables lie, by device, once asked.
+    /// The variables, by device; set when first requested.
     symbols: Mutex<HashMap<usize, Arc<[Symbol]>>>,
 }
 
 impl Part {
-    /// Parses an image; machine code is left as it is.
+    /// Parses an image; machine code stays unchanged.
     ///
     /// # Errors
-    /// With line and column where it is not PTX that we know.
+    /// With line and column if it is not PTX that we support.
     pub(super) fn new(image: Arc<[u8]>) -> std::result::Result<Self, Wrong> {
         let (image, status) = match ptx::is_machine_code(&image) {
             true => (image, Status::INVALID_IMAGE),
@@ -41,19 +42,19 @@ impl Part {
         })
     }
 
-    /// Whether it is machine code.
+    /// True if the image is machine code.
     pub(super) fn is_machine_code(&self) -> bool {
         ptx::is_machine_code(&self.image)
     }
 
-    /// Loads it on a device, if it is not there yet; says what the device says of an image that it
-    /// cannot run.
+    /// Loads the image on a device unless it is there; fails with the device's reason if it cannot
+    /// run the image.
     pub(super) fn place(&self, device: &Device) -> client_session::Result<Module> {
         let mut loaded = lock(&self.loaded);
         if let Some(module) = loaded.get(&device.ordinal) {
             return Ok(module.clone());
         }
-        // The session is not held meanwhile: compiling takes as long as it takes.
+        // The session is not held meanwhile, because compilation may take long.
         device.round_trip(true);
         let module = device.session().load(&self.image)?;
         loaded.insert(device.ordinal, module.clone());
@@ -80,13 +81,13 @@ impl Part {
         }
     }
 
-    /// Says whether the host may touch a variable, too; machine code does not say.
+    /// Says whether the host may access a variable too; machine code does not say.
     pub(super) fn is_managed(&self, name: &str) -> Option<bool> {
         let mut globals = self.info.globals.iter();
         globals.find(|it| it.name == name)?.managed
     }
 
-    /// Where a variable lies on a device, and its bytes.
+    /// The address of a variable on a device, and its bytes.
     pub(super) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
         let mut globals = self.info.globals.iter();
         let index = globals.position(|it| it.name == name);
@@ -106,12 +107,12 @@ impl Part {
     }
 }
 
-/// Says whether a device refuses an image for its contents.
+/// Says whether a device refused an image because of its contents.
 pub(super) fn is_refused(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(failure) if failure.code == Code::BadModule)
 }
 
-/// A text with a workspace for its grids, if its kernels look for one.
+/// Adds a workspace for its grids to a text, if its kernels look for one.
 fn with_workspace(image: Arc<[u8]>) -> Arc<[u8]> {
     let text = std::str::from_utf8(&image).ok();
     match text.and_then(ptx::with_grid_workspace) {

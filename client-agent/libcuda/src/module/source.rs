@@ -1,4 +1,4 @@
-//! The source of a library's program: PTX, or machine code; and the report where there is none that runs.
+//! The source of a library's program: PTX or machine code; and the report if none of them runs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,26 +8,26 @@ use crate::fatbin::Entry;
 use crate::lock::lock;
 use crate::status::{Status, note};
 
-/// What the program of a library is made of.
+/// The source of a library's program.
 pub(crate) enum Source {
     /// A text, or machine code, as it was given.
     Bare(Box<[u8]>),
-    /// Of a fatbin: unpacked when it is wanted.
+    /// An entry of a fatbin; unpacked at the first use.
     Packed(Entry<'static>),
-    /// Texts of several fatbins: unpacked and linked when it is wanted.
+    /// Texts of several fatbins; unpacked and linked at the first use.
     Parts(Vec<Entry<'static>>),
-    /// Machine code of a fatbin, and what the same program is made of as a text, where there is one.
+    /// Machine code of a fatbin, and the text source of the same program, if there is one.
     Code(Entry<'static>, Option<Box<Source>>),
-    /// There is none that runs.
+    /// No source that runs.
     Unfit(Missing),
 }
 
-/// Why there is no program.
+/// The reason why there is no program.
 #[derive(Debug)]
 pub(crate) struct Missing {
-    /// Whether it is for a device that runs machine code.
+    /// True if the image is for a device that runs machine code.
     pub(crate) on_gpu: bool,
-    /// What there is instead.
+    /// The contents that it has instead.
     pub(crate) has: String,
     /// The file that it came from.
     pub(crate) origin: Option<String>,
@@ -58,8 +58,8 @@ impl Source {
                 let linked = linked.map_err(|error| unlinked(&error.to_string()))?;
                 Ok(linked.into_bytes())
             }
-            // Machine code finds the workspace of its grid where only a driver's own launch of a whole grid
-            // puts it; in a text we do.
+            // Only a driver's own launch of a whole grid puts the grid's workspace where machine
+            // code looks for it. In a text, we add the workspace.
             Self::Code(code, text) => match text {
                 Some(text) if text.waits_for_grid() => text.image(),
                 _ => unpacked(code),
@@ -68,7 +68,7 @@ impl Source {
         }
     }
 
-    /// Whether kernels of its text wait for the whole of their grid.
+    /// True if kernels of its text wait for their whole grid.
     fn waits_for_grid(&self) -> bool {
         let waits = |entry: &Entry<'_>| {
             let text = entry.image();
@@ -89,8 +89,8 @@ const LAUNCHERS: [&str; 3] = [
     "cudaDeviceSynchronize",
 ];
 
-/// Why parts of a program are not linked; written to stderr under `warploom run`, for the runtime has no
-/// words of its own for it.
+/// The reason why parts of a program cannot be linked. It is written to stderr under
+/// `warploom run`, because the runtime has no message for it.
 fn unlinked(error: &str) -> Wrong {
     let text = match LAUNCHERS.iter().any(|name| error.contains(name)) {
         true => "the program launches kernels from kernels (dynamic parallelism), which is not \
@@ -99,23 +99,23 @@ fn unlinked(error: &str) -> Wrong {
         false => format!("the program's device code cannot be linked: {error}"),
     };
     if std::env::var_os("WARPLOOM_SESSIONS").is_some() {
-        // Nobody may be listening.
+        // stderr may be closed.
         let _ = writeln!(std::io::stderr(), "warploom: {text}");
     }
     (Status::NOT_SUPPORTED, text)
 }
 
-/// What was asked for of images that do not run: kernels, by the file that has them.
+/// Requests for images that do not run: kernels by the file that contains them.
 static REFUSED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
-/// What was said of the last one.
+/// The message about the last one.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
-/// Most files that are counted apart.
+/// Maximum number of files that are counted separately.
 const FILES: usize = 256;
 
 impl Missing {
-    /// Advice for the compiler, which ran ahead of the program or within it.
+    /// Advice about the compiler, which ran before the program or within it.
     fn advice(&self) -> &'static str {
         match (self.on_gpu, &self.origin) {
             (true, _) => "the GPU needs machine code for its architecture, or PTX",
@@ -131,7 +131,8 @@ impl Missing {
         }
     }
 
-    /// A kernel was asked for: says so, once in the program's life under `warploom run`.
+    /// Reports that a missing kernel was requested, once in the program's life under
+    /// `warploom run`.
     pub(super) fn asked_for(&self, kernel: &str) -> Wrong {
         let file = self.origin.as_deref().unwrap_or("memory");
         let text = format!(
@@ -146,7 +147,7 @@ impl Missing {
         }
         drop(refused);
         if first && std::env::var_os("WARPLOOM_SESSIONS").is_some() {
-            // Nobody may be listening.
+            // stderr may be closed.
             let _ = writeln!(std::io::stderr(), "warploom: {text}");
         }
         lock(&LAST).clone_from(&text);
@@ -155,7 +156,7 @@ impl Missing {
     }
 }
 
-/// What was refused: kernels by file.
+/// Number of refused kernels, by file.
 pub(crate) fn refusals() -> Vec<(String, u64)> {
     let refused = lock(&REFUSED);
     refused
@@ -164,13 +165,13 @@ pub(crate) fn refusals() -> Vec<(String, u64)> {
         .collect()
 }
 
-/// How many kernels were refused, and what was said of the last one.
+/// Number of refused kernels, and the message about the last one.
 pub(crate) fn last_refusal() -> (u64, String) {
     let count = lock(&REFUSED).values().sum();
     (count, lock(&LAST).clone())
 }
 
-/// What was refused, for `--stats`; empty where nothing was.
+/// The refused kernels, for `--stats`; empty if there are none.
 pub(crate) fn refused() -> String {
     let refused = lock(&REFUSED);
     let rows: Vec<_> = refused
@@ -190,7 +191,7 @@ mod tests {
 
     const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
-    /// What is taken of a container with machine code beside this text.
+    /// The part that is taken from a container with machine code beside this text.
     fn taken(text: &str) -> Vec<u8> {
         let container = tests::container(&[tests::code(90), tests::text(80, text)]);
         let target = tests::gpu(90);

@@ -10,24 +10,24 @@ use crate::guard::unlisted;
 use crate::module::Library;
 use crate::status::{Result, Status};
 
-/// Memory that tools would write to. Zero: nothing is switched on.
+/// Memory that tools would write to. It is zero, so nothing is enabled.
 static QUIET: [u64; 4096] = [0; 4096];
 
 fn code(answered: Result) -> c_int {
     answered.map_or_else(|status| status.0, |()| 0)
 }
 
-/// Does nothing, and that is right.
+/// Does nothing and succeeds, which is the correct behaviour.
 pub(super) extern "C" fn nothing() -> c_int {
     0
 }
 
-/// Refuses; libraries that call it do without.
+/// Refuses; libraries that call it work without it.
 pub(super) extern "C" fn refused() -> c_int {
     Status::NOT_SUPPORTED.0
 }
 
-/// A function of which nothing is known but its place.
+/// A function of which only the place is known.
 pub(super) extern "C" fn unknown<const PLACE: usize>() -> c_int {
     super::asked::missed(PLACE);
     0
@@ -46,7 +46,7 @@ pub(super) extern "C" fn load(module: Out<'_, Handle<Library>>, image: InAny<'_>
     cuModuleLoadData(module, image)
 }
 
-/// Where tools would say what they want to be called for.
+/// The buffer in which tools would enable their callbacks.
 pub(super) extern "C" fn hooks(buffer: Out<'_, *const c_void>, size: Out<'_, usize>) {
     buffer.put_if(QUIET.as_ptr().cast());
     size.put_if(QUIET.len());
@@ -58,7 +58,7 @@ pub(super) extern "C" fn thread_context(context: Out<'_, Handle<Context>>, kind:
     cuCtxGetCurrent(context)
 }
 
-/// Keeps a value with a context; null is the current one.
+/// Stores a value with a context; null is the current one.
 pub(super) extern "C" fn put<'c>(
     context: Handle<Context>,
     key: usize,
@@ -70,19 +70,19 @@ pub(super) extern "C" fn put<'c>(
     })
 }
 
-/// Forgets a value; its destructor is not called.
+/// Removes a value; its destructor is not called.
 pub(super) extern "C" fn delete(context: Handle<Context>, key: usize) -> c_int {
     unlisted("the runtime's tables", || storage::delete(context, key))
 }
 
-/// A value that is kept with a context.
+/// The value that is stored with a context.
 pub(super) extern "C" fn get(value: Out<'_, usize>, context: Handle<Context>, key: usize) -> c_int {
     unlisted("the runtime's tables", || {
         value.put(storage::get(context, key)?)
     })
 }
 
-/// Something that a context may have, and ours have not.
+/// Reports that our contexts lack an optional feature.
 pub(super) extern "C" fn check(
     context: Handle<Context>,
     state: Out<'_, u32>,
@@ -93,14 +93,14 @@ pub(super) extern "C" fn check(
     0
 }
 
-/// No tool looks at this context.
+/// Reports that no tool observes this context.
 pub(super) extern "C" fn tools(context: Handle<Context>, state: Out<'_, u64>) -> c_int {
     let _ = context;
     state.put_if(1);
     0
 }
 
-/// What belongs to a number in a context: something of which nothing is known but that it is there.
+/// The object of a number in a context; nothing is known of it except that it exists.
 pub(super) extern "C" fn belonging(
     context: Handle<Context>,
     number: u64,
@@ -113,7 +113,7 @@ pub(super) extern "C" fn belonging(
     code(found.put(QUIET.as_ptr().cast()))
 }
 
-/// A number of what [`belonging`] found.
+/// A number of the object that [`belonging`] found.
 pub(super) extern "C" fn number(context: Handle<Context>, of: usize, found: Out<'_, u64>) -> c_int {
     let _ = context;
     match of {

@@ -1,4 +1,4 @@
-//! Counts of the tables that the program's runtime asked for, for `--stats`.
+//! Counts of the tables that the program's runtime requested, for `--stats`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,17 +9,17 @@ use super::ids::{IDS, Id};
 use crate::lock::lock;
 use crate::uuid;
 
-/// What was asked for, by id: whether it was answered, and how often.
+/// The requested tables, by id: whether it was answered, and how often.
 static ASKED: Mutex<BTreeMap<Id, (bool, u64)>> = Mutex::new(BTreeMap::new());
-/// Whether anything was answered.
+/// True if any request was answered.
 static USED: AtomicBool = AtomicBool::new(false);
-/// Functions that were called and that nobody has described, by their places in their tables.
+/// Functions that were called and are not described, by their places in their tables.
 static MISSED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-/// Most ids that are counted apart.
+/// Maximum number of ids that are counted separately.
 const KINDS: usize = 64;
 
-/// Counts a question; whether it is the first one of the runtime's that is refused.
+/// Counts a request; returns true if it is the first one of the runtime that is refused.
 pub(super) fn count(id: Id, answered: bool) -> bool {
     let mut asked = lock(&ASKED);
     let first = !asked.iter().any(|(id, row)| !row.0 && IDS.contains(id));
@@ -33,18 +33,18 @@ pub(super) fn count(id: Id, answered: bool) -> bool {
     first
 }
 
-/// Notes a function that was called and that nobody has described.
+/// Notes a call of a function that is not described.
 #[cfg(feature = "runtime-tables")]
 pub(super) fn missed(place: usize) {
     lock(&MISSED).insert(place);
 }
 
-/// Whether a runtime in this process was answered.
+/// True if a runtime in this process was answered.
 pub(crate) fn is_used() -> bool {
     USED.load(Ordering::Relaxed)
 }
 
-/// How many questions were answered, and how many refused.
+/// Number of requests that were answered, and that were refused.
 pub(crate) fn counts() -> (u64, u64) {
     let asked = lock(&ASKED);
     let count = |answered| {
@@ -54,7 +54,7 @@ pub(crate) fn counts() -> (u64, u64) {
     (count(true), count(false))
 }
 
-/// The counts in words, for `--stats`; empty where nothing was asked for.
+/// The counts in words, for `--stats`; empty if there were no requests.
 pub(crate) fn report() -> String {
     let asked = lock(&ASKED);
     if asked.is_empty() {

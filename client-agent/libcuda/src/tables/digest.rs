@@ -1,15 +1,15 @@
-//! The number by which the runtime knows that its driver answered: an HMAC (RFC 2104) with MD2 (RFC
-//! 1319) over what both sides know. The runtime computes it as well.
+//! The number by which the runtime verifies that its driver answered: an HMAC (RFC 2104) with MD2
+//! (RFC 1319) over data that both sides know. The runtime computes it as well.
 
 use hmac::{KeyInit, Mac, SimpleHmac};
 use md2::Md2;
 
-/// What the number is over, in the order of the message.
+/// The input of the number, in the order of the message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Question {
-    /// The driver's version, as `cuDriverGetVersion` has it.
+    /// The driver's version, as reported by `cuDriverGetVersion`.
     pub(super) driver: u32,
-    /// Which of its questions the runtime asks.
+    /// The version of the runtime's question.
     pub(super) version: u32,
     pub(super) process: u32,
     pub(super) thread: u32,
@@ -17,7 +17,7 @@ pub(super) struct Question {
     pub(super) runtime: u64,
     pub(super) integrity: u64,
     pub(super) function: u64,
-    /// The time as the runtime gave it, seconds.
+    /// The time that the runtime passed, seconds.
     pub(super) seconds: u64,
 }
 
@@ -29,9 +29,9 @@ pub(super) struct Device {
     pub(super) place: [i32; 3],
 }
 
-/// The key that both sides have, and what is answered to questions whose version ends in 0 and in 1.
-/// These numbers are the protocol's: a driver gives them or is none. docs/howto/cuda-runtime.md
-/// says where they are known from.
+/// The key that both sides have, and the fixed answers to questions with a version that ends in 0
+/// or 1. The protocol defines these numbers; a driver without them is not accepted.
+/// docs/howto/cuda-runtime.md names their source.
 const KEY: u128 = 0x9f5a_f50b_3641_08aa_52a7_a953_aedd_6a14;
 const FIXED: [u128; 2] = [
     0x8ed3_83aa_1f4c_d1e8_3341_181c_03cb_675c,

@@ -1,13 +1,14 @@
-//! The names of the tables that are described.
+//! The ids of the tables that are described.
 
 use crate::uuid::{Uuid, parsed};
 
-/// The name of a table.
+/// The id of a table.
 pub(crate) type Id = Uuid;
 
 /// The runtime's interface, hooks of tools, the thread's storage, storage of contexts, checks of a
-/// context, integrity, tools of a context. Others are asked for, and those who ask do without:
-/// f8cff951 (the runtime from 12.9 on), da9151d3 (NVRTC, nvJitLink), 6e163fbe (cuFFT).
+/// context, integrity, tools of a context. Other tables are requested too, by libraries that work
+/// without them: f8cff951 (the runtime from 12.9 on), da9151d3 (NVRTC, nvJitLink), 6e163fbe
+/// (cuFFT).
 pub(super) static IDS: [Id; 8] = [
     parsed("6bd5fb6c-5bf4-e74a-8987-d93912fd9df9"),
     parsed("a094798c-2e74-2e74-93f2-0800200c0a66"),

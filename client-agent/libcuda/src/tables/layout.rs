@@ -1,5 +1,5 @@
-//! The tables: arrays of pointers to functions. The first place is the table's size in bytes, itself
-//! included, but for one table that has none.
+//! The tables: arrays of function pointers. The first entry is the table's size in bytes, including
+//! itself; one table has no size.
 
 #![expect(unsafe_code, reason = "pointers to functions, shared by all threads")]
 
@@ -16,11 +16,12 @@ use client_session::driver_version;
 /// A table of `N` places.
 struct Table<const N: usize>([*const (); N]);
 
-// SAFETY: it never changes, and what it points to are functions.
+// SAFETY: it never changes, and its pointers are to functions.
 unsafe impl<const N: usize> Sync for Table<N> {}
 
 impl<const N: usize> Table<N> {
-    /// A table with these functions at these places; any other is refused, and counted.
+    /// Makes a table with these functions at these places; calls at other places are refused and
+    /// counted.
     const fn new(functions: &[(usize, *const ())]) -> Self {
         let mut places = [std::ptr::null(); N];
         let mut at = 0;
@@ -44,7 +45,7 @@ impl<const N: usize> Table<N> {
 
 macro_rules! unknown {
     ($($place:literal)*) => {
-        /// For each place a function that says which it is.
+        /// For each place, a function that knows the place.
         const UNKNOWN: [*const (); 95] = [$(unknown::<$place> as *const ()),*];
     };
 }
@@ -55,13 +56,14 @@ unknown! {
     70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94
 }
 
-/// Where a table begins.
+/// Address of a table.
 pub(super) struct Address(*const c_void);
 
-// SAFETY: it is of a table, which is there for as long as the process and never changes.
+// SAFETY: it is of a table that lives as long as the process and never changes.
 unsafe impl Sync for Address {}
 
-/// What the runtime uses of its interface: the primary context of a device; before 12.0, loading images.
+/// The part of its interface that the runtime uses: the primary context of a device; before 12.0,
+/// loading of images.
 static RUNTIME: Table<13> = Table::new(&[
     (1, load as *const ()),
     (2, primary_context as *const ()),
@@ -69,10 +71,10 @@ static RUNTIME: Table<13> = Table::new(&[
     (7, nothing as *const ()),
     (12, nothing as *const ()),
 ]);
-/// Hooks for tools: buffers in which nothing is switched on.
+/// Hooks for tools: buffers in which nothing is enabled.
 static HOOKS: Table<7> = Table::new(&[(2, hooks as *const ()), (6, hooks as *const ())]);
 static THREAD: Table<4> = Table::new(&[(2, thread_context as *const ())]);
-/// The one without a size.
+/// The table without a size.
 static CONTEXT: Table<4> = Table::new(&[
     (0, put as *const ()),
     (1, delete as *const ()),
@@ -86,20 +88,20 @@ static TOOLS: Table<95> = Table::new(&[
     (51, belonging as *const ()),
 ]);
 
-/// Where multiprocessors lie. cuBLASLt looks on Hopper, does without where it is refused, and calls through a null
-/// pointer where there is no table.
+/// The positions of multiprocessors. cuBLASLt queries them on Hopper. It works without them if
+/// refused, but calls through a null pointer if the table is missing.
 static PLACES: Table<14> = Table::new(&[(4, refused as *const ())]);
 
-/// The table whose own address is part of what it answers.
+/// The table with its own address as part of its answer.
 struct Integrity(Table<3>);
 
 impl Integrity {
-    /// Where it begins.
+    /// Address of the table.
     fn address(&self) -> u64 {
         self.0.0.as_ptr() as u64
     }
 
-    /// Where the runtime's interface begins.
+    /// Address of the runtime's interface.
     fn runtime() -> u64 {
         RUNTIME.0.as_ptr() as u64
     }
@@ -123,7 +125,7 @@ pub(super) fn find(id: &Id) -> Option<*const c_void> {
     Some(TABLES[place].0)
 }
 
-/// The number by which the runtime knows that it was answered.
+/// Computes the number by which the runtime verifies the answer.
 extern "C" fn integrity(version: u32, seconds: u64, out: Out<'_, [u8; 16]>) -> c_int {
     unlisted("the runtime's tables", || {
         out.check()?;
@@ -140,7 +142,7 @@ extern "C" fn integrity(version: u32, seconds: u64, out: Out<'_, [u8; 16]>) -> c
             driver: driver_version() as u32,
             version,
             process: std::process::id(),
-            // SAFETY: it only reads which thread this is, and cannot fail.
+            // SAFETY: it only reads the thread's id, and cannot fail.
             thread: unsafe { libc::pthread_self() } as u32,
             runtime: Integrity::runtime(),
             integrity: INTEGRITY.address(),
@@ -151,7 +153,7 @@ extern "C" fn integrity(version: u32, seconds: u64, out: Out<'_, [u8; 16]>) -> c
     })
 }
 
-/// `CUdevice_attribute`s: where a device is.
+/// `CUdevice_attribute`s of a device's PCI address.
 const PCI_DOMAIN: i32 = 50;
 const PCI_BUS: i32 = 33;
 const PCI_DEVICE: i32 = 34;

@@ -1,18 +1,19 @@
-//! Tables of functions that the CUDA runtime asks its driver for. No manual describes them; without
-//! them a program that contains the runtime (nvcc's, CuPy, PyTorch, cuBLAS) fails with its first call.
+//! Tables of functions that the CUDA runtime requests from its driver. No manual describes them.
+//! Without them, a program that contains the runtime (nvcc's, CuPy, PyTorch, cuBLAS) fails at its
+//! first call.
 //!
-//! A person turns them on (`client.runtime_tables`), because whether NVIDIA's software may be used with
-//! another driver is for them to decide: see docs/howto/cuda-runtime.md. All is answered here;
-//! nothing of it goes to the cluster.
+//! The user turns them on (`client.runtime_tables`), because the user must decide whether NVIDIA's
+//! software may be used with another driver; see docs/howto/cuda-runtime.md. All requests are
+//! answered here; none goes to the cluster.
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`ids`] | the names of the tables that are described |
-//! | [`asked`] | counts of what was asked for, for `--stats` |
-//! | [`layout`] | the tables, and which of their functions do something |
+//! | [`ids`] | the ids of the tables that are described |
+//! | [`asked`] | counts of requests, for `--stats` |
+//! | [`layout`] | the tables, and their functions that are implemented |
 //! | [`answer`] | the functions |
-//! | [`digest`] | the number by which the runtime knows its driver |
-//! | [`storage`] | values that libraries keep with a context |
+//! | [`digest`] | the number by which the runtime verifies its driver |
+//! | [`storage`] | values that libraries store with a context |
 
 #[cfg(feature = "runtime-tables")]
 mod answer;
@@ -35,10 +36,10 @@ pub(crate) use storage::end as end_context;
 
 use crate::status::{Result, Status, note};
 
-/// Where a person says that the tables are answered: `on`.
+/// The variable by which the user turns the tables on: `on`.
 const SETTING: &str = "WARPLOOM_CLIENT_RUNTIME_TABLES";
 
-/// Whether a person turned the tables on.
+/// True if the user turned the tables on.
 fn is_on() -> bool {
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| cfg!(feature = "runtime-tables") && setting() == "on")
@@ -52,7 +53,7 @@ fn setting() -> String {
 /// The table of an id.
 ///
 /// # Errors
-/// `NOT_FOUND` for an id that nobody has described, and for all where the tables are off.
+/// `NOT_FOUND` for an id that is not described, and for all ids if the tables are off.
 pub(crate) fn find(id: Id) -> Result<*const c_void> {
     let answered = if is_on() { table(&id) } else { None };
     let first = asked::count(id, answered.is_some());
@@ -62,7 +63,7 @@ pub(crate) fn find(id: Id) -> Result<*const c_void> {
     if IDS.contains(&id) {
         note(Status::NOT_FOUND, refusal());
         if first {
-            // Nobody may be listening.
+            // stderr may be closed.
             let _ = writeln!(std::io::stderr(), "warploom: {}", refusal());
         }
     }
@@ -79,11 +80,11 @@ fn table(_: &Id) -> Option<*const c_void> {
     None
 }
 
-/// At the end of a context; nothing is kept with it.
+/// Does nothing: without the tables, a context has no stored values.
 #[cfg(not(feature = "runtime-tables"))]
 pub(crate) fn end_context(_: crate::abi::Handle<crate::context::Context>) {}
 
-/// What is said once to a program whose runtime is refused.
+/// The message, shown once, to a program with a runtime that is refused.
 fn refusal() -> String {
     let how = if cfg!(feature = "runtime-tables") {
         "start it with `warploom run --cuda-runtime`, or set client.runtime_tables = on \

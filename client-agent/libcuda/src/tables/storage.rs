@@ -1,4 +1,5 @@
-//! Values that libraries keep with a context: by key, each with a destructor for the context's end.
+//! Values that libraries store with a context: by key, each with a destructor for the context's
+//! end.
 
 #![expect(unsafe_code, reason = "destructors are functions of the program's")]
 
@@ -10,24 +11,25 @@ use crate::context::Context;
 use crate::lock::lock;
 use crate::status::{Result, Status};
 
-/// A destructor of what is kept with a context: (context, key, value).
+/// The destructor of a value stored with a context: (context, key, value).
 pub(super) type Destructor = unsafe extern "C" fn(Handle<Context>, usize, usize);
 
-/// A value and what ends it.
+/// A value with its destructor.
 struct Kept {
     value: usize,
     destructor: Option<Destructor>,
 }
 
-/// By context and key.
+/// The stored values, by context and key.
 type AllKept = HashMap<(Handle<Context>, usize), Kept>;
 
 static KEPT: LazyLock<Mutex<AllKept>> = LazyLock::new(Mutex::default);
 
-/// Most values of a process: a program cannot fill its memory with them by mistake.
+/// Maximum number of values of a process, so that a faulty program cannot fill its memory with
+/// them.
 const MOST: usize = 1 << 20;
 
-/// Keeps a value, with the destructor that the same call names for it.
+/// Stores a value, with the destructor that the same call names for it.
 pub(super) fn put<'c>(
     context: Handle<Context>,
     key: usize,
@@ -56,16 +58,17 @@ pub(super) fn get(context: Handle<Context>, key: usize) -> Result<usize> {
     found.ok_or(Status::INVALID_HANDLE)
 }
 
-/// At the end of a context: everything that is kept with it ends.
+/// Destroys all values stored with a context that ends.
 pub(crate) fn end(context: Handle<Context>) {
     let ended: Vec<_> = {
         let mut kept = lock(&KEPT);
         kept.extract_if(|key, _| key.0 == context).collect()
     };
-    // Without the lock: they may keep or forget something themselves.
+    // Without the lock, because the destructors may add or remove values themselves.
     for ((_, key), kept) in ended {
         if let Some(destructor) = kept.destructor {
-            // SAFETY: a library that keeps a value names its destructor for this moment, once.
+            // SAFETY: a library that stores a value names its destructor to be called once, at this
+            // time.
             unsafe { destructor(context, key, kept.value) };
         }
     }

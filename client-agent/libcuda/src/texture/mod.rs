@@ -1,5 +1,5 @@
-//! Texture and surface objects: each is a descriptor in the session's memory, and where that lies is the
-//! object's handle.
+//! Texture and surface objects. Each is a descriptor in the session's memory, and the descriptor's
+//! address is the object's handle.
 
 mod resource;
 mod sampling;
@@ -20,8 +20,8 @@ use crate::process::holder;
 use crate::status::{Result, Status, note};
 use crate::work;
 
-/// Texture objects: `CUtexObject`. Their handles, and those of surfaces, are addresses of a device's memory, for
-/// kernels are called with them.
+/// Texture objects: `CUtexObject`. Their handles, and those of surfaces, are addresses of device
+/// memory, because kernels get them as parameters.
 pub(crate) enum Sampled {}
 
 /// Surface objects: `CUsurfObject`.
@@ -40,19 +40,19 @@ impl Kind for Surface {
     const IS_SURFACE: bool = true;
 }
 
-/// What an object was made of.
+/// The parameters that an object was created from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     pub(crate) resource: Resource,
-    /// A surface has none.
+    /// The sampling; a surface has none.
     pub(crate) sampling: Option<Sampling>,
     pub(crate) view: Option<View>,
 }
 
-/// By address.
+/// Objects by address.
 static OBJECTS: LazyLock<Mutex<HashMap<u64, Object>>> = LazyLock::new(Mutex::default);
 
-/// Where textures can be: on workers with our own compiler.
+/// The device, if it supports textures: those of workers with our own compiler.
 fn device() -> Result<&'static Device> {
     let device = current_device()?;
     if device.properties.is_cpu() {
@@ -63,7 +63,7 @@ fn device() -> Result<&'static Device> {
     Err(Status::NOT_SUPPORTED)
 }
 
-/// Writes a descriptor; the object's handle.
+/// Writes a descriptor and returns the object's handle.
 fn keep<K>(device: &Device, texture: &Texture, object: Object) -> Result<Handle<K>> {
     if !device.holds(texture.address) {
         return Err(Status::INVALID_VALUE);
@@ -79,7 +79,7 @@ fn keep<K>(device: &Device, texture: &Texture, object: Object) -> Result<Handle<
     Ok(Handle::new(address as usize))
 }
 
-/// Makes a texture object; its handle.
+/// Creates a texture object and returns its handle.
 pub(crate) fn create(
     resource: Resource,
     sampling: Sampling,
@@ -88,7 +88,7 @@ pub(crate) fn create(
     let device = device()?;
     let data = resource.data(view.as_ref())?;
     if data.shape == TextureShape::Linear || data.shape == TextureShape::Pitched {
-        // Behind the last row there need be nothing.
+        // There need not be any padding behind the last row.
         let rows = u64::from(data.height.max(1));
         let bytes = (rows - 1) * data.pitch + u64::from(data.width) * data.element();
         let checked = device.with(|session| session.channel().check(data.address, bytes));
@@ -102,7 +102,7 @@ pub(crate) fn create(
     keep(device, &sampling.of(data)?, object)
 }
 
-/// Makes a surface object; its handle.
+/// Creates a surface object and returns its handle.
 pub(crate) fn create_surface(resource: Resource) -> Result<Handle<Surface>> {
     let device = device()?;
     let surface = resource.surface()?;
@@ -114,7 +114,7 @@ pub(crate) fn create_surface(resource: Resource) -> Result<Handle<Surface>> {
     keep(device, &surface, object)
 }
 
-/// What an object was made of.
+/// The parameters that an object was created from.
 pub(crate) fn object<K: Kind>(handle: Handle<K>) -> Result<Object> {
     let found = lock(&OBJECTS).get(&(handle.number() as u64)).copied();
     found
@@ -122,7 +122,7 @@ pub(crate) fn object<K: Kind>(handle: Handle<K>) -> Result<Object> {
         .ok_or(Status::INVALID_VALUE)
 }
 
-/// Ends an object.
+/// Destroys an object.
 pub(crate) fn destroy<K: Kind>(handle: Handle<K>) -> Result {
     let address = handle.number() as u64;
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
@@ -132,7 +132,7 @@ pub(crate) fn destroy<K: Kind>(handle: Handle<K>) -> Result {
     device.free(address)
 }
 
-/// Forgets the objects whose memory is freed already.
+/// Forgets objects with memory that is already freed.
 pub(crate) fn forget(is_freed: impl Fn(u64) -> bool) {
     lock(&OBJECTS).retain(|handle, _| !is_freed(*handle));
 }

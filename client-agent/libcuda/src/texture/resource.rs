@@ -16,7 +16,7 @@ const MIPMAPPED: c_int = 1;
 const LINEAR_MEMORY: c_int = 2;
 const PITCHED_MEMORY: c_int = 3;
 
-/// Most columns, rows and bytes of a row of pitched memory, and of what its rows are a multiple.
+/// Maximum columns, rows and bytes of a row of pitched memory, then the unit of its pitch.
 const PITCHED: (u64, u64, u64) = (131_072, 65_000, 2_097_120);
 const PITCH: u64 = 32;
 
@@ -25,7 +25,8 @@ const PITCH: u64 = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resource {
     kind: c_int,
-    /// What it is, by its kind: the handle of an array; or an address, format and channels, and sizes.
+    /// The resource, by its kind: the handle of an array; or an address, format and channels, and
+    /// sizes.
     words: [u64; 16],
     flags: c_uint,
 }
@@ -43,7 +44,7 @@ pub(crate) struct View {
 
 const _: () = assert!(size_of::<Resource>() == 144 && size_of::<View>() == 112);
 
-/// What lies somewhere as such elements; the rest is still to be said.
+/// A texture of elements at an address; the caller sets the other fields.
 fn data(element: Element, address: u64) -> Texture {
     Texture {
         address,
@@ -55,7 +56,7 @@ fn data(element: Element, address: u64) -> Texture {
 }
 
 impl Resource {
-    /// What it is, as a view shows it where there is one.
+    /// The texture data of the resource, seen through the view if there is one.
     pub(super) fn data(&self, view: Option<&View>) -> Result<Texture> {
         if self.flags != 0 {
             return Err(Status::INVALID_VALUE);
@@ -63,7 +64,7 @@ impl Resource {
         match self.kind {
             ARRAY => of_array(&*self.array()?, view),
             MIPMAPPED => Err(Status::NOT_SUPPORTED),
-            // A view is of arrays.
+            // Only arrays have views.
             LINEAR_MEMORY | PITCHED_MEMORY if view.is_some() => Err(Status::INVALID_VALUE),
             LINEAR_MEMORY => self.linear(),
             PITCHED_MEMORY => self.pitched(),
@@ -71,7 +72,7 @@ impl Resource {
         }
     }
 
-    /// The array that it is as a surface.
+    /// The array of the resource, as a surface.
     pub(super) fn surface(&self) -> Result<Texture> {
         if self.flags != 0 || !self.array()?.descriptor.is_surface() {
             return Err(Status::INVALID_VALUE);
@@ -82,7 +83,7 @@ impl Resource {
         })
     }
 
-    /// The array that it is.
+    /// The array of the resource.
     fn array(&self) -> Result<Arc<Array>> {
         match self.kind {
             ARRAY => Handle::new(self.words[0] as usize).get(),
@@ -90,7 +91,7 @@ impl Resource {
         }
     }
 
-    /// The elements of memory: format and channels lie side by side.
+    /// The elements of memory: format and channels are adjacent.
     fn element(&self) -> Result<Element> {
         Element::of(self.words[1] as c_int, (self.words[1] >> 32) as c_uint)
     }
@@ -112,8 +113,8 @@ impl Resource {
         })
     }
 
-    /// Rows of elements in memory. That they begin where an element may is enough: allocations are not
-    /// as aligned as the attribute asks of programs.
+    /// Rows of elements in memory. The address only needs the alignment of an element: allocations
+    /// are less aligned than the attribute requires of programs.
     fn pitched(&self) -> Result<Texture> {
         let [address, _, width, height, pitch, ..] = self.words;
         let data = data(self.element()?, address);
@@ -137,7 +138,7 @@ impl Resource {
     }
 }
 
-/// An array as it is, or as a view shows it.
+/// An array, seen through the view if there is one.
 fn of_array(array: &Array, view: Option<&View>) -> Result<Texture> {
     let shape = array.descriptor;
     let whole = Texture {
@@ -159,7 +160,7 @@ fn of_array(array: &Array, view: Option<&View>) -> Result<Texture> {
 }
 
 impl View {
-    /// Its elements, as `CUresourceViewFormat` has them; none where they stay as they are.
+    /// The elements of the view, from `CUresourceViewFormat`; `None` if they stay unchanged.
     fn element(&self) -> Result<Option<Element>> {
         let (channel, bits) = match (self.format - 1) / 3 {
             _ if self.format == 0 => return Ok(None),
@@ -182,7 +183,8 @@ impl View {
         }))
     }
 
-    /// What it shows of an array: other elements of the same size, some of its layers.
+    /// The part of an array that the view shows: other elements of the same size, some of its
+    /// layers.
     fn of(&self, whole: Texture) -> Result<Texture> {
         let mut shown = whole;
         if let Some(element) = self.element()? {

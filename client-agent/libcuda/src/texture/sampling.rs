@@ -28,7 +28,7 @@ pub(crate) struct Sampling {
 
 const _: () = assert!(size_of::<Sampling>() == 104);
 
-/// An address mode; one that needs normalized coordinates is the nearest element without them.
+/// An address mode. Without normalized coordinates, a mode that needs them becomes clamping.
 fn mode(number: c_int, normalized: bool) -> Result<AddressMode> {
     Ok(match (number, normalized) {
         (0, true) => AddressMode::Wrap,
@@ -40,7 +40,7 @@ fn mode(number: c_int, normalized: bool) -> Result<AddressMode> {
 }
 
 impl Sampling {
-    /// How the data are sampled.
+    /// Applies the sampling to the data.
     pub(super) fn of(&self, data: Texture) -> Result<Texture> {
         let has = |flag| self.flags & flag != 0;
         let normalized = has(NORMALIZED_COORDINATES);
@@ -55,7 +55,7 @@ impl Sampling {
             ..data
         };
         if data.shape == TextureShape::Linear {
-            // Fetched by index: modes and filters are of no use, whatever they are.
+            // Fetched by index: modes and filters have no effect.
             return Ok(sampled);
         }
         let linear = match self.filter {

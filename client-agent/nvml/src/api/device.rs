@@ -1,4 +1,4 @@
-//! Devices: which there are, and what they are.
+//! Devices: their list and their properties.
 
 use super::Known;
 use crate::abi::{Handle, Out, OutList, OutText, Text};
@@ -8,8 +8,8 @@ use crate::library::view;
 use crate::snapshot::DeviceState;
 use crate::status::{Result, Status};
 
-/// A buffer for names that programs have used since the first version: where there is at least as much
-/// room, a longer name is cut.
+/// Size of a name buffer that programs have used since the first version. In a buffer of at least
+/// this size, a longer name is truncated.
 const NAME_ROOM: u32 = 64;
 /// `NVML_BRAND_UNKNOWN`.
 const BRAND: u32 = 0;
@@ -20,10 +20,10 @@ const ENABLED: u32 = 1;
 const DISABLED: u32 = 0;
 /// `NVML_DEVICE_ARCH_UNKNOWN`.
 const ARCHITECTURE: u32 = u32::MAX;
-/// `NVML_P2P_STATUS_NOT_SUPPORTED`: no device reaches another one's memory.
+/// `NVML_P2P_STATUS_NOT_SUPPORTED`: no device can access the memory of another.
 const NO_PEERS: u32 = 5;
 
-/// The handle of the first device that fits.
+/// Answers with the handle of the first device that fits.
 fn find(to: &Out<'_, Handle>, fits: impl Fn(&DeviceState) -> bool) -> Result {
     to.check()?;
     let view = view()?;
@@ -31,7 +31,7 @@ fn find(to: &Out<'_, Handle>, fits: impl Fn(&DeviceState) -> bool) -> Result {
     to.put(Handle::of(found.ok_or(Status::NOT_FOUND)?.gpu))
 }
 
-/// Writes what a device is, after a look at whether there is where to.
+/// Writes a property of a device, after a check of the destination.
 fn tell<T>(
     to: &Out<'_, T>,
     handle: Handle,
@@ -41,14 +41,14 @@ fn tell<T>(
     to.put(what(Known::of(handle)?.device()?)?)
 }
 
-/// What a device has; 0 says that it has none.
+/// A value of a device; 0 means that it has none.
 fn some(value: u32) -> Result<u32> {
     Some(value)
         .filter(|value| *value > 0)
         .ok_or(Status::NOT_SUPPORTED)
 }
 
-/// A text in a field of a structure, with zeros behind it.
+/// A text in a fixed-size field, padded with zeros.
 fn field<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [0; N];
     // The last byte stays zero.
@@ -60,7 +60,8 @@ fn field<const N: usize>(text: &str) -> [u8; N] {
     field
 }
 
-/// Whether a text names a place on the bus: with a domain of four or eight digits, or without.
+/// True if a text is the device's PCI bus id: with a domain of four or eight digits, or without
+/// one.
 fn is_place(device: &DeviceState, text: &str) -> bool {
     let own = device.bus_id();
     let short = text.to_ascii_lowercase();
@@ -71,7 +72,7 @@ fn is_place(device: &DeviceState, text: &str) -> bool {
     bare == own || own.strip_prefix("0000:").is_some_and(|rest| rest == bare)
 }
 
-/// Nvidia's name of a generation, by its compute capability; the CPU device is of none.
+/// NVIDIA's number of a GPU generation, by compute capability; the CPU device has none.
 fn architecture(device: &DeviceState) -> u32 {
     match (&*device.properties.kind, device.properties.compute) {
         ("cpu", _) => ARCHITECTURE,
@@ -98,7 +99,7 @@ fn place_v2(device: &DeviceState) -> PciV2 {
     }
 }
 
-/// Its place on the bus; there is no card, and so no number of one.
+/// Its PCI bus id; there is no physical card, and so no card number.
 fn place(device: &DeviceState) -> PciV3 {
     let text = device.bus_id();
     PciV3 {

@@ -1,4 +1,4 @@
-//! Memory and activity: the tenant's, not the device's.
+//! Memory and activity of the tenant, not of the whole device.
 
 use super::Known;
 use crate::abi::{Handle, Out};
@@ -7,12 +7,12 @@ use crate::layout::{Memory, MemoryV2, Utilization};
 use crate::snapshot::{Share, percent};
 use crate::status::{Result, Status};
 
-/// The version of a [`MemoryV2`], as programs set it: its size, and which it is.
+/// The version of a [`MemoryV2`], as programs set it: its size and its version number.
 const VERSION_2: u32 = 2 << 24 | size_of::<MemoryV2>() as u32;
 
-/// The tenant's share of a device, by its worker's word.
+/// The tenant's share of a device, as reported by its worker.
 fn share(handle: Handle) -> Result<Share> {
-    // The leader knows of the device and its worker does not answer.
+    // Without a share, the leader knows the device, but its worker does not answer.
     Known::of(handle)?.device()?.share.ok_or(Status::TIMEOUT)
 }
 
@@ -29,7 +29,7 @@ api! {
             return Err(Status::ARGUMENT_VERSION_MISMATCH);
         }
         let Share { total, held, free, .. } = share(handle)?;
-        // What is neither its own nor to be had: others have it.
+        // Memory that is neither the tenant's nor available: other tenants have it.
         let reserved = total.saturating_sub(held.saturating_add(free));
         memory.put(MemoryV2 { version, total, reserved, free, used: held })
     }
@@ -37,7 +37,7 @@ api! {
     fn nvmlDeviceGetUtilizationRates(handle: Handle, rates: Out<'_, Utilization>) {
         rates.check()?;
         let gpu = percent(share(handle)?.busy_ppm);
-        // How much of the time memory was read or written is not measured.
+        // The time in which memory was read or written is not measured.
         rates.put(Utilization { gpu, memory: 0 })
     }
 }

@@ -1,4 +1,5 @@
-//! The functions of NVML that work: thin, each reads its arguments and answers from the newest view.
+//! The functions of NVML that work. They are thin: each reads its arguments and answers from the
+//! newest view.
 
 #![expect(unsafe_code, reason = "exports of a C interface")]
 
@@ -19,7 +20,7 @@ use crate::library::{View, view};
 use crate::snapshot::DeviceState;
 use crate::status::{Result, Status};
 
-/// What is known of a device: the view, and its place there.
+/// A known device: the view, and the device's index in it.
 struct Known(Arc<View>, usize);
 
 impl Known {
@@ -28,7 +29,7 @@ impl Known {
         let gpu = handle.gpu()?;
         let view = view()?;
         let at = view.devices.iter().position(|device| device.gpu == gpu);
-        // It was there when the program got its handle.
+        // It existed when the program got its handle.
         at.map(|at| Self(view, at)).ok_or(Status::GPU_IS_LOST)
     }
 

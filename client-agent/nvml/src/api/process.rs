@@ -1,4 +1,4 @@
-//! Processes: the tenant's on this machine, as their clients named them.
+//! Processes of the tenant on this machine, as their clients named them.
 
 use super::Known;
 use crate::abi::{Handle, Out, OutList};
@@ -7,10 +7,10 @@ use crate::layout::{ProcessSample, ProcessV1, ProcessV2};
 use crate::snapshot::{ProcessState, percent};
 use crate::status::{Result, Status};
 
-/// Says that a process is bound to no part of a device.
+/// Means that a process is not bound to a part of a device.
 const NO_INSTANCE: u32 = u32::MAX;
 
-/// What each process of the tenant on this machine is told as.
+/// Converts each process of the tenant on this machine with `told`.
 fn list<T>(handle: Handle, told: impl Fn(&ProcessState) -> T) -> Result<Vec<T>> {
     let known = Known::of(handle)?;
     let here = known.device()?.processes_on(&known.0.viewer.host);
@@ -33,7 +33,7 @@ fn second(process: &ProcessState) -> ProcessV2 {
     }
 }
 
-/// Processes that draw, or that go through NVIDIA's own service for sharing: there are none.
+/// Answers with no processes: none uses graphics, or NVIDIA's own service for sharing.
 fn none<T: Copy>(handle: Handle, count: &Out<'_, u32>, list: &OutList<'_, T>) -> Result {
     count.check()?;
     Known::of(handle)?;

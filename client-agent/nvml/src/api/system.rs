@@ -1,4 +1,4 @@
-//! Initialisation, errors, versions, what the machine has.
+//! Initialisation, errors, versions, properties of the machine.
 
 use std::ffi::c_char;
 
@@ -10,16 +10,16 @@ use crate::library;
 use crate::status::{Result, Status};
 use crate::version::driver_text;
 
-/// The version of NVML whose functions these are.
+/// The version of NVML that these functions belong to.
 const NVML: &str = "13.580.00";
 
-/// The text of a result code: static, or kept for as long as the process lives.
+/// The text of a result code: static, or kept until the process ends.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn nvmlErrorString(code: i32) -> *const c_char {
     library::explain(code)
 }
 
-/// The name of a process: the first word of its command line, or what the kernel calls it.
+/// The name of a process: the first word of its command line, or its name in the kernel.
 fn process_name(pid: u32) -> Result<String> {
     let read = |file| std::fs::read(format!("/proc/{pid}/{file}"));
     let line = read("cmdline").map_err(|_| Status::NOT_FOUND)?;

@@ -1,4 +1,4 @@
-//! The answers to ops, and the worker's word on an image.
+//! The answers to ops, and the worker's verdict on an image.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,13 +12,13 @@ use super::state::ImageState;
 use crate::error::ClientError;
 
 impl SessionChannel {
-    /// The answer to op `op`, which has one.
+    /// The answer to op `op`, which must have one.
     #[must_use]
     pub fn answer(&self, op: OpNumber) -> Answer<'_> {
         Answer { channel: self, op }
     }
 
-    /// The answer to op `op`, a copy to the host of as many bytes as `to` has.
+    /// The answer to op `op`, a copy to the host of `to.len()` bytes.
     #[must_use]
     pub fn reading<'a>(&'a self, op: OpNumber, to: &'a mut [u8]) -> Reading<'a> {
         Reading {
@@ -27,10 +27,11 @@ impl SessionChannel {
         }
     }
 
-    /// What the worker says of the image that was staged as this transfer.
+    /// Waits for the worker's verdict on the image that was staged as this transfer.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with the device's log where it cannot run it; else the session's.
+    /// [`ClientError::Refused`] with the device's log if it cannot run the image; else the
+    /// session's failure.
     pub fn image(&self, transfer: u64) -> impl Future<Output = Result<(), ClientError>> {
         std::future::poll_fn(move |context| {
             let mut inner = self.lock();
@@ -54,15 +55,15 @@ impl SessionChannel {
     }
 }
 
-/// The answer to one op: rows of symbols, what kernels printed until a sync. Dropping it forgets the
-/// answer.
+/// The answer to one op: rows of symbols, or the output of kernels until a sync. Dropping it
+/// discards the answer.
 #[derive(Debug)]
 pub struct Answer<'a> {
     channel: &'a SessionChannel,
     op: OpNumber,
 }
 
-/// What there is of an answer.
+/// The received part of an answer.
 enum Progress {
     Parts(Vec<(u64, Bytes)>),
     Done(Vec<u8>),
@@ -83,7 +84,7 @@ impl<'a> Answer<'a> {
             (None, Some(failure)) => Poll::Ready(Err(ClientError::Session(failure))),
             (None, None) => {
                 slot.waker = Some(context.waker().clone());
-                // On a foreign executor nobody else may be driving.
+                // On a foreign executor, there may be no thread that drives.
                 self.channel.driver.kick();
                 Poll::Pending
             }
@@ -111,7 +112,7 @@ impl Drop for Answer<'_> {
     }
 }
 
-/// The answer to a copy to the host, written where it is wanted as it comes.
+/// The answer to a copy to the host, written to its destination as it arrives.
 #[derive(Debug)]
 pub struct Reading<'a> {
     answer: Answer<'a>,
@@ -130,7 +131,7 @@ impl Future for Reading<'_> {
                 Err(error) => return Poll::Ready(Err(error)),
             };
             for (offset, bytes) in parts {
-                // The outbox has seen that they lie within what was asked for.
+                // The outbox has checked that they lie within the copy.
                 let start = offset as usize;
                 if let Some(to) = to.get_mut(start..start + bytes.len()) {
                     to.copy_from_slice(&bytes);

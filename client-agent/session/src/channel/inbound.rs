@@ -1,4 +1,4 @@
-//! The inbound half of a session's channel: messages, the state of the connection, the time.
+//! The inbound half of a session's channel: messages, connection state, timers.
 
 use std::task::Waker;
 
@@ -13,7 +13,7 @@ use super::outbound::SessionChannel;
 use crate::error::closed;
 
 impl SessionChannel {
-    /// Takes what arrived on a subject of the session's.
+    /// Handles a message on a subject of the session.
     pub(crate) fn receive(&self, what: ToClient, payload: &Bytes) {
         let mut inner = self.lock();
         let event = match what {
@@ -47,17 +47,17 @@ impl SessionChannel {
         }
     }
 
-    /// A leader's term began.
+    /// Handles the start of a leader's term.
     pub fn new_term(&self, beat: LeaderBeat) {
         self.handle(&mut self.lock(), Event::Term(beat));
     }
 
-    /// The connection is gone.
+    /// Handles the loss of the connection.
     pub fn disconnected(&self) {
         self.handle(&mut self.lock(), Event::Disconnected);
     }
 
-    /// The connection is back.
+    /// Handles the return of the connection.
     pub fn reconnected(&self) {
         let mut inner = self.lock();
         self.handle(&mut inner, Event::Reconnected);
@@ -70,15 +70,15 @@ impl SessionChannel {
         self.publish_exchange(&mut inner);
     }
 
-    /// The session's task has something to look at.
+    /// Waits until the session's task has work.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }
 
-    /// The task looks at the clock and at what was left to it; answers when to look again.
+    /// Handles the timer and delayed flushes of the task; returns the time of the next tick.
     pub(crate) fn tick(&self) -> Option<Nanos> {
         let mut inner = self.lock();
-        // What is handled now need not wake the task: it asks when to wake itself below.
+        // Events handled now need not wake the task: it sets its next wakeup below.
         inner.armed = 0;
         let flush = std::mem::take(&mut inner.lingering) && inner.outbox.wants_flush();
         let event = if flush { Event::Flush } else { Event::Tick };
@@ -88,7 +88,7 @@ impl SessionChannel {
         let memory = inner.commitment.as_ref().and_then(|it| it.next_wakeup());
         let memory = memory.into_iter().chain(inner.exchange.next_wakeup()).min();
         if memory.is_some() {
-            // Those who wait for the answer look how long they have.
+            // Threads that wait for the answer check their deadlines.
             inner.waiting.drain(..).for_each(Waker::wake);
         }
         let next = inner.outbox.next_wakeup().into_iter().chain(memory).min();
@@ -110,7 +110,7 @@ impl SessionChannel {
         &self.client
     }
 
-    /// Nobody serves the session any more.
+    /// Fails the session: it is no longer served.
     pub fn abandon(&self) {
         let mut inner = self.lock();
         inner.over.get_or_insert_with(closed);

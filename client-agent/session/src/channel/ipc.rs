@@ -1,4 +1,4 @@
-//! Memory that sessions of one tenant on one worker use of one another.
+//! Memory that sessions of one tenant on one worker share.
 
 use std::task::{Poll, Waker};
 
@@ -10,29 +10,29 @@ use super::state::Inner;
 use crate::error::{ClientError, refused};
 
 impl SessionChannel {
-    /// Lets other sessions of the tenant use the allocation that begins at `address`, until it is freed. Its
-    /// ops so far have run: the caller has waited for them.
+    /// Exports the allocation that begins at `address` to other sessions of the tenant, until it is
+    /// freed. The caller has waited for its ops so far.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], retryable where its memory is being moved just now: wait for an op and ask
-    /// again. Else the session's.
+    /// [`ClientError::Refused`], retryable if its memory is being moved: wait for an op and ask
+    /// again. Else the session's failure.
     pub fn export(&self, key: ExportKey, address: u64) -> Result<(), ClientError> {
         self.exchange(IpcAction::Export { key, address }).map(drop)
     }
 
-    /// What another session has exported by this key.
+    /// Finds the export of another session with this key.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where there is nothing by that key, else the session's.
+    /// [`ClientError::Refused`] if there is none with that key, else the session's failure.
     pub fn find(&self, key: ExportKey) -> Result<ExportPlace, ClientError> {
         let found = self.exchange(IpcAction::Find { key })?;
         found.ok_or_else(|| refused(Code::Protocol, "the worker did not say where it lies"))
     }
 
-    /// Room for what was exported, reserved: where its first byte is to be.
+    /// Reserves room for an export and returns the address for its first byte.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where the window has no such range.
+    /// [`ClientError::Refused`] if the window has no such range.
     pub fn reserve_for(&self, place: ExportPlace) -> Result<u64, ClientError> {
         let span = place.span.checked_next_multiple_of(limits::IPC_ALIGN);
         let span = span.filter(|span| place.before < *span);
@@ -41,10 +41,10 @@ impl SessionChannel {
         Ok(room + place.before)
     }
 
-    /// Has what was exported by this key at `address`, in a reserved range.
+    /// Imports the export with this key at `address`, in a reserved range.
     ///
     /// # Errors
-    /// As [`SessionChannel::export`], and where that range is not reserved and free.
+    /// Same as [`SessionChannel::export`], and if that range is not reserved and free.
     pub fn import(
         &self,
         key: ExportKey,
@@ -55,20 +55,20 @@ impl SessionChannel {
         taken.map_err(ClientError::Refused)?;
         let imported = self.exchange(IpcAction::Import { key, address });
         if imported.is_err() {
-            // It was just put there.
+            // It was just mapped there.
             let _ = self.lock().addresses.unmap(address);
         }
         imported.map(drop)
     }
 
-    /// Ends what [`SessionChannel::import`] made; the range stays reserved. Its ops so far have run: the caller
-    /// has waited for them.
+    /// Removes an import made by [`SessionChannel::import`]; the range stays reserved. The caller
+    /// has waited for its ops so far.
     ///
     /// # Errors
-    /// As [`SessionChannel::export`].
+    /// Same as [`SessionChannel::export`].
     pub fn drop_import(&self, address: u64) -> Result<(), ClientError> {
         match self.exchange(IpcAction::Drop { address }) {
-            // Its owner has freed it: it is there no more.
+            // Its owner has freed it, so it is no longer there.
             Err(ClientError::Refused(failure)) if failure.code == Code::BadAddress => {}
             came => drop(came?),
         }
@@ -76,7 +76,7 @@ impl SessionChannel {
         dropped.map(drop).map_err(ClientError::Refused)
     }
 
-    /// Asks the worker and waits for the answer; behind others that ask.
+    /// Asks the worker and waits for the answer; requests of other threads come first.
     fn exchange(&self, action: IpcAction) -> Result<Option<ExportPlace>, ClientError> {
         let properties = self.opened().properties.as_ref();
         if !properties.is_some_and(|it| it.answers_ipc) {
@@ -113,7 +113,7 @@ impl SessionChannel {
         answer
     }
 
-    /// The worker has answered.
+    /// Handles the worker's answer.
     pub(super) fn on_exchange(&self, inner: &mut Inner, answer: IpcAnswer) {
         inner.exchange.answered(self.now(), answer);
         inner.waiting.drain(..).for_each(Waker::wake);

@@ -1,4 +1,4 @@
-//! Mapped memory that gets other addresses, and that is reached at several.
+//! Mapped memory that is moved to other addresses, or mapped at several.
 
 use std::sync::MutexGuard;
 
@@ -10,19 +10,19 @@ use super::state::Inner;
 use crate::error::ClientError;
 
 impl SessionChannel {
-    /// Whether the worker moves memory and maps it at several addresses.
+    /// True if the worker moves memory and maps it at several addresses.
     #[must_use]
     pub fn maps_memory(&self) -> bool {
         let properties = self.opened().properties.as_ref();
         properties.is_some_and(|it| it.maps_memory)
     }
 
-    /// Moves an allocation that [`SessionChannel::map`] made at `from`, with its bytes, to `to`; `keep` leaves a
-    /// map at `from`, until [`SessionChannel::unmap`] of it.
+    /// Moves an allocation that [`SessionChannel::map`] made at `from`, with its bytes, to `to`.
+    /// With `keep`, it stays mapped at `from` too, until [`SessionChannel::unmap`] of that.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where nothing is mapped there, or `to` is not reserved and free; else as
-    /// [`SessionChannel::push`].
+    /// [`ClientError::Refused`] if nothing is mapped there, or `to` is not reserved and free; else
+    /// as [`SessionChannel::push`].
     pub fn relocate(&self, to: u64, from: u64, keep: bool) -> Result<(), ClientError> {
         let mut inner = self.having_room_for_ops();
         let bytes = inner.addresses.relocate(to, from, keep);
@@ -43,7 +43,7 @@ impl SessionChannel {
     /// [`SessionChannel::unmap`] of `to`.
     ///
     /// # Errors
-    /// As [`SessionChannel::relocate`].
+    /// Same as [`SessionChannel::relocate`].
     pub fn map_again(&self, to: u64, from: u64) -> Result<(), ClientError> {
         let mut inner = self.having_room_for_ops();
         let bytes = inner.addresses.map_again(to, from);
@@ -62,7 +62,8 @@ impl SessionChannel {
         }
     }
 
-    /// Appends an op under the lock under which its addresses were taken: what others do there is behind it.
+    /// Appends an op under the lock under which its addresses were taken, so that ops of other
+    /// threads there come after it.
     fn append_to(&self, inner: &mut Inner, op: &Op) -> Result<(), ClientError> {
         let pushed = self.push_within(inner, op, 0, &[], KernelKey(0));
         pushed.map(drop).map_err(refusal)

@@ -1,5 +1,5 @@
-//! A session's memory: its addresses, the worker's word on how much of it there may be, and the ops
-//! that take and free it.
+//! A session's memory: its addresses, its commitment by the worker, and the ops that allocate and
+//! free it.
 
 use std::sync::MutexGuard;
 use std::task::{Poll, Waker};
@@ -11,15 +11,16 @@ use super::outbound::{SessionChannel, refusal};
 use super::state::Inner;
 use crate::error::{ClientError, refused};
 
-/// Most requests that a look at the tenant's memory waits for: each but the last is another thread's, for memory.
+/// Maximum number of requests that a look at the tenant's memory waits for. Each but the last is a
+/// memory request of another thread.
 const LOOKS: usize = 8;
 
 impl SessionChannel {
-    /// Picks the addresses of an allocation and appends it. The worker is asked first where the
-    /// session may not hold so much yet.
+    /// Picks the addresses of an allocation and appends it. The worker is asked first if the
+    /// session may not hold that much yet.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where the tenant's quota, the device or the window has no room: the
+    /// [`ClientError::Refused`] if the tenant's quota, the device or the window has no room: the
     /// session goes on. Else as [`SessionChannel::push`].
     pub fn alloc(&self, bytes: u64) -> Result<u64, ClientError> {
         let (inner, address) = self.having_room(bytes, |inner| inner.addresses.alloc(bytes))?;
@@ -27,7 +28,7 @@ impl SessionChannel {
         Ok(address)
     }
 
-    /// Appends an op of the session's memory under the lock that its caller has; waits while the outbox is full.
+    /// Appends a memory op under the lock that its caller holds; waits while the outbox is full.
     fn append(&self, mut inner: MutexGuard<'_, Inner>, op: &Op) -> Result<(), ClientError> {
         match self.push_within(&mut inner, op, 0, &[], KernelKey(0)) {
             Ok(_) => Ok(()),
@@ -39,7 +40,8 @@ impl SessionChannel {
         }
     }
 
-    /// Does something once the session may hold so much more: its result, and the lock under which that was done.
+    /// Runs a function once the session may hold `bytes` more; returns its result, and the lock
+    /// under which it ran.
     fn having_room<T>(
         &self,
         bytes: u64,
@@ -54,7 +56,7 @@ impl SessionChannel {
         Ok((inner, taken))
     }
 
-    /// Waits until the session may hold so much more.
+    /// Waits until the session may hold `bytes` more.
     #[cold]
     fn wait_for_room<'a>(
         &'a self,
@@ -136,7 +138,7 @@ impl SessionChannel {
         }))
     }
 
-    /// The worker says what the session may hold.
+    /// Handles the worker's answer about the commitment.
     pub(super) fn on_memory(&self, inner: &mut Inner, answer: &MemoryAnswer) {
         let (now, held, after) = (self.now(), inner.addresses.held(), inner.outbox.last());
         if let Some(commitment) = &mut inner.commitment {
@@ -146,11 +148,11 @@ impl SessionChannel {
         inner.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// What the session's tenant has of the device's memory, as the worker counts it; none where the
-    /// worker is of a build that does not say it.
+    /// The tenant's share of the device's memory, as counted by the worker; `None` if the worker is
+    /// of a build that does not report it.
     ///
     /// # Errors
-    /// The session's, and [`Code::Unanswered`] where the worker does not answer.
+    /// The session's failure, and [`Code::Unanswered`] if the worker does not answer.
     pub fn tenant_memory(&self) -> Result<Option<KnownMemory>, ClientError> {
         if self.lock().commitment.is_none() {
             return Ok(None);
@@ -172,7 +174,8 @@ impl SessionChannel {
         Ok(self.lock().commitment.as_ref().map(Commitment::known))
     }
 
-    /// Waits until modules on their way are loaded: how much their variables take, only the worker knows.
+    /// Waits until modules on their way are loaded, because only the worker knows the size of their
+    /// variables.
     fn wait_loaded(&self) -> Result<(), ClientError> {
         if self.lock().outbox.has_loaded() {
             return Ok(());
@@ -191,7 +194,7 @@ impl SessionChannel {
         }))
     }
 
-    /// Something was freed: what is not used may be given back.
+    /// Handles a free: unused memory may be given back.
     fn freed(&self, inner: &mut Inner) {
         let held = inner.addresses.held();
         if inner
@@ -211,7 +214,7 @@ impl SessionChannel {
     /// Frees the allocation that begins at `address`.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where none begins there, else as [`SessionChannel::push`].
+    /// [`ClientError::Refused`] if none begins there, else as [`SessionChannel::push`].
     pub fn free(&self, address: u64) -> Result<(), ClientError> {
         loop {
             let mut inner = self.lock();
@@ -226,7 +229,8 @@ impl SessionChannel {
                 }
                 Err(other) => return Err(refusal(other)),
             }
-            // Under the op's lock, so that the range's next allocation comes behind it; not where it was refused.
+            // Under the op's lock, so that the range's next allocation comes after it; not if the
+            // op was refused.
             let freed = inner.addresses.free(address);
             freed.map_err(ClientError::Refused)?;
             inner.places.forget(address..address + bytes);
@@ -235,31 +239,32 @@ impl SessionChannel {
         }
     }
 
-    /// Keeps a range of addresses free for [`SessionChannel::map`]: its first address, a multiple of `align`.
+    /// Reserves a range of addresses for [`SessionChannel::map`]; returns its first address, a
+    /// multiple of `align`.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where the window has no such range.
+    /// [`ClientError::Refused`] if the window has no such range.
     pub fn reserve(&self, bytes: u64, align: u64) -> Result<u64, ClientError> {
         let mut inner = self.lock();
         let made = inner.addresses.reserve(bytes, align);
         made.map_err(ClientError::Refused)
     }
 
-    /// Gives back what [`SessionChannel::reserve`] kept.
+    /// Releases a range that [`SessionChannel::reserve`] made.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where none begins there or something is mapped in it.
+    /// [`ClientError::Refused`] if none begins there or something is mapped in it.
     pub fn unreserve(&self, address: u64) -> Result<(), ClientError> {
         let mut inner = self.lock();
         let done = inner.addresses.unreserve(address);
         done.map_err(ClientError::Refused)
     }
 
-    /// Keeps room for a mapping of so many bytes, which [`SessionChannel::map_promised`] will make or
-    /// [`SessionChannel::break_promise`] not need.
+    /// Keeps room for a later mapping of `bytes` bytes. [`SessionChannel::map_promised`] uses it,
+    /// or [`SessionChannel::break_promise`] releases it.
     ///
     /// # Errors
-    /// As [`SessionChannel::alloc`], but for the window.
+    /// Same as [`SessionChannel::alloc`], except for the window.
     pub fn promise(&self, bytes: u64) -> Result<(), ClientError> {
         let kept = self.having_room(bytes, |inner| {
             if let Some(commitment) = &mut inner.commitment {
@@ -270,7 +275,7 @@ impl SessionChannel {
         kept.map(drop)
     }
 
-    /// The room that [`SessionChannel::promise`] kept is not needed.
+    /// Releases room that [`SessionChannel::promise`] kept.
     pub fn break_promise(&self, bytes: u64) {
         let mut inner = self.lock();
         if let Some(commitment) = &mut inner.commitment {
@@ -279,11 +284,11 @@ impl SessionChannel {
         self.freed(&mut inner);
     }
 
-    /// As [`SessionChannel::map`], in the room that [`SessionChannel::promise`] kept; where it fails, that is
-    /// kept still.
+    /// Same as [`SessionChannel::map`], in the room that [`SessionChannel::promise`] kept. If it
+    /// fails, the room is still kept.
     ///
     /// # Errors
-    /// As [`SessionChannel::map`].
+    /// Same as [`SessionChannel::map`].
     pub fn map_promised(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
         let mut inner = self.lock();
         let mapped = inner.addresses.map(address, bytes);
@@ -299,25 +304,26 @@ impl SessionChannel {
     /// Appends an allocation at an address of a reserved range.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where that is not reserved and free, or above the quota; else as
+    /// [`ClientError::Refused`] if the range is not reserved and free, or above the quota; else as
     /// [`SessionChannel::push`].
     pub fn map(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
         let (inner, ()) = self.having_room(bytes, |inner| inner.addresses.map(address, bytes))?;
         self.append(inner, &Op::Alloc { address, bytes })
     }
 
-    /// Whether what begins at `address` lies in a reserved range: mapped there, or another session's.
+    /// True if an object that begins at `address` is in a reserved range: mapped there, or imported
+    /// from another session.
     #[must_use]
     pub fn is_mapped(&self, address: u64) -> bool {
         self.lock().addresses.is_mapped(address)
     }
 
-    /// Ends what [`SessionChannel::map`] made.
+    /// Unmaps an allocation made by [`SessionChannel::map`].
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where nothing is mapped there, else as [`SessionChannel::push`].
+    /// [`ClientError::Refused`] if nothing is mapped there, else as [`SessionChannel::push`].
     pub fn unmap(&self, address: u64) -> Result<(), ClientError> {
-        // As [`SessionChannel::free`]: what is mapped there next comes later.
+        // As for [`SessionChannel::free`]: the next mapping there comes later.
         if self.lock().addresses.is_mapped(address) {
             self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
         }
@@ -332,11 +338,11 @@ impl SessionChannel {
         Ok(())
     }
 
-    /// Whether `bytes` bytes at `address` are the program's: within one allocation, or (where
-    /// module variables lie) in the part of the window that is the worker's.
+    /// Checks that `bytes` bytes at `address` are the program's: within one allocation, or in the
+    /// worker's part of the window, where module variables are.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where they are not.
+    /// [`ClientError::Refused`] if they are not.
     pub fn check(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
         let inner = self.lock();
         inner
@@ -345,7 +351,8 @@ impl SessionChannel {
             .map_err(ClientError::Refused)
     }
 
-    /// Notes where a variable of the module in this slot lies; gives whether that is outside of the window.
+    /// Notes the address of a variable of the module in this slot; returns true if it is outside
+    /// the window.
     pub(crate) fn add_variable(&self, slot: u32, address: u64, bytes: u64) -> bool {
         self.lock().addresses.add_variable(slot, address, bytes)
     }
@@ -355,19 +362,20 @@ impl SessionChannel {
         self.lock().addresses.forget_variables(slot);
     }
 
-    /// The module's variable that holds an address, if the program knows it: where it begins, and its bytes.
+    /// The module variable that contains an address, if the program knows it: its begin and its
+    /// bytes.
     #[must_use]
     pub fn variable(&self, address: u64) -> Option<(u64, u64)> {
         self.lock().addresses.variable(address)
     }
 
-    /// Says whether a module's variable may lie at an address.
+    /// Says whether a module's variable may be at an address.
     #[must_use]
     pub fn may_be_variable(&self, address: u64) -> bool {
         self.lock().addresses.may_be_variable(address)
     }
 
-    /// The allocation that holds `address`: where it begins and how many bytes were asked for.
+    /// The allocation that contains `address`: its begin and the bytes asked for.
     #[must_use]
     pub fn range(&self, address: u64) -> Option<(u64, u64)> {
         self.lock().addresses.range(address)

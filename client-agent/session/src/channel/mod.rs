@@ -1,5 +1,6 @@
-//! One session as all threads of its program share it, in the order of a launch's way: ops leave through
-//! [`outbound`], what comes back arrives through [`inbound`], and whoever waits finds it in [`answer`].
+//! One session, shared by all threads of its program, in the order of a launch's path. Ops leave
+//! through [`outbound`], messages arrive through [`inbound`], and waiting threads get their results
+//! from [`answer`].
 
 mod answer;
 mod inbound;

@@ -1,8 +1,8 @@
-//! Large copies to the device: what the worker holds already is not sent.
+//! Large copies to the device: chunks that the worker already holds are not sent.
 //!
-//! Weights are copied once to a place and stay there; batches of data come to the same place again and
-//! again, and are new each time. So only the first copy to a place is offered: the question takes a
-//! message to the worker and back, and hashes of all bytes.
+//! Weights are copied once to an address and stay there. Batches of data are copied to the same
+//! address again and again, and are new each time. So only the first copy to an address is offered:
+//! an offer costs a round trip to the worker, and hashes of all bytes.
 
 use std::sync::MutexGuard;
 use std::task::Poll;
@@ -15,10 +15,10 @@ use super::state::Inner;
 use crate::error::ClientError;
 
 impl SessionChannel {
-    /// Copies bytes to an address of the session's, in pieces. They are taken at the call.
+    /// Copies bytes to an address of the session, in pieces. The bytes are read during the call.
     ///
     /// # Errors
-    /// As [`SessionChannel::push`].
+    /// Same as [`SessionChannel::push`].
     pub fn copy_large(&self, to: u64, bytes: &[u8]) -> Result<(), ClientError> {
         let large = bytes.len() as u64 >= limits::OFFER_BYTES && self.offers;
         if !large || !self.lock().places.is_first(to) {
@@ -74,7 +74,7 @@ impl SessionChannel {
         Ok(())
     }
 
-    /// Waits until the worker has said whether it needs the bytes of a transfer.
+    /// Waits until the worker has said if it needs the bytes of a transfer.
     fn wants_bytes(&self, transfer: u64) -> Result<bool, ClientError> {
         self.driver.wait(std::future::poll_fn(|context| {
             let mut inner = self.lock();
@@ -92,14 +92,14 @@ impl SessionChannel {
         }))
     }
 
-    /// Gives the bytes of an offered transfer.
+    /// Supplies the bytes of an offered transfer.
     fn supply(&self, transfer: u64, piece: &[u8]) -> Result<(), ClientError> {
         let (inner, mut parcel) = self.when_room(
             |outbox| outbox.parcel_of(piece.len()),
             Outbox::has_room_for_bytes,
         )?;
         drop(inner);
-        // Others use the channel meanwhile.
+        // Other threads use the channel meanwhile.
         parcel.write(0, piece);
         let mut inner = self.lock();
         let supplied = inner.outbox.supply(transfer, parcel);
@@ -110,7 +110,7 @@ impl SessionChannel {
         Ok(())
     }
 
-    /// Does something with the outbox once it has room for it.
+    /// Runs a function on the outbox once it has room.
     fn when_room<T>(
         &self,
         mut what: impl FnMut(&mut Outbox) -> Result<T, PushError>,

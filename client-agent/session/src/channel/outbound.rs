@@ -1,7 +1,7 @@
 //! The outbound half of a session's channel to its worker and to the leader: ops that leave the program.
 //!
-//! A launch is pushed here, joins the outbox's batch, and is published with it, all on the thread that
-//! calls.
+//! A launch is pushed here, joins the outbox's batch, and is published with it, all on the calling
+//! thread.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,8 @@ use crate::observer::Observer;
 use crate::process::this_process;
 use crate::program::swaps;
 
-/// Messages kept while the connection takes no more. The outbox sends again what is not acknowledged.
+/// Maximum number of messages kept while the connection accepts no more. The outbox resends those
+/// that are not acknowledged.
 const BACKLOG: usize = 1_024;
 
 /// One session. Any thread may use it; ops are numbered in the order of the calls.
@@ -38,14 +39,14 @@ pub struct SessionChannel {
     pub(super) client: Client,
     pub(super) addressees: Addressees,
     pub(super) clock: Instant,
-    /// How long those that it waits for may be silent.
+    /// Time for which the peers that the session waits for may be silent.
     pub(super) deadline: Duration,
     /// Wakes the session's task.
     pub(super) wake: Notify,
     pub(super) driver: Driver,
-    /// The worker answers offers of copies.
+    /// True if the worker answers offers of copies.
     pub(super) offers: bool,
-    /// Whose turn it is to ask about memory of other sessions.
+    /// Held by the thread that may ask about memory of other sessions.
     pub(super) asks: Mutex<()>,
     pub(super) inner: Mutex<Inner>,
 }
@@ -59,8 +60,8 @@ impl std::fmt::Debug for SessionChannel {
 }
 
 impl SessionChannel {
-    /// A session that was opened. [`crate::serve`] must run for it beside the connection. It fails
-    /// when those that it waits for are silent for `deadline`.
+    /// Makes the channel of an opened session. [`fn@crate::serve`] must run for it beside the
+    /// connection. It fails when the peers that it waits for are silent for `deadline`.
     #[must_use]
     pub fn new(
         opened: Opened,
@@ -76,7 +77,7 @@ impl SessionChannel {
         let to_leader = |what| Subject::from(subjects.to_leader(tenant, what));
         let properties = opened.properties.as_ref();
         let asks = properties.is_some_and(|properties| properties.answers_memory);
-        // Who asks its worker takes the worker's word, which may become another.
+        // A session that asks its worker follows the worker's commitment, which may change.
         let quota = if asks { u64::MAX } else { opened.quota };
         let settings = OutboxSettings {
             deadline: deadline.as_nanos().try_into().unwrap_or(Nanos::MAX),
@@ -122,13 +123,13 @@ impl SessionChannel {
             }),
             opened,
         };
-        // What it asks for first is there before the program allocates.
+        // Its first request is sent before the program allocates.
         channel.publish_memory(&mut channel.lock());
         channel.driver.kick();
         channel
     }
 
-    /// What the leader opened.
+    /// The session as the leader opened it.
     #[must_use]
     pub fn opened(&self) -> &Opened {
         &self.opened
@@ -137,7 +138,7 @@ impl SessionChannel {
     /// Appends an op; waits while the outbox is full.
     ///
     /// # Errors
-    /// [`ClientError::Session`], or [`ClientError::Refused`] for an op no worker would take.
+    /// [`ClientError::Session`], or [`ClientError::Refused`] for an op that no worker would accept.
     #[inline]
     pub fn push(
         &self,
@@ -159,7 +160,7 @@ impl SessionChannel {
     /// Appends an op under the channel's lock.
     ///
     /// # Errors
-    /// As [`Outbox::push`].
+    /// Same as [`Outbox::push`].
     #[inline]
     pub(super) fn push_within(
         &self,
@@ -184,10 +185,10 @@ impl SessionChannel {
         Ok(number)
     }
 
-    /// Takes bytes too large for a batch; waits while too many are on their way.
+    /// Stages bytes that are too large for a batch; waits while too many are on their way.
     ///
     /// # Errors
-    /// As [`SessionChannel::push`].
+    /// Same as [`SessionChannel::push`].
     pub fn stage(&self, bytes: &[u8], module: Option<ModuleHash>) -> Result<u64, ClientError> {
         let mut parcel = loop {
             let mut inner = self.lock();
@@ -197,7 +198,7 @@ impl SessionChannel {
                 Err(other) => return Err(refusal(other)),
             }
         };
-        // Others use the channel meanwhile.
+        // Other threads use the channel meanwhile.
         parcel.write(0, bytes);
         let mut inner = self.lock();
         let transfer = inner.outbox.send(parcel, module).map_err(refusal)?;
@@ -211,13 +212,13 @@ impl SessionChannel {
         Ok(transfer)
     }
 
-    /// Sends what was pushed, now.
+    /// Sends the pushed ops now.
     pub fn flush(&self) {
         self.handle(&mut self.lock(), Event::Flush);
         self.driver.kick();
     }
 
-    /// Asks for the session's end after the ops pushed so far.
+    /// Requests the session's end after the ops pushed so far.
     pub fn close(&self) {
         self.handle(&mut self.lock(), Event::Close(CloseReason::Asked));
         self.driver.kick();
@@ -227,8 +228,8 @@ impl SessionChannel {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a flush to the session's task where nobody waits for its answer: it runs when the
-    /// connection is driven next, and until then more ops may join.
+    /// Leaves a flush to the session's task if no caller waits for its answer. The task runs when
+    /// the connection is driven next, and until then more ops may join.
     #[inline]
     fn lingers(&self, inner: &mut Inner) -> bool {
         let may = inner.outbox.may_linger();
@@ -290,7 +291,7 @@ impl SessionChannel {
                 self.publish(inner, &to.batch, bytes, Some(first));
             }
             Action::PublishIntent { bytes } => {
-                // The action does not say which ops; the message does, for an observer that traces.
+                // The action does not name its ops; the message does, for an observer that traces.
                 let traced = inner.observer.traced();
                 let intent = traced.then(|| decode::<Intent<'_>>(&bytes).ok()).flatten();
                 let first = intent.map(|intent| intent.first);
@@ -345,7 +346,7 @@ impl SessionChannel {
         }
     }
 
-    /// Publishes what is due of the requests for memory.
+    /// Publishes the memory requests that are due.
     pub(super) fn publish_memory(&self, inner: &mut Inner) {
         let now = self.now();
         let Some(commitment) = &mut inner.commitment else {
@@ -359,7 +360,7 @@ impl SessionChannel {
         self.wake_at(inner, next);
     }
 
-    /// Asks about memory of other sessions, if a question is due.
+    /// Publishes the request about memory of other sessions, if it is due.
     pub(super) fn publish_exchange(&self, inner: &mut Inner) {
         let message = inner.exchange.message(self.now());
         let next = inner.exchange.next_wakeup();
@@ -369,7 +370,7 @@ impl SessionChannel {
         self.wake_at(inner, next);
     }
 
-    /// The session's task is to look at the clock by then.
+    /// Makes the session's task check the clock by then.
     fn wake_at(&self, inner: &mut Inner, next: Option<Nanos>) {
         if let Some(next) = next
             && next < inner.armed
@@ -379,7 +380,7 @@ impl SessionChannel {
         }
     }
 
-    /// Publishes a message; `op` is the first op in one that belongs to a request.
+    /// Publishes a message; `op` is its first op if it belongs to a request.
     fn publish(&self, inner: &mut Inner, subject: &Subject, bytes: Bytes, op: Option<OpNumber>) {
         let traced = op.filter(|_| inner.observer.traced());
         let message = Outgoing {

@@ -1,17 +1,17 @@
-//! The addresses that large copies went to.
+//! Destination addresses of large copies.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Places that are remembered, at most: after so many all count as new.
+/// Maximum number of remembered addresses; at this number all are forgotten and count as new.
 const PLACES: usize = 1 << 16;
 
-/// The addresses that large copies went to.
+/// Destination addresses of large copies.
 #[derive(Debug, Default)]
 pub(super) struct Places(BTreeSet<u64>);
 
 impl Places {
-    /// A copy goes to an address; whether it is the first.
+    /// Notes a copy to an address; returns true if it is the first.
     pub(super) fn is_first(&mut self, address: u64) -> bool {
         if self.0.len() >= PLACES {
             self.0.clear();
@@ -19,7 +19,7 @@ impl Places {
         self.0.insert(address)
     }
 
-    /// An allocation is freed: whatever comes there next is new.
+    /// Forgets the addresses of a freed allocation: the next copy there is new.
     pub(super) fn forget(&mut self, range: Range<u64>) {
         if self.0.range(range.clone()).next().is_none() {
             return;

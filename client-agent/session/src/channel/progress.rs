@@ -1,4 +1,4 @@
-//! The progress of a session, and waiting for its end.
+//! The progress of a session, and the wait for its end.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -22,31 +22,30 @@ impl SessionChannel {
         self.client.statistics().out_bytes.load(Ordering::Relaxed)
     }
 
-    /// Every op through this one has reached the worker, as far as it has said.
+    /// The last op up to which all have reached the worker, as far as it has reported.
     #[must_use]
     pub fn received(&self) -> OpNumber {
         self.lock().outbox.received()
     }
 
-    /// Every op through this one has been announced to the leader, as far as it has said.
+    /// The last op up to which all have been announced to the leader, as far as it has reported.
     #[must_use]
     pub fn queued(&self) -> OpNumber {
         self.lock().outbox.queued()
     }
 
-    /// Every op through this one is done, as far as the worker has said.
+    /// The last op up to which all are done, as far as the worker has reported.
     #[must_use]
     pub fn done(&self) -> OpNumber {
         self.lock().outbox.done()
     }
 
-    /// Sets the span of the program, as a W3C `traceparent`, that requests from the next one on
-    /// are children of.
+    /// Sets the program's span, as a W3C `traceparent`, that is the parent of later requests.
     pub fn set_trace(&self, traceparent: Option<&str>) {
         self.lock().observer.set_trace(traceparent);
     }
 
-    /// Runs a future of this channel's on the calling thread, which drives the connection meanwhile.
+    /// Runs a future of this channel on the calling thread, which drives the connection meanwhile.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.driver.wait(future)
     }
@@ -63,26 +62,26 @@ impl SessionChannel {
         })
     }
 
-    /// Blocks until the session's end, for at most `timeout`; whether it came.
+    /// Blocks until the session's end, for at most `timeout`; returns true if it has ended.
     #[must_use]
     pub fn wait_ended(&self, timeout: Duration) -> bool {
         self.driver.kick();
         block_until(self.ended(), Instant::now() + timeout).is_some()
     }
 
-    /// Why the session can run no more, if that is so.
+    /// The reason why the session can run no more, if it cannot.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.lock().over.clone()
     }
 
-    /// Takes what kernels printed since the last sync that returned, once the session has failed.
+    /// Takes the output of kernels since the last sync that returned, once the session has failed.
     #[must_use]
     pub fn take_printed(&self) -> Vec<u8> {
         std::mem::take(&mut self.lock().printed)
     }
 
-    /// Whether the session has ended.
+    /// True if the session has ended.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.lock().ended

@@ -12,7 +12,7 @@ use client_agent_core::{Action, Addresses, Commitment, Exchange, Nanos, Outbox};
 use super::places::Places;
 use crate::observer::Observer;
 
-/// Where a session's messages go.
+/// The subjects of a session's messages.
 pub(super) struct Addressees {
     pub(super) batch: Subject,
     pub(super) data: Subject,
@@ -25,13 +25,13 @@ pub(super) struct Addressees {
     pub(super) notice: Subject,
 }
 
-/// An op that is answered by a result.
+/// An op that gets a result.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) waker: Option<Waker>,
-    /// Parts of a copy to the host that nobody has taken, and where they lie in it.
+    /// Parts of a copy to the host that are not taken yet, with their offsets in it.
     pub(super) parts: Vec<(u64, Bytes)>,
-    /// The answer is here: no more parts come.
+    /// The complete answer: no more parts come.
     pub(super) done: Option<Vec<u8>>,
 }
 
@@ -46,40 +46,40 @@ impl Slot {
 pub(super) struct Inner {
     pub(super) outbox: Outbox,
     pub(super) addresses: Addresses,
-    /// What the worker lets it hold; none where that is of a build that is not asked.
+    /// The worker's commitment; `None` if the worker is of a build that is not asked.
     pub(super) commitment: Option<Commitment>,
-    /// Questions about memory of other sessions.
+    /// Requests about memory of other sessions.
     pub(super) exchange: Exchange,
     pub(super) actions: Vec<Action>,
     pub(super) slots: HashMap<OpNumber, Slot>,
-    /// By transfer.
+    /// Images by transfer.
     pub(super) images: HashMap<u64, ImageState>,
-    /// Who waits for room, or for the end.
+    /// Threads that wait for room, or for the end.
     pub(super) waiting: Vec<Waker>,
-    /// Who waits for the worker's word on an offered copy.
+    /// Threads that wait for the worker's answer to an offered copy.
     pub(super) asking: Vec<Waker>,
-    /// Where large copies went.
+    /// Destination addresses of large copies.
     pub(super) places: Places,
     pub(super) backlog: Backlog,
-    /// When the session's task looks at the clock next; `Nanos::MAX` is never.
+    /// The time at which the session's task checks the clock next; `Nanos::MAX` is never.
     pub(super) armed: Nanos,
-    /// The task is to flush.
+    /// True if the task must flush.
     pub(super) lingering: bool,
     pub(super) observer: Box<dyn Observer>,
-    /// What kernels printed before the session failed.
+    /// The output of kernels before the session failed.
     pub(super) printed: Vec<u8>,
     pub(super) over: Option<Failure>,
     pub(super) ended: bool,
 }
 
-/// What a worker says of an image.
+/// The worker's verdict on an image.
 pub(super) enum ImageState {
     Waiting(Vec<Waker>),
     Known(Option<Failure>),
 }
 
 impl Inner {
-    /// Says whether the worker has to be asked before the session holds so much more.
+    /// Says whether the worker must be asked before the session holds `bytes` more.
     #[inline]
     pub(super) fn lacks(&self, bytes: u64) -> bool {
         let held = self.addresses.held();
@@ -95,7 +95,7 @@ impl Inner {
         }
     }
 
-    /// Keeps what the worker says of an image.
+    /// Stores the worker's verdict on an image.
     pub(super) fn answer_image(&mut self, transfer: u64, refused: Option<Failure>) {
         let known = ImageState::Known(refused);
         if let Some(image) = self.images.get_mut(&transfer)
@@ -105,7 +105,7 @@ impl Inner {
         }
     }
 
-    /// Wakes all who wait for room, for an answer or for the end.
+    /// Wakes all threads that wait for room, for an answer or for the end.
     pub(super) fn wake_all(&mut self) {
         self.waiting.drain(..).for_each(Waker::wake);
         self.asking.drain(..).for_each(Waker::wake);

@@ -10,13 +10,13 @@ use crate::error::{ClientError, Result, refused};
 use crate::module::Module;
 
 impl Session {
-    /// Loads a PTX image. It travels and is compiled once for all of the tenant's sessions on the
-    /// worker: it is offered by its hash first, unless it is small. Blocks until the worker has said
-    /// that its device can run it, unless it said so before.
+    /// Loads a PTX image. It is sent and compiled once for all of the tenant's sessions on the
+    /// worker: unless it is small, its hash is offered first. Blocks until the worker has said that
+    /// its device can run it, unless it said so before.
     ///
     /// # Errors
-    /// [`Code::BadModule`] with line and column, or what else the device says of an image that it
-    /// cannot run; the session goes on. Else the session's.
+    /// [`Code::BadModule`] with line and column, or the device's reason if it cannot run the image;
+    /// the session goes on. Else the session's failure.
     pub fn load(&self, image: &[u8]) -> Result<Module> {
         let hash = ModuleHash::of(image);
         let info = self.images.examine(hash, image)?;
@@ -26,7 +26,7 @@ impl Session {
         loop {
             self.give(hash, image)?;
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            // Another thread may have unloaded the last module of the image meanwhile.
+            // Another thread may have unloaded the image's last module meanwhile.
             if slots.given.contains_key(&hash) {
                 let slot = slots.take()?;
                 self.append(&Op::LoadModule { slot, hash })?;
@@ -36,17 +36,17 @@ impl Session {
         }
     }
 
-    /// Has the worker prepare an image that will be loaded soon. Blocks as [`Session::load`] does.
+    /// Makes the worker prepare an image that will be loaded soon. Blocks like [`Session::load`].
     ///
     /// # Errors
-    /// As [`Session::load`].
+    /// Same as [`Session::load`].
     pub fn prepare(&self, image: &[u8]) -> Result<()> {
         let hash = ModuleHash::of(image);
         self.images.examine(hash, image)?;
         self.give(hash, image)
     }
 
-    /// Has the worker prepare an image.
+    /// Makes the worker prepare an image.
     fn give(&self, hash: ModuleHash, image: &[u8]) -> Result<()> {
         let key = (self.opened().incarnation, hash);
         let judgement = self.images.judgement(key);
@@ -64,14 +64,14 @@ impl Session {
         };
         drop(slots);
         if judgement.is_some() {
-            // Another session of the program's has the answer; the load waits for the image where that is
-            // not here any more.
+            // Another session of the program gets the verdict; the load waits for the image if that
+            // session is gone.
             return Ok(());
         }
         let said = self.channel.block_on(self.channel.image(transfer));
         match &said {
             Ok(()) => self.images.judge(key, None),
-            // It may fit when others have gone: it is offered again.
+            // It may fit when other images are gone, so it is offered again.
             Err(ClientError::Refused(failure)) if failure.code == Code::ModuleShare => {
                 let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
                 slots.given.remove(&hash);
@@ -82,11 +82,11 @@ impl Session {
         said
     }
 
-    /// Where a module's variables lie: one for each in its image, in that order. From now on they are the
-    /// program's to copy to and from, wherever they lie.
+    /// The addresses of a module's variables, one for each in its image, in the same order. From
+    /// now on the program may copy to and from them, wherever they are.
     ///
     /// # Errors
-    /// The session's.
+    /// The session's failure.
     pub fn symbols(&self, module: &Module) -> Result<Vec<Symbol>> {
         let op = Op::Symbols { slot: module.slot };
         let number = self.channel.push(&op, 0, &[], KernelKey(0))?;
@@ -105,7 +105,7 @@ impl Session {
     /// Unloads a module; its functions must not be launched any more.
     ///
     /// # Errors
-    /// The session's.
+    /// The session's failure.
     pub fn unload(&self, module: Module) -> Result<()> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         self.append(&Op::UnloadModule { slot: module.slot })?;

@@ -7,15 +7,15 @@ use bus_schemas::{Code, ModuleHash, limits};
 use crate::error::{Result, refused};
 use crate::module::Module;
 
-/// Which module slots are taken, and the transfers of the images that the worker was given by this
-/// session. It is locked while loads and unloads are appended: the worker sees them in the same order, and so
-/// both know of each transfer when the last module that came of it was unloaded.
+/// Module slots in use, and the transfers of the images that this session sent to the worker. It is
+/// locked while loads and unloads are appended, so the worker sees them in the same order. So both
+/// sides know when the last module of each transfer was unloaded.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     next: u32,
     free: VecDeque<u32>,
     pub(super) given: HashMap<ModuleHash, u64>,
-    /// How many slots have a module of an image.
+    /// Number of slots with a module of an image, by the image's hash.
     pub(super) loads: HashMap<ModuleHash, u32>,
 }
 
@@ -35,8 +35,8 @@ impl Slots {
         }
     }
 
-    /// A slot has another module no more: an image that none has is the worker's to forget, and is
-    /// offered again when it is loaded again.
+    /// Frees the slot of a module. The worker may forget an image without modules, so it is offered
+    /// again when it is loaded again.
     pub(super) fn leave(&mut self, module: &Module) {
         self.free.push_back(module.slot);
         if let Some(loads) = self.loads.get_mut(&module.hash) {

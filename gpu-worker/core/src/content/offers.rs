@@ -1,4 +1,4 @@
-//! Offers of copies: what they are answered with, and which of them wait for published tensors.
+//! Offers of copies: their answers, and the offers that wait for published tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use super::published::PublishedWeights;
 use super::table::{ChunkId, ContentTable, Pool};
 use crate::Nanos;
 
-/// Offers that wait: of all tenants, and of one.
+/// Maximum number of waiting offers: of all tenants, and of one.
 const WAITING: usize = 1_024;
 const WAITING_OF_ONE: usize = 64;
-/// A tensor that could not be had is not asked for again so soon.
+/// Time for which a tensor that could not be fetched is not requested again.
 const FAILED_NS: Nanos = 30_000_000_000;
-/// How long an offer waits: its client, which asks again, would take a worker that says nothing for gone.
+/// Maximum time that an offer waits. Its client asks again, and would take a silent worker for gone.
 const PATIENCE_NS: Nanos = 10_000_000_000;
 
-/// Who offers a copy.
+/// The tenant that offers a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
     /// The tenant.
     pub tenant: &'a Tenant,
-    /// The pool that its chunks are kept in.
+    /// The pool that keeps its chunks.
     pub pool: &'a Pool,
-    /// Its session; none where it speaks for none that is open: nothing is fetched for it.
+    /// The session; `None` if the tenant does not speak for an open session. Then nothing is fetched.
     pub session: Option<SessionId>,
 }
 
-/// What becomes of an offer.
+/// The outcome of an offer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Offered<C> {
-    /// It is answered with these of its chunks.
+    /// The offer is answered with these of its chunks.
     Answer(Vec<Option<C>>),
-    /// It waits, and these tensors are to be fetched: those of them that are not on their way.
+    /// The offer waits. Fetch these tensors: those that are not on their way already.
     Wait(Vec<Arc<str>>),
 }
 
@@ -42,22 +42,22 @@ struct Waiting<O> {
     tenant: Tenant,
     session: SessionId,
     offer: O,
-    /// The tensors that it waits for.
+    /// The tensors that the offer waits for.
     tensors: BTreeSet<Arc<str>>,
     since: Nanos,
 }
 
-/// All that a worker knows of copies by their content; `C` is a chunk and `O` an offer as the shell has them.
+/// The worker's index of copies by their content; `C` is the shell's chunk and `O` its offer.
 #[derive(Debug)]
 pub struct Content<C, O> {
-    /// The chunks that are here.
+    /// The chunks that the worker has.
     pub table: ContentTable<C>,
-    /// What is published.
+    /// The published weights.
     pub published: PublishedWeights,
     waiting: Vec<Waiting<O>>,
     /// Tensors on their way.
     fetched: BTreeSet<Arc<str>>,
-    /// Tensors that could not be had, and when.
+    /// Tensors that could not be fetched, and the time of each failure.
     failed: BTreeMap<Arc<str>, Nanos>,
 }
 
@@ -74,7 +74,7 @@ impl<C, O> Default for Content<C, O> {
 }
 
 impl<C: Clone, O: Clone + PartialEq> Content<C, O> {
-    /// A copy of these chunks is offered, for the first time or again.
+    /// Handles an offer of a copy of these chunks, the first or a repeated one.
     pub fn offered(
         &mut self,
         now: Nanos,
@@ -92,12 +92,13 @@ impl<C: Clone, O: Clone + PartialEq> Content<C, O> {
         }
     }
 
-    /// The same of one that waits no longer.
+    /// Answers an offer that waits no longer.
     pub fn answer(&mut self, asker: Asker<'_>, chunks: &[ChunkId]) -> Vec<Option<C>> {
         self.look(asker, chunks).0
     }
 
-    /// The chunks that a tenant may have and that are here, and the tensors of those that are not.
+    /// Returns the chunks that the worker has and the tenant may have, and the tensors of published chunks
+    /// that it lacks.
     fn look(
         &mut self,
         asker: Asker<'_>,
@@ -119,8 +120,8 @@ impl<C: Clone, O: Clone + PartialEq> Content<C, O> {
         (here.collect(), missing)
     }
 
-    /// An offer waits for tensors; those to fetch. None where it does not wait: too many do, it has for long,
-    /// or none of them can be had.
+    /// Lets an offer wait for tensors and returns those to fetch. Returns `None` if it does not wait: too
+    /// many offers wait, it has waited too long, or every tensor failed recently.
     fn wait(
         &mut self,
         now: Nanos,
@@ -153,8 +154,8 @@ impl<C: Clone, O: Clone + PartialEq> Content<C, O> {
         Some(fetch)
     }
 
-    /// A tensor that was to be fetched is here, or cannot be had: the offers that wait for nothing any more,
-    /// to be answered now.
+    /// Notes that a tensor was fetched, or could not be. Returns the offers that wait for nothing more;
+    /// answer them now.
     #[must_use]
     pub fn fetched(
         &mut self,
@@ -173,7 +174,7 @@ impl<C: Clone, O: Clone + PartialEq> Content<C, O> {
         ready.map(|it| (it.tenant, it.session, it.offer)).collect()
     }
 
-    /// A session has ended.
+    /// Drops the waiting offers of a session that has ended.
     pub fn closed(&mut self, session: SessionId) {
         self.waiting.retain(|it| it.session != session);
     }

@@ -1,20 +1,20 @@
-//! Weights that were published: whose copies are answered from which of their chunks.
+//! Published weights: the tenants that may have copies answered from their chunks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bus_schemas::{ContentHash, Tenant};
 
-/// Chunks of all that is published, at most: 256 GiB of them. What is published beyond is answered as if
-/// it were not.
+/// Maximum number of chunks of all published weights: 256 GiB of them. Chunks beyond that are answered as if
+/// they were not published.
 const CHUNKS: usize = 256 << 10;
 
-/// To whom something is published.
+/// The tenants to which something is published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Audience {
-    /// To every tenant.
+    /// Every tenant.
     All,
-    /// To these.
+    /// These tenants.
     Tenants(BTreeSet<Tenant>),
 }
 
@@ -27,10 +27,10 @@ impl Audience {
     }
 }
 
-/// A tensor as it is published.
+/// A published tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishedTensor {
-    /// The object that it is in.
+    /// The object that contains it.
     pub object: Arc<str>,
     /// The hashes of its chunks.
     pub hashes: Vec<ContentHash>,
@@ -46,13 +46,14 @@ struct Publication {
 #[derive(Debug, Default)]
 pub struct PublishedWeights {
     by_name: BTreeMap<String, Publication>,
-    /// Where each chunk is: in objects of publications of these names.
+    /// Location of each chunk: objects of the publications of these names.
     places: BTreeMap<ContentHash, BTreeMap<String, Arc<str>>>,
     chunks: usize,
 }
 
 impl PublishedWeights {
-    /// This is published under a name from now on, and nothing else. Whether there was room for all of it.
+    /// Publishes this under a name, in place of what was published under it. Returns true if there was room
+    /// for all of it.
     pub fn publish(
         &mut self,
         name: &str,
@@ -80,7 +81,7 @@ impl PublishedWeights {
         all
     }
 
-    /// Nothing is published under a name any more.
+    /// Withdraws the publication of a name.
     pub fn withdraw(&mut self, name: &str) {
         let Some(gone) = self.by_name.remove(name) else {
             return;
@@ -98,7 +99,7 @@ impl PublishedWeights {
         }
     }
 
-    /// The object that has a chunk which was published to this tenant.
+    /// Returns the object with a chunk that was published to this tenant.
     #[must_use]
     pub fn object(&self, tenant: &Tenant, hash: &ContentHash) -> Option<&Arc<str>> {
         let mut places = self.places.get(hash)?.iter();
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(find(&published, &a, 1), object("x"));
         assert_eq!(find(&published, &b, 1), None);
         assert_eq!(find(&published, &b, 2), object("z"));
-        // Published to others, then to nobody.
+        // Published to other tenants, then to none.
         assert!(published.publish("one", to(&b), vec![tensor("x", &[1])]));
         assert_eq!(find(&published, &a, 1), None);
         assert_eq!(find(&published, &b, 1), object("x"));

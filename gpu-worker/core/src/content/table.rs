@@ -1,35 +1,35 @@
-//! The chunks that are kept, and which ones go.
+//! The chunks that are kept, and the choice of those to give up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{ContentHash, Tenant};
 
-/// Bytes that a chunk counts at least, and in multiples of which it counts: it takes whole pages.
+/// Page size, bytes. A chunk counts as whole pages, and at least one.
 const PAGE: u64 = 4_096;
 
-/// Chunks that are kept together: equal ones once.
+/// A set of chunks in which equal ones are kept once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pool {
-    /// What was published.
+    /// Published chunks.
     Published,
-    /// Of all tenants.
+    /// Chunks of all tenants.
     All,
-    /// Of one.
+    /// Chunks of one tenant.
     Tenant(Tenant),
 }
 
-/// Which bytes a chunk has: their hash, and how many. The last chunk of a copy has fewer than others, and
-/// the hash of fewer is no answer where more are to be.
+/// The identity of a chunk: its hash and its length. The last chunk of a copy is shorter than others, and a
+/// shorter chunk must not answer for a longer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChunkId {
-    /// Their hash.
+    /// Hash of the bytes.
     pub hash: ContentHash,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
 impl ChunkId {
-    /// Bytes that it takes: whole pages.
+    /// Bytes that the chunk takes: whole pages.
     fn taken(self) -> u64 {
         self.bytes.div_ceil(PAGE).max(1) * PAGE
     }
@@ -38,9 +38,9 @@ impl ChunkId {
 #[derive(Debug)]
 struct Kept<C> {
     chunk: C,
-    /// Who has sent it.
+    /// Tenants that have sent it.
     given: BTreeSet<Tenant>,
-    /// When it was wanted last.
+    /// The value of `wants` when the chunk was wanted last.
     wanted: u64,
 }
 
@@ -48,11 +48,11 @@ struct Kept<C> {
 #[derive(Debug)]
 pub struct ContentTable<C> {
     chunks: BTreeMap<(Pool, ChunkId), Kept<C>>,
-    /// Bytes of all.
+    /// Bytes of all chunks.
     bytes: u64,
-    /// How often chunks were wanted so far.
+    /// Number of times that chunks were wanted so far.
     wants: u64,
-    /// That number at the last call of [`ContentTable::idle`].
+    /// The value of `wants` at the last call of [`ContentTable::idle`].
     looked: u64,
 }
 
@@ -68,18 +68,19 @@ impl<C> Default for ContentTable<C> {
 }
 
 impl<C: Clone> ContentTable<C> {
-    /// The chunk, if this tenant has sent it before and it is here still.
+    /// Returns the chunk if this tenant has sent it before and the worker still has it.
     pub fn given(&mut self, pool: &Pool, tenant: &Tenant, id: ChunkId) -> Option<C> {
         self.wanted(pool, id, |kept| kept.given.contains(tenant))
     }
 
-    /// A published chunk, if it is here. The caller has seen to whom it is published.
+    /// Returns a published chunk if the worker has it. The caller has checked that it is published to the
+    /// tenant.
     pub fn published(&mut self, id: ChunkId) -> Option<C> {
         self.wanted(&Pool::Published, id, |_| true)
     }
 
-    /// The chunk of a pool that has this id, whoever sent it: for its bytes to be compared with others,
-    /// and for nothing else.
+    /// Returns the chunk of a pool with this id, regardless of its sender. Its bytes may be compared with
+    /// others, and used for nothing else.
     #[must_use]
     pub fn candidate(&self, pool: &Pool, id: ChunkId) -> Option<C> {
         let kept = self.chunks.get(&(pool.clone(), id))?;
@@ -103,8 +104,8 @@ impl<C: Clone> ContentTable<C> {
 }
 
 impl<C> ContentTable<C> {
-    /// A chunk whose hash was found true is here. A tenant has sent it; none where it was published. One that
-    /// is kept already stays, and is the tenant's as well.
+    /// Keeps a chunk with a verified hash. `tenant` has sent it; `None` if it was published. A chunk that is
+    /// kept already stays, and becomes the tenant's as well.
     pub fn keep(&mut self, pool: Pool, id: ChunkId, chunk: C, tenant: Option<&Tenant>) {
         self.wants += 1;
         let kept = self.chunks.entry((pool, id)).or_insert_with(|| {
@@ -119,14 +120,14 @@ impl<C> ContentTable<C> {
         kept.given.extend(tenant.cloned());
     }
 
-    /// Gives up chunks until those that are not used take `most` bytes at most. Gives them.
+    /// Gives up chunks until the unused ones take at most `most` bytes. Returns the chunks given up.
     #[must_use]
     pub fn surplus(&mut self, most: u64, is_used: impl Fn(&C) -> bool) -> Vec<C> {
         let mut gone = Vec::new();
         if self.bytes <= most {
             return gone;
         }
-        // Of each pool the bytes, and the chunks by when they were wanted.
+        // For each pool, its unused bytes, and its chunks in the order in which they were last wanted.
         let mut unused: BTreeMap<Pool, (u64, BTreeSet<(u64, ChunkId)>)> = BTreeMap::new();
         for ((pool, id), kept) in &self.chunks {
             if !is_used(&kept.chunk) {
@@ -153,7 +154,8 @@ impl<C> ContentTable<C> {
         gone
     }
 
-    /// Gives up chunks that were neither used at the call before and now, nor wanted since that call. Gives them.
+    /// Gives up chunks that were used neither at the previous call nor now, and were not wanted since.
+    /// Returns them.
     #[must_use]
     pub fn idle(&mut self, is_used: impl Fn(&C) -> bool) -> Vec<C> {
         self.wants += 1;
@@ -169,7 +171,7 @@ impl<C> ContentTable<C> {
         gone.into_iter().map(|(_, kept)| kept.chunk).collect()
     }
 
-    /// Bytes of all chunks, used ones too.
+    /// Bytes of all chunks, used ones included.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes

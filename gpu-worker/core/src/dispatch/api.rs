@@ -1,4 +1,4 @@
-//! The dispatch's interface: its events, its actions, and what it reads of its shell.
+//! The dispatch's interface: its events, its actions, and the view that it reads of its shell.
 
 use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, SessionId};
 
@@ -6,47 +6,47 @@ use super::claims::{Claim, ClaimAnswer};
 use crate::sequencer::StartAction;
 use crate::weights::Touch;
 
-/// The memory that launches take on a device, beside their session's allocations.
+/// Limits on the memory that launches take on a device, beside their session's allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Blocks of one launch in progress at most.
+    /// Maximum number of blocks of one launch in progress.
     pub blocks: u64,
     /// Bytes that the blocks of any launch may take without asking the pager.
     pub small_launch: u64,
-    /// Bytes that the blocks in progress of a launch take at most, where one does not take more.
+    /// Maximum bytes of a launch's blocks in progress; a single block may take more.
     pub launch_bytes: u64,
 }
 
-/// An event of the dispatch. `S` is what the shell keeps of a slice: its ops.
+/// An event of the dispatch. `S` is the shell's form of a slice: its ops.
 #[derive(Debug, Clone)]
 pub enum Event<S> {
-    /// The sequencer started a slice; these are its ops.
+    /// The sequencer started a slice with these ops.
     Started(StartAction, S),
     /// A module or a transfer may have become ready.
     Changed,
     /// The pager has answered an [`Action::Ask`].
     Admitted(ClaimAnswer),
-    /// A session is being closed: what it has under way is to end, for this reason.
+    /// A session is being closed: its work under way ends with this failure.
     Stopped {
         /// The session.
         session: SessionId,
-        /// What its slices fail with.
+        /// The failure of its slices.
         why: Failure,
     },
-    /// A session has ended: nothing of it is kept.
+    /// A session has ended; its state is dropped.
     Gone {
         /// The session.
         session: SessionId,
     },
-    /// A session's memory is to be swapped out: nothing more of it goes to the device until it has
-    /// returned.
+    /// A session's memory is to be swapped out: nothing more of the session goes to the device until the
+    /// memory has returned.
     Leave {
         /// The session.
         session: SessionId,
-        /// Slices of it that were started and have not completed.
+        /// Number of its slices that were started and have not completed.
         running: usize,
     },
-    /// The device has completed a slice. Needs to be said only while [`Dispatch::has_away`].
+    /// The device has completed a slice. Required only while [`Dispatch::has_away`].
     ///
     /// [`Dispatch::has_away`]: super::Dispatch::has_away
     Completed {
@@ -63,21 +63,21 @@ pub enum Event<S> {
 /// An action of the dispatch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action<S> {
-    /// Ask the pager for memory; answer with [`Event::Admitted`] once there is an answer.
+    /// Ask the pager for memory. Send [`Event::Admitted`] once it answers.
     Ask(Claim),
-    /// The session's claim needs no answer any more.
+    /// Withdraw the session's claim; it needs no answer any more.
     Withdraw {
         /// The session.
         session: SessionId,
     },
     /// Hand a slice to the device.
     Submit(Submission<S>),
-    /// Have the device swap a session's memory out: it has nothing of the session to run.
+    /// Have the device swap a session's memory out. The device has no slice of the session to run.
     SwapOut {
         /// The session.
         session: SessionId,
     },
-    /// A slice waits for its session's memory: answer with [`Event::Returned`].
+    /// A slice waits for its session's memory. Send [`Event::Returned`] once it is back.
     Want {
         /// The session.
         session: SessionId,
@@ -86,115 +86,116 @@ pub enum Action<S> {
     },
 }
 
-/// A slice as the device is to have it.
+/// A slice as the device gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission<S> {
-    /// As the sequencer started it.
+    /// The sequencer's start of the slice.
     pub start: StartAction,
     /// Its ops.
     pub ops: S,
-    /// An op that must fail when its turn comes, and why: nothing runs from there on.
+    /// An op that must fail when its turn comes, with the failure. Nothing runs from there on.
     pub fail_at: Option<(OpNumber, Failure)>,
-    /// What the pager lets its launches take: see [`ClaimAnswer::launch_bytes`].
+    /// Bytes that the pager grants its launches: see [`ClaimAnswer::launch_bytes`].
     pub launch_bytes: Vec<(OpNumber, u64)>,
     /// The staged transfers that its ops use up, in op order.
     pub copies: Vec<StagedCopy>,
-    /// The sum of [`bus_schemas::CostRun::declared`] over its ops, before the first that fails for
-    /// what it is; 0 of a slice that was stopped.
+    /// The sum of [`bus_schemas::CostRun::declared`] over its ops, before the first that fails for what it
+    /// is. 0 if the slice was stopped.
     pub declared: u64,
-    /// What the ops that may run do to large allocations, in op order.
+    /// Changes of large allocations by the ops that may run, in op order.
     pub touched: Vec<(OpNumber, Touch)>,
-    /// Images that its ops put into slots.
+    /// Images that its ops load into slots.
     pub loaded: Vec<ModuleHash>,
-    /// Images that no slot of the session holds any more, as often as its ops have made that so.
+    /// Images that no slot of the session holds any more, once for each time that its ops caused that.
     pub left: Vec<ModuleHash>,
 }
 
-/// A copy whose bytes were staged.
+/// A copy from staged bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StagedCopy {
     /// The op.
     pub op: OpNumber,
     /// The transfer.
     pub transfer: u64,
-    /// Where to.
+    /// Destination address.
     pub address: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// The state of a staged transfer, as the shell has it.
+/// The state of a staged transfer in the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferState {
-    /// Nothing: it was given back with its session's other transfers.
+    /// Given back with its session's other transfers.
     Gone,
-    /// Not all of it yet.
+    /// Incomplete: more bytes are on their way.
     Coming,
-    /// So many bytes: all of it.
+    /// Complete, with this many bytes.
     Whole(u64),
 }
 
-/// The state of an image, as a session's tenant has it.
+/// The state of an image for a session's tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageState<M> {
-    /// The tenant did not give it to this worker.
+    /// The tenant did not send it to this worker.
     Unknown,
-    /// It is here whole, and is being checked or prepared.
+    /// All its bytes have arrived, and the worker checks or prepares it.
     Preparing,
-    /// The device has it.
+    /// The device has prepared it.
     Ready(M),
     /// The device cannot run it.
     Refused(Failure),
 }
 
-/// What there is to know of a launch.
+/// The needs of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchNeeds {
-    /// What its cost is known by.
+    /// The key of its cost.
     pub key: KernelKey,
-    /// Bytes that one block of it takes while it is in progress.
+    /// Bytes that one of its blocks takes while in progress.
     pub block: u64,
 }
 
-/// What a module takes of its session's memory as long as it is loaded.
+/// Bytes that a loaded module takes of its session's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ModuleBytes {
     /// Its variables, bytes.
     pub variables: u64,
-    /// The heap of kernels, which all modules of a session share, bytes; 0 where it needs none.
+    /// The heap of kernels, bytes, which all modules of a session share; 0 if the module needs none.
     pub heap: u64,
 }
 
-/// A session as the shell has it. The dispatch reads it and changes nothing: what a submission
-/// says is the shell's to do before the next action is asked for.
+/// A session as the shell has it. The dispatch only reads it: the shell carries out a submission before it
+/// asks for the next action.
 pub trait SessionReader {
-    /// The ops of a slice, as [`Event::Started`] brings them.
+    /// The ops of a slice, as in [`Event::Started`].
     type Ops;
-    /// A module that the device has, as the shell knows it; cheap to clone.
+    /// The shell's form of a module that the device has; cheap to clone.
     type Module: Clone;
 
-    /// The ops of one of its slices, in order.
+    /// Returns the ops of one of the session's slices, in order.
     fn ops(&self, ops: &Self::Ops) -> impl Iterator<Item = Op>;
 
-    /// How much of a transfer is here.
+    /// Returns the state of a transfer.
     fn transfer(&self, transfer: u64) -> TransferState;
 
-    /// The fingerprint of a whole transfer's bytes: see [`Touch::Copied`]. `None` where it is not
-    /// here any more.
+    /// Returns the fingerprint of a whole transfer's bytes: see [`Touch::Copied`]. `None` if the worker no
+    /// longer has it.
     fn fingerprint(&self, transfer: u64) -> Option<u64>;
 
-    /// What is known of an image.
+    /// Returns the state of an image.
     fn image(&self, hash: ModuleHash) -> ImageState<Self::Module>;
 
-    /// Whether the session is charged for an image already.
+    /// True if the session is charged for an image already.
     fn has_image(&self, hash: ModuleHash) -> bool;
 
-    /// Why the session may not be charged for an image, beside others that it is about to be.
+    /// Returns the reason for which the session may not be charged for an image, beside others that it is
+    /// about to be charged for.
     fn denied(&self, hash: ModuleHash, others: &[ModuleHash]) -> Option<Failure>;
 
-    /// What a module takes of its session's memory.
+    /// Returns the bytes that a module takes of its session's memory.
     fn module_bytes(&self, module: &Self::Module) -> ModuleBytes;
 
-    /// What a launch of a module is; `None` where the module has no such function.
+    /// Returns the needs of a launch of a module; `None` if the module has no such function.
     fn kernel(&self, module: &Self::Module, launch: &Launch) -> Option<LaunchNeeds>;
 }

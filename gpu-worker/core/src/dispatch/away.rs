@@ -1,19 +1,19 @@
-//! Sessions whose memory is not on the device: nothing of them goes there until it is.
+//! Sessions with their memory off the device: none of their slices goes there until the memory returns.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::SessionId;
 
-/// How far a session is from the device.
+/// Progress of a session's way off the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Away {
-    /// The device has slices of it still, so many.
+    /// The device still has this many of its slices.
     Leaving(usize),
-    /// It has none, and the device is to be told.
+    /// The device has none of its slices, and must be told to swap it out.
     Left,
-    /// It was told.
+    /// The device was told.
     Out,
-    /// A slice waits for it, and that was said.
+    /// A slice waits for the memory, and [`super::Action::Want`] was returned.
     Wanted,
 }
 
@@ -22,7 +22,7 @@ enum Away {
 pub(super) struct AwaySessions(BTreeMap<SessionId, Away>);
 
 impl AwaySessions {
-    /// Whether a session is away.
+    /// True if a session is away.
     pub(super) fn contains(&self, session: SessionId) -> bool {
         !self.0.is_empty() && self.0.contains_key(&session)
     }
@@ -31,7 +31,7 @@ impl AwaySessions {
         self.0.is_empty()
     }
 
-    /// A session is to leave, of which the device has so many slices.
+    /// Notes that a session leaves, while the device has this many of its slices.
     pub(super) fn leave(&mut self, session: SessionId, slices: usize) {
         self.0.entry(session).or_insert(match slices {
             0 => Away::Left,
@@ -39,7 +39,7 @@ impl AwaySessions {
         });
     }
 
-    /// The device gets a slice of a session that is being closed: it fails there.
+    /// Notes that the device gets a slice of a session that is being closed; the slice fails there.
     pub(super) fn submitted(&mut self, session: SessionId) {
         if let Some(away) = self.0.get_mut(&session) {
             *away = match *away {
@@ -50,7 +50,7 @@ impl AwaySessions {
         }
     }
 
-    /// The device has completed a slice of a session.
+    /// Notes that the device has completed a slice of a session.
     pub(super) fn completed(&mut self, session: SessionId) {
         if let Some(away) = self.0.get_mut(&session)
             && let Away::Leaving(slices) = away
@@ -62,7 +62,7 @@ impl AwaySessions {
         }
     }
 
-    /// A session of which the device has no slice any more, and is to be told.
+    /// Takes a session that the device has no slice of any more and must be told to swap out.
     pub(super) fn take_left(&mut self) -> Option<SessionId> {
         let mut sessions = self.0.iter_mut();
         let (session, away) = sessions.find(|(_, away)| **away == Away::Left)?;
@@ -70,7 +70,7 @@ impl AwaySessions {
         Some(*session)
     }
 
-    /// A slice of a session that is away waits. Gives whether that is to be said: it was not before.
+    /// Notes that a slice of an away session waits. Returns true if this is new and must be reported.
     pub(super) fn want(&mut self, session: SessionId) -> bool {
         let away = self.0.get_mut(&session);
         let news = away.filter(|away| matches!(away, Away::Out));
@@ -80,7 +80,7 @@ impl AwaySessions {
         })
     }
 
-    /// Its memory is on the device, or it has ended.
+    /// Removes a session: its memory is on the device, or it has ended.
     pub(super) fn remove(&mut self, session: SessionId) {
         self.0.remove(&session);
     }

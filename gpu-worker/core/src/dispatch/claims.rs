@@ -1,5 +1,5 @@
-//! The pager's end of the claims on memory: the one claim that is open, asked again until the
-//! pager lets it pass or refuses it.
+//! The pager's side of the claims on memory: the one open claim, asked again until the pager grants or
+//! refuses it.
 
 use bus_schemas::{Failure, OpNumber, SessionId};
 
@@ -13,7 +13,7 @@ pub struct Claim {
     pub session: SessionId,
     /// Its first op.
     pub first: OpNumber,
-    /// What its ops need, in op order.
+    /// Needs of its ops, in op order.
     pub needs: Vec<Need>,
 }
 
@@ -24,12 +24,12 @@ pub struct ClaimAnswer {
     pub session: SessionId,
     /// Its first op.
     pub first: OpNumber,
-    /// The op that does not get what it needs, and why.
+    /// The op that does not get its memory, with the failure.
     pub refused: Option<(OpNumber, Failure)>,
-    /// Bytes that the blocks of launches may take from these ops on, in op order; before the first
+    /// Bytes that the blocks of launches may take from these ops on, in op order. Before the first op it is
     /// [`Limits::small_launch`](super::Limits::small_launch).
     pub launch_bytes: Vec<(OpNumber, u64)>,
-    /// Nothing was decided: ask again once that is said.
+    /// The pager did not decide: ask again once the session's memory is on the device or there is room.
     pub later: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// No claim; launches may take so much without asking.
+    /// Creates an empty set; launches may take `small_launch` bytes without asking.
     #[must_use]
     pub fn new(small_launch: u64) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Claims {
         }
     }
 
-    /// Asks the pager. Without an answer the claim stays open: the slice waits for memory.
+    /// Asks the pager. If it does not answer, the claim stays open and the slice waits for memory.
     pub fn ask(&mut self, pager: &mut Pager, claim: Claim) -> Option<ClaimAnswer> {
         let Claim { session, first, .. } = claim;
         let mut later = false;
@@ -68,7 +68,7 @@ impl Claims {
         };
         let mut launch_bytes = pager.take_granted();
         for (_, bytes) in &mut launch_bytes {
-            // 0 is a launch that needs no admission behind one that did.
+            // 0 stands for a launch that needs no admission, behind one that did.
             *bytes = (*bytes).max(self.small_launch);
         }
         Some(ClaimAnswer {
@@ -80,18 +80,18 @@ impl Claims {
         })
     }
 
-    /// Asks again, if a claim is open: a slice has completed, or a session has ended.
+    /// Asks again if a claim is open, because a slice has completed or a session has ended.
     pub fn ask_again(&mut self, pager: &mut Pager) -> Option<ClaimAnswer> {
         let claim = self.waiting.take()?;
         self.ask(pager, claim)
     }
 
-    /// The session's claim needs no answer any more.
+    /// Drops the session's claim; it needs no answer any more.
     pub fn withdraw(&mut self, session: SessionId) {
         self.waiting.take_if(|claim| claim.session == session);
     }
 
-    /// Whether a slice waits for memory.
+    /// True if a slice waits for memory.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.waiting.is_some()

@@ -1,5 +1,5 @@
-//! The way of a started slice to the device: from [`sequencer::Action::Start`] until the device has
-//! it. `README.md` beside this file says what for and how.
+//! The way of a started slice from [`sequencer::Action::Start`] until the device has it. `README.md` beside
+//! this file describes its purpose and its design.
 //!
 //! [`sequencer::Action::Start`]: crate::sequencer::Action::Start
 
@@ -25,16 +25,16 @@ use away::AwaySessions;
 use scan::{Scanned, scan};
 use slots::Slots;
 
-/// How far a slice is.
+/// Progress of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// What it uses is not here, or nobody has looked.
+    /// Not scanned yet, or something that it uses is missing.
     Unscanned,
     /// It needs memory, and the pager was not asked.
     Needs,
     /// The pager was asked and has not answered.
     Asked,
-    /// The pager is to be asked again once that is said.
+    /// The pager made no decision; it is asked again after [`Event::Returned`].
     Deferred,
     /// The device can have it.
     Ready,
@@ -46,17 +46,17 @@ struct Slice<S, M> {
     start: StartAction,
     ops: S,
     progress: Progress,
-    /// What was found in it, from [`Progress::Needs`] on.
+    /// Result of the scan, from [`Progress::Needs`] on.
     scanned: Scanned<M>,
-    /// What its launches may take, from the pager's answer on.
+    /// Bytes that its launches may take, from the pager's answer on.
     launch_bytes: Vec<(OpNumber, u64)>,
 }
 
-/// What is kept of a session until it is gone.
+/// State of a session, kept until the session is gone.
 #[derive(Debug)]
 struct Session<M> {
     slots: Slots<M>,
-    /// It is being closed: what its slices fail with.
+    /// The failure of its slices, if it is being closed.
     stopped: Option<Failure>,
 }
 
@@ -69,27 +69,27 @@ impl<M> Default for Session<M> {
     }
 }
 
-/// Started slices on their way to the device. `S` is what the shell keeps of a slice's ops, `M` a
-/// module as it knows it.
+/// Started slices on their way to the device. `S` is the shell's form of a slice's ops, `M` its form of a
+/// module.
 #[derive(Debug)]
 pub struct Dispatch<S, M> {
     limits: Limits,
-    /// In the order of their starts.
+    /// Slices in the order of their starts.
     slices: VecDeque<Slice<S, M>>,
     sessions: BTreeMap<SessionId, Session<M>>,
     away: AwaySessions,
     /// The slice that the pager was asked about and has not answered.
     asked: Option<(SessionId, OpNumber)>,
-    /// A session whose claim is to be withdrawn.
+    /// A session with a claim to withdraw.
     withdrawn: Option<SessionId>,
-    /// How far the walk through the slices is that the last event began.
+    /// Position of the walk through the slices that the last event began.
     at: usize,
-    /// Sessions of which this walk has passed a slice that is not ready.
+    /// Sessions with a slice that this walk has passed because it is not ready.
     held_back: Vec<SessionId>,
 }
 
 impl<S, M: Clone> Dispatch<S, M> {
-    /// No slices, for a device like this.
+    /// Creates a dispatch without slices for a device with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl<S, M: Clone> Dispatch<S, M> {
         }
     }
 
-    /// Tells what happened. What to do about it [`Dispatch::next_action`] says.
+    /// Handles an event. [`Dispatch::next_action`] returns the actions that follow.
     pub fn handle(&mut self, event: Event<S>) {
         match event {
             Event::Started(start, ops) => self.on_started(start, ops),
@@ -128,9 +128,9 @@ impl<S, M: Clone> Dispatch<S, M> {
         self.held_back.clear();
     }
 
-    /// What to do next; `None` until the next event. It is to be done before this is called again,
-    /// for it may change what `look` finds. `look` shows a session as the shell has it; one that it
-    /// does not know is gone, and its slices with it.
+    /// Returns the next action; `None` until the next event. The shell carries it out before the next call,
+    /// because it may change the result of `look`. `look` returns a session as the shell has it. A session
+    /// that the shell does not know is gone, and its slices with it.
     pub fn next_action<V>(&mut self, look: impl Fn(SessionId) -> Option<V>) -> Option<Action<S>>
     where
         V: SessionReader<Ops = S, Module = M>,
@@ -152,7 +152,7 @@ impl<S, M: Clone> Dispatch<S, M> {
                 continue;
             };
             let known = self.sessions.get(&session);
-            // What fails at its first op does so wherever its session's memory is.
+            // A slice that fails at its first op does so wherever its session's memory is.
             let stopped = known.is_some_and(|known| known.stopped.is_some());
             if self.away.contains(session) && !stopped {
                 let priority = slice.start.priority;
@@ -186,26 +186,26 @@ impl<S, M: Clone> Dispatch<S, M> {
         None
     }
 
-    /// Whether a slot of the session holds the image, as of the slices handed on so far.
+    /// True if a slot of the session holds the image, as of the slices submitted so far.
     #[must_use]
     pub fn has_loaded(&self, session: SessionId, hash: ModuleHash) -> bool {
         let session = self.sessions.get(&session);
         session.is_some_and(|session| session.slots.have(hash))
     }
 
-    /// Whether completed slices are to be told of: sessions are away.
+    /// True if the dispatch needs [`Event::Completed`], because sessions are away.
     #[must_use]
     pub fn has_away(&self) -> bool {
         !self.away.is_empty()
     }
 
-    /// Slices that the device does not have yet.
+    /// Number of slices that the device does not have yet.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.slices.len()
     }
 
-    /// Sessions of which something is kept beside their slices.
+    /// Number of sessions with state beside their slices.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.sessions.len()
@@ -226,7 +226,7 @@ impl<S, M: Clone> Dispatch<S, M> {
         self.slices.push_back(slice);
     }
 
-    /// The pager has decided. An answer that nobody waits for any more changes nothing.
+    /// Handles the pager's decision. An answer that no slice waits for changes nothing.
     fn on_admitted(&mut self, answer: ClaimAnswer) {
         let of = (answer.session, answer.first);
         if self.asked.take_if(|asked| *asked == of).is_none() {
@@ -247,8 +247,8 @@ impl<S, M: Clone> Dispatch<S, M> {
         }
     }
 
-    /// A session is being closed: what it has under way ends, and what waits for memory or for a
-    /// module waits no longer.
+    /// Handles the close of a session: its work under way ends, and slices that wait for memory or a module
+    /// wait no longer.
     fn on_stopped(&mut self, session: SessionId, why: Failure) {
         self.withdraw(session);
         let slices = self.slices.iter_mut();
@@ -258,7 +258,7 @@ impl<S, M: Clone> Dispatch<S, M> {
         self.sessions.entry(session).or_default().stopped = Some(why);
     }
 
-    /// A session is to leave the device: what it waits for is looked at anew once it has returned.
+    /// Handles a session that leaves the device: its needs are scanned anew after the return.
     fn on_leave(&mut self, session: SessionId, running: usize) {
         self.withdraw(session);
         self.look_again(session, Progress::Asked);
@@ -268,7 +268,7 @@ impl<S, M: Clone> Dispatch<S, M> {
         self.away.leave(session, running.saturating_sub(here));
     }
 
-    /// What a session's slice needs that is so far is looked for anew, and the pager asked again.
+    /// Resets a session's slice with this progress, so that it is scanned and the pager asked anew.
     fn look_again(&mut self, session: SessionId, progress: Progress) {
         let mut slices = self.slices.iter_mut();
         let own = slices.find(|it| it.start.session == session && it.progress == progress);
@@ -283,7 +283,7 @@ impl<S, M: Clone> Dispatch<S, M> {
         self.withdrawn = self.withdrawn.or(asked.map(|(session, _)| session));
     }
 
-    /// A slice goes to the device: the session's slots are as behind it.
+    /// Builds the submission of a slice, and updates the session's slots to the state behind it.
     fn submit<V>(&mut self, slice: Slice<S, M>, view: &V) -> Submission<S>
     where
         V: SessionReader<Ops = S, Module = M>,
@@ -312,7 +312,7 @@ impl<S, M: Clone> Dispatch<S, M> {
 }
 
 impl<S, M: Clone> Slice<S, M> {
-    /// Looks through it, if that has not been done yet and what it uses is here.
+    /// Scans the slice, unless that was done or something that it uses is missing.
     fn scan<V>(&mut self, view: &V, slots: Option<&Slots<M>>, limits: &Limits)
     where
         V: SessionReader<Ops = S, Module = M>,
@@ -339,7 +339,7 @@ impl<S, M: Clone> Slice<S, M> {
         }
     }
 
-    /// It fails at its first op and waits for nothing.
+    /// Makes it fail at its first op and wait for nothing.
     fn stop(&mut self, why: &Failure) {
         self.progress = Progress::Ready;
         self.launch_bytes = Vec::new();
@@ -350,7 +350,7 @@ impl<S, M: Clone> Slice<S, M> {
     }
 }
 
-/// What the ops before `end` do to large allocations, in op order.
+/// Changes of large allocations by the ops before `end`, in op order.
 fn touched<V: SessionReader>(
     mut touched: Vec<(OpNumber, Touch)>,
     copies: &[StagedCopy],

@@ -1,6 +1,6 @@
-//! A look at a slice's ops before the device gets them, once the modules and transfers that they
-//! use are ready: what memory they need, and what they cost (which their client had to declare, or
-//! will have to).
+//! The scan of a slice's ops before the device gets them, once the modules and transfers that they use are
+//! ready. It finds the memory that they need and the cost that they declare, which their client had or will
+//! have to declare too.
 
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber};
 
@@ -16,19 +16,19 @@ use crate::weights::{LEAST, Touch};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotReady;
 
-/// What was found in a slice.
+/// Result of the scan of a slice.
 #[derive(Debug)]
 pub(super) struct Scanned<M> {
-    /// The first op that must fail, and why.
+    /// The first op that must fail, with the failure.
     pub(super) fail_at: Option<(OpNumber, Failure)>,
     /// Memory that its ops need, in op order.
     pub(super) needs: Vec<Need>,
-    /// What its ops do to large allocations, but for staged copies.
+    /// Changes of large allocations by its ops, except staged copies.
     pub(super) touched: Vec<(OpNumber, Touch)>,
-    /// Slots as it changes them.
+    /// Slots that it changes, with their new content.
     pub(super) changed: Vec<(ModuleSlot, Option<Slot<M>>)>,
     pub(super) copies: Vec<StagedCopy>,
-    /// What its ops declare.
+    /// Cost that its ops declare.
     pub(super) sum: u64,
 }
 
@@ -45,7 +45,7 @@ impl<M> Default for Scanned<M> {
     }
 }
 
-/// Looks through a slice that is the session's next one, where the session has these slots.
+/// Scans a slice that is the session's next one; `slots` are the session's slots before it.
 pub(super) fn scan<V: SessionReader>(
     (start, ops): (&StartAction, &V::Ops),
     view: &V,
@@ -94,11 +94,11 @@ struct Scan<'a, V: SessionReader> {
     /// The session's slots before this slice.
     slots: Option<&'a Slots<V::Module>>,
     limits: &'a Limits,
-    /// Images that it loads and was told nothing of.
+    /// Images that it loads without the client having got word of them.
     unsaid: Vec<ModuleHash>,
-    /// The last launch and what it declares: most launches are like the one before.
+    /// The last launch and its declared cost: most launches are like the one before.
     last: Option<(Launch, u64)>,
-    /// The last launch's blocks take more than any launch may.
+    /// True if the last launch's blocks take more than any launch may take without asking.
     wide: bool,
     found: Scanned<V::Module>,
 }
@@ -113,11 +113,11 @@ impl<V: SessionReader> Scan<'_, V> {
                     address,
                     bytes,
                 });
-                // What is left for a launch is not what it was.
+                // The room left for a launch has changed.
                 self.last = None;
             }
             Op::Free { address } => self.found.needs.push(Need::Free { address }),
-            // A map takes nothing, and its end gives nothing back.
+            // A map takes no memory, and its end gives none back.
             Op::Move { to, from, .. } => self.found.needs.push(Need::Move { to, from }),
             Op::CopyIn {
                 transfer, bytes, ..
@@ -141,7 +141,7 @@ impl<V: SessionReader> Scan<'_, V> {
         Ok(())
     }
 
-    /// The memory that a module takes while it is loaded.
+    /// Adds the memory that a module takes while it is loaded.
     fn load(&mut self, op: OpNumber, slot: u32, module: &V::Module) {
         let ModuleBytes { variables, heap } = self.view.module_bytes(module);
         let need = |holder, bytes| Need::Load { op, holder, bytes };
@@ -154,7 +154,7 @@ impl<V: SessionReader> Scan<'_, V> {
         }
     }
 
-    /// Bytes of the variables of what is in a slot, as of the ops before.
+    /// Bytes of the variables of a slot's module, as of the ops before.
     fn variables(&self, slot: u32) -> u64 {
         let slot = self.slot(ModuleSlot(slot));
         slot.map_or(0, |slot| self.view.module_bytes(&slot.module).variables)
@@ -165,7 +165,7 @@ impl<V: SessionReader> Scan<'_, V> {
         self.last = None;
     }
 
-    /// Whether a copy's bytes are here.
+    /// Checks that a copy's bytes have arrived.
     fn staged(&self, transfer: u64, bytes: u64) -> Result<(), Stop> {
         match self.view.transfer(transfer) {
             TransferState::Whole(staged) if staged == bytes => Ok(()),
@@ -175,7 +175,7 @@ impl<V: SessionReader> Scan<'_, V> {
             }
             TransferState::Coming => Err(Stop::NotReady),
             TransferState::Gone => {
-                // It was whole when the slice started: the session has failed since.
+                // The transfer was whole when the slice started: the session has failed since.
                 let why = format!("transfer {transfer} is gone with its session");
                 Err(fails(Code::SessionGone, why))
             }
@@ -187,7 +187,7 @@ impl<V: SessionReader> Scan<'_, V> {
         let touch = match *op {
             Op::Alloc { address, bytes } if bytes >= LEAST => Touch::Alloc { address, bytes },
             Op::Free { address } => Touch::Free { address },
-            // What was there is no weight any more: one that is moved is worked on.
+            // The data there is no weight any more: data that is moved is being worked on.
             Op::Move { from, .. } => Touch::Free { address: from },
             Op::CopyIn {
                 address,
@@ -219,7 +219,8 @@ impl<V: SessionReader> Scan<'_, V> {
         }
     }
 
-    /// A client may load what its tenant gave before without a word: then it is charged here.
+    /// A client may load an image that its tenant sent before without a word from the worker. Then the
+    /// session is charged here.
     fn may_have(&mut self, hash: ModuleHash) -> Result<(), Stop> {
         if self.view.has_image(hash) || self.unsaid.contains(&hash) {
             return Ok(());
@@ -229,7 +230,7 @@ impl<V: SessionReader> Scan<'_, V> {
         denied.map_or(Ok(()), |failure| Err(Stop::Fails(failure)))
     }
 
-    /// What a slot holds as of the ops before.
+    /// Returns the content of a slot as of the ops before.
     fn slot(&self, slot: ModuleSlot) -> Option<&Slot<V::Module>> {
         let mut changed = self.found.changed.iter().rev();
         match changed.find(|(changed, _)| *changed == slot) {

@@ -1,4 +1,4 @@
-//! The modules in a session's slots, as of the slices handed on so far.
+//! The modules in a session's slots, as of the slices submitted so far.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use bus_schemas::ModuleHash;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ModuleSlot(pub(super) u32);
 
-/// A module and the image that it is of.
+/// A module and its image.
 #[derive(Debug, Clone)]
 pub(super) struct Slot<M> {
     pub(super) hash: ModuleHash,
@@ -30,7 +30,7 @@ impl<M> Slots<M> {
         self.0.get(&slot)
     }
 
-    /// Fills or empties a slot. Gives the image that thereby is in no slot any more.
+    /// Fills or empties a slot. Returns the image that no slot holds any more because of it.
     pub(super) fn set(&mut self, slot: ModuleSlot, to: Option<Slot<M>>) -> Option<ModuleHash> {
         let before = match to {
             Some(to) => self.0.insert(slot, to),
@@ -41,7 +41,7 @@ impl<M> Slots<M> {
             .filter(|hash| !self.have(*hash))
     }
 
-    /// Whether one of them holds the image.
+    /// True if a slot holds the image.
     pub(super) fn have(&self, hash: ModuleHash) -> bool {
         self.0.values().any(|slot| slot.hash == hash)
     }

@@ -1,4 +1,4 @@
-//! One image, what a tenant is charged, and the words of a refusal.
+//! One image, a tenant's charge, and the text of a refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use bus_schemas::{Code, Failure, Tenant};
 
 use crate::dispatch::ImageState;
 
-/// An image that somebody gave, or that is on its way.
+/// An image that a tenant sent, or that is on its way.
 #[derive(Debug)]
 pub(super) struct Image<M> {
-    /// Unknown until all of it is here.
+    /// Unknown until all of it has arrived.
     pub(super) state: ImageState<M>,
-    /// Tenants that gave it.
+    /// Tenants that sent it.
     pub(super) given: BTreeSet<Tenant>,
-    /// Tenants whose sessions have it, and how many of them do.
+    /// Tenants with sessions that have it, and the number of those sessions.
     pub(super) holders: BTreeMap<Tenant, u32>,
-    /// What it takes, as far as that is known: each of its holders is charged all of it.
+    /// Bytes that it takes, as far as known. Each of its holders is charged all of them.
     pub(super) bytes: u64,
-    /// When a session had it no more for the last time, in such ends.
+    /// The value of [`super::ImageTable`]'s `ends` when a session last left it.
     pub(super) since: u64,
 }
 
@@ -43,16 +43,16 @@ impl<M> Image<M> {
     }
 }
 
-/// What the images that a tenant's sessions have take, and what they may.
+/// The charge of a tenant's images, and its limit.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    /// How many.
+    /// Number of images.
     pub(super) images: u64,
     pub(super) bytes: u64,
     pub(super) most: u64,
 }
 
-/// Why a tenant's sessions may not have an image.
+/// Returns the failure of a tenant that may not have an image.
 pub(super) fn too_much(tenant: &Tenant, used: u64, more: u64, most: u64) -> Failure {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let (used, more, most) = (mib(used), mib(more), most >> 20);

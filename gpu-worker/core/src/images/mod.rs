@@ -1,18 +1,19 @@
-//! The images of modules on a worker: who has which, what that is charged, and which ones go.
+//! The images of modules on a worker: the sessions that have each, the charges for them, and the choice of
+//! those to give up.
 //!
-//! **Problem.** An image is sent once and prepared once, whoever wants it, and takes memory of the host
-//! for as long as it is here. One tenant must not fill that memory, nobody may use an image by naming
-//! its hash alone, and what somebody may still want should not be prepared again.
+//! **Problem.** An image is sent once and prepared once for all tenants, and takes memory of the host for as
+//! long as it is kept. One tenant must not fill that memory. No tenant may use an image by naming its hash
+//! alone. An image that may be needed again should not be prepared again.
 //!
 //! **Rules.**
-//! - A tenant may use the images that it gave itself.
-//! - A session *has* an image from the word that it is here until it has unloaded the last module of
-//!   it, as often as it got word. What its tenant's sessions have is charged to the tenant, each image
-//!   once and in full.
-//! - A session is denied an image with which its tenant had more than it may. An image that turns
-//!   out to be too large for everyone who waits for it is refused, and nothing is remembered of it.
-//! - An image that no session has is given up while it is being prepared. Later it stays while those
-//!   take [`UNUSED`] bytes at most together; the ones unused longest go first.
+//! - A tenant may use the images that it sent itself.
+//! - A session *has* an image from the word that the worker has it until the session has unloaded its last
+//!   module of it. Each word counts, and so does each such unload. A tenant is charged for the images of its
+//!   sessions, each image once and in full.
+//! - A session is denied an image if it would take its tenant above its limit. An image that turns out to be
+//!   too large for every tenant that waits for it is refused, and nothing is remembered of it.
+//! - An image that no session has is given up while it is being prepared. Later it stays while such images
+//!   take at most [`UNUSED`] bytes together; the ones unused longest go first.
 //!
 //! The shell keeps the bytes and asks the device; `M` is a module as the device prepared it.
 
@@ -29,12 +30,12 @@ use crate::sequencer;
 use image::{Image, Share, too_much};
 use session::SessionImages;
 
-/// Bytes that images which no session has may take together.
+/// Maximum bytes of all images that no session has.
 pub const UNUSED: u64 = 256 << 20;
-/// Bytes that an image takes beside the device's figure: its entries here.
+/// Bytes that an image takes beside the device's figure: its entries in the tables.
 pub const ENTRY: u64 = 1 << 10;
 
-/// An image's state as the sequencer knows it.
+/// Conversion to the sequencer's form of the state.
 impl<'a, M> From<&'a ImageState<M>> for sequencer::ImageState<'a> {
     fn from(state: &'a ImageState<M>) -> Self {
         match state {
@@ -46,34 +47,34 @@ impl<'a, M> From<&'a ImageState<M>> for sequencer::ImageState<'a> {
     }
 }
 
-/// What is to be done with an image that has arrived whole.
+/// The handling of an image that has arrived whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arrival {
-    /// Nothing: the session has been closed meanwhile.
+    /// Nothing to do: the session has been closed meanwhile.
     Stray,
-    /// Its session does not get it.
+    /// The session does not get the image.
     Denied(Failure),
-    /// The device is to prepare it.
+    /// The device must prepare it.
     Prepare,
-    /// Nothing: it is here already.
+    /// Nothing to do: the image is known already.
     Known,
 }
 
-/// What a session that ended leaves behind.
+/// The images released by a session that ended.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Released {
     /// Images that the device need not prepare any more.
     pub cancel: Vec<ModuleHash>,
-    /// Images that the device is to forget.
+    /// Images that the device must forget.
     pub forget: Vec<ModuleHash>,
 }
 
-/// What comes of the device's answer about an image.
+/// The result of the device's answer about an image.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// Why those who wait for it do not get it.
+    /// The failure for the sessions that wait for it, if it is refused.
     pub refused: Option<Failure>,
-    /// Images that the device is to forget.
+    /// Images that the device must forget.
     pub forget: Vec<ModuleHash>,
 }
 
@@ -83,7 +84,7 @@ pub struct ImageTable<M> {
     images: BTreeMap<ModuleHash, Image<M>>,
     shares: BTreeMap<Tenant, Share>,
     sessions: BTreeMap<SessionId, SessionImages>,
-    /// How often sessions have left images so far.
+    /// Number of times that sessions have left images so far.
     ends: u64,
 }
 
@@ -99,8 +100,8 @@ impl<M> Default for ImageTable<M> {
 }
 
 impl<M: Clone> ImageTable<M> {
-    /// What a client is told of an image that it offers: refused where its tenant gave it before and
-    /// may not have it now.
+    /// Returns the answer to a client that offers an image: refused if its tenant sent it before and may not
+    /// have it now.
     #[must_use]
     pub fn known(&self, tenant: &Tenant, hash: ModuleHash, most: u64) -> ImageState<M> {
         match self.state(tenant, hash) {
@@ -112,7 +113,7 @@ impl<M: Clone> ImageTable<M> {
         }
     }
 
-    /// What the tenant's image is; unknown if it never gave it.
+    /// Returns the state of the tenant's image; unknown if the tenant never sent it.
     #[must_use]
     pub fn state(&self, tenant: &Tenant, hash: ModuleHash) -> ImageState<M> {
         let image = self.images.get(&hash);
@@ -122,14 +123,14 @@ impl<M: Clone> ImageTable<M> {
 }
 
 impl<M> ImageTable<M> {
-    /// Whether the tenant gave this image before.
+    /// True if the tenant sent this image before.
     #[must_use]
     pub fn is_given(&self, tenant: &Tenant, hash: ModuleHash) -> bool {
         let image = self.images.get(&hash);
         image.is_some_and(|image| image.given.contains(tenant))
     }
 
-    /// Whether the session has the image.
+    /// True if the session has the image.
     #[must_use]
     pub fn has(&self, session: SessionId, hash: ModuleHash) -> bool {
         let session = self.sessions.get(&session);
@@ -142,7 +143,7 @@ impl<M> ImageTable<M> {
         self.shares.get(tenant).map_or(0, |share| share.bytes)
     }
 
-    /// The session's client gets word that an image is here: the session has it. Its tenant's images
+    /// Gives the session an image, because its client gets word that the worker has it. Its tenant's images
     /// may take `most` bytes.
     pub fn take(&mut self, session: SessionId, tenant: &Tenant, hash: ModuleHash, most: u64) {
         let empty = || SessionImages::new(tenant.clone());
@@ -153,15 +154,15 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// The same of an image that the tenant gave before, unless it may not have it.
+    /// Gives the session an image that the tenant sent before, unless the tenant may not have it.
     pub fn take_known(&mut self, session: SessionId, tenant: &Tenant, hash: ModuleHash, most: u64) {
         if self.denied(tenant, hash, &[], most).is_none() {
             self.take(session, tenant, hash, most);
         }
     }
 
-    /// A slice that goes to the device loads these. Its client may load what its tenant gave before
-    /// without a word: the session has it from now on.
+    /// Gives the session the images that a slice on its way to the device loads. A client may load images
+    /// that its tenant sent before without a word from the worker.
     pub fn take_loaded(
         &mut self,
         session: SessionId,
@@ -176,8 +177,8 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// Why a session of the tenant may not have an image that the tenant gave before, beside others
-    /// that it is about to be charged.
+    /// Returns the failure if a session of the tenant may not have an image that the tenant sent before.
+    /// `others` are images that the session is about to be charged for too.
     #[must_use]
     pub fn denied(
         &self,
@@ -197,7 +198,7 @@ impl<M> ImageTable<M> {
         over.then(|| too_much(tenant, used, bytes, most))
     }
 
-    /// An image of so many bytes, which is what its hash says, has arrived whole from this session.
+    /// Handles an image that has arrived whole from this session, with this many bytes. Its hash was checked.
     #[must_use]
     pub fn arrived(&mut self, session: SessionId, hash: ModuleHash, bytes: u64) -> Arrival {
         let entry = self.sessions.get(&session).filter(|it| it.has(hash));
@@ -227,15 +228,15 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// The device has answered: the module and its bytes, or why it cannot run it. An image that is
-    /// too much for each of those whose sessions wait for it is refused.
+    /// Handles the device's answer: the module and its bytes, or the reason that it cannot run it. An image
+    /// that is too large for every tenant with sessions that wait for it is refused.
     #[must_use]
     pub fn prepared(&mut self, hash: ModuleHash, answer: Result<(M, u64), Failure>) -> Answered {
         let bytes = answer.as_ref().map_or(0, |(_, bytes)| *bytes);
         self.weigh(hash, bytes + ENTRY);
         let (state, refused) = match (answer, self.excess(hash)) {
             (Ok(_), Some(failure)) => {
-                // It may fit later, so nothing is remembered of it.
+                // The image may fit later, so nothing is remembered of it.
                 self.forget(&[hash]);
                 for session in self.sessions.values_mut() {
                     session.drop_all(hash);
@@ -253,7 +254,7 @@ impl<M> ImageTable<M> {
         Answered { refused, forget }
     }
 
-    /// The worker leaves: whatever is being prepared is refused. Those images.
+    /// Refuses every image that is being prepared, because the worker leaves. Returns those images.
     #[must_use]
     pub fn refuse_unprepared(&mut self, why: &Failure) -> Vec<ModuleHash> {
         let preparing = self.images.iter();
@@ -266,17 +267,17 @@ impl<M> ImageTable<M> {
         preparing
     }
 
-    /// A slice that goes to the device unloads the last module of these, as often as it does.
+    /// Notes images that a slice on its way to the device unloads the last module of, once for each time.
     pub fn unloaded(&mut self, session: SessionId, images: Vec<ModuleHash>) {
         if let Some(session) = self.sessions.get_mut(&session) {
             session.unloaded.extend(images);
         }
     }
 
-    /// A slice of the session has completed. What it has unloaded it has no more once it is `idle`,
-    /// with nothing on the device: its client offers it again before it loads it again. That offer
-    /// may be here already, and it counts by itself; an image that is loaded again with the last
-    /// word stays. Answers with images that the device is to forget.
+    /// Handles a completed slice of the session. Once the session is `idle`, with nothing on the device, it
+    /// no longer has the images that it unloaded. Its client offers an image again before it loads it again.
+    /// That offer may have come already and counts by itself; an image that is loaded again with the last
+    /// word stays. Returns the images that the device must forget.
     #[must_use]
     pub fn settle(
         &mut self,
@@ -302,7 +303,7 @@ impl<M> ImageTable<M> {
         self.surplus()
     }
 
-    /// A session loads no image any more.
+    /// Takes all images from a session that loads none any more.
     #[must_use]
     pub fn release(&mut self, session: SessionId) -> Released {
         let Some(entry) = self.sessions.remove(&session) else {
@@ -319,8 +320,8 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// What leaders should know: images that sessions have, and of those that none has the ones used
-    /// last, each with all tenants that gave it.
+    /// Returns the images that leaders should know: those that sessions have, then those used last. Each
+    /// comes with all tenants that sent it.
     #[must_use]
     pub fn sample(&self) -> Vec<(Tenant, u64)> {
         let given = self.images.iter().flat_map(|(hash, image)| {
@@ -338,7 +339,7 @@ impl<M> ImageTable<M> {
         named.into_iter().collect()
     }
 
-    /// An image takes so much: whose sessions have it is charged that.
+    /// Sets the bytes of an image, and charges every tenant with sessions that have it.
     fn weigh(&mut self, hash: ModuleHash, bytes: u64) {
         let image = self.images.entry(hash).or_default();
         let before = std::mem::replace(&mut image.bytes, bytes);
@@ -349,7 +350,7 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// One more session of the tenant has the image.
+    /// Gives the image to one more session of the tenant.
     fn hold(&mut self, tenant: &Tenant, hash: ModuleHash, most: u64) {
         let image = self.images.entry(hash).or_default();
         let share = self.shares.entry(tenant.clone()).or_default();
@@ -362,7 +363,7 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// A session of the tenant has these no more.
+    /// Takes these images from a session of the tenant.
     fn leave(&mut self, tenant: &Tenant, images: &[ModuleHash]) {
         self.ends += 1;
         for hash in images {
@@ -386,7 +387,7 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// The tenant's sessions have an image less.
+    /// Removes one image from the tenant's charge.
     fn uncharge(&mut self, tenant: &Tenant, bytes: u64) {
         let Some(share) = self.shares.get_mut(tenant) else {
             return;
@@ -398,14 +399,14 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// Why the tenant may not have an image that one of its sessions has.
+    /// Returns the failure if the tenant may not have an image that one of its sessions has.
     fn excess_of(&self, tenant: &Tenant, hash: ModuleHash) -> Option<Failure> {
         let (image, share) = (self.images.get(&hash)?, self.shares.get(tenant)?);
         let over = share.bytes > share.most;
         over.then(|| too_much(tenant, share.bytes - image.bytes, image.bytes, share.most))
     }
 
-    /// Why an image is refused whose holders all have more than they may with it.
+    /// Returns the failure of an image that puts every one of its holders above its limit.
     fn excess(&self, hash: ModuleHash) -> Option<Failure> {
         let holders = self.images.get(&hash)?.holders.keys();
         let mut first = None;
@@ -416,7 +417,7 @@ impl<M> ImageTable<M> {
         first
     }
 
-    /// Forgets images: whoever wants one again sends it again.
+    /// Forgets images. A client that needs one again sends it again.
     fn forget(&mut self, images: &[ModuleHash]) {
         for hash in images {
             let Some(image) = self.images.remove(hash) else {
@@ -428,7 +429,7 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// Forgets those of these images that are not prepared yet and that no session waits for.
+    /// Forgets those of these images that are not prepared yet and that no session waits for. Returns them.
     fn give_up(&mut self, images: &[ModuleHash]) -> Vec<ModuleHash> {
         let unwanted = |hash: &&ModuleHash| {
             let image = self.images.get(*hash);
@@ -439,8 +440,8 @@ impl<M> ImageTable<M> {
         gone
     }
 
-    /// Forgets images that no session has, those unused longest first, until the rest is within its
-    /// bound.
+    /// Forgets images that no session has, those unused longest first, until the rest is within its bound.
+    /// Returns them.
     fn surplus(&mut self) -> Vec<ModuleHash> {
         let unused = self.images.iter();
         let unused = unused.filter(|(_, image)| image.holders.is_empty() && !image.is_preparing());

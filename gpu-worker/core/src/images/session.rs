@@ -1,18 +1,17 @@
-//! The images that one session has.
+//! The images of one session.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::{ModuleHash, Tenant};
 
-/// See the head.
+/// The images of a session; the rules are in the module's head.
 #[derive(Debug)]
 pub(super) struct SessionImages {
     pub(super) tenant: Tenant,
-    /// Images that its client may load, and how many times it got word of that and has not unloaded
-    /// the last module that came of that.
+    /// Images that its client may load. The count grows with each word that the client got, and falls with
+    /// each unload of the image's last module.
     words: BTreeMap<ModuleHash, u32>,
-    /// Images whose last module ops have unloaded, as often as they have, since that was last
-    /// looked at.
+    /// Images unloaded with their last module, once for each time, since this was last looked at.
     pub(super) unloaded: Vec<ModuleHash>,
 }
 
@@ -29,14 +28,14 @@ impl SessionImages {
         self.words.contains_key(&hash)
     }
 
-    /// Its client gets word once more that an image is here; whether it had none before.
+    /// Counts one more word to the client that the worker has an image. Returns true if it is the first.
     pub(super) fn take(&mut self, hash: ModuleHash) -> bool {
         let words = self.words.entry(hash).or_default();
         *words += 1;
         *words == 1
     }
 
-    /// One word counts no more; whether it was the last, and the session has the image no more.
+    /// Uncounts one word. Returns true if it was the last, and the session no longer has the image.
     pub(super) fn leave(&mut self, hash: ModuleHash) -> bool {
         let Some(words) = self.words.get_mut(&hash) else {
             return false;
@@ -53,7 +52,7 @@ impl SessionImages {
         self.words.get(&hash) == Some(&1)
     }
 
-    /// It was refused the image, however often it got word.
+    /// Takes a refused image from the session, however many words it got.
     pub(super) fn drop_all(&mut self, hash: ModuleHash) {
         self.words.remove(&hash);
     }

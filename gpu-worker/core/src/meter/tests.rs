@@ -51,7 +51,7 @@ fn a_parked_slice_is_active_while_it_runs() {
         sm_ns: device_ns,
         kernels: &[],
     };
-    // The long one ran from 0 to 50 and from 60 to 110; the other came at 40.
+    // The long slice ran from 0 to 50 and from 60 to 110; the other came at 40.
     meter.waiting(40, true);
     meter.completed(60, &slice(10));
     meter.waiting(60, false);
@@ -71,14 +71,14 @@ fn nobody_starves_beside_an_idle_device() {
         sm_ns: 10,
         kernels: &[],
     };
-    // Something waits all the time, and the device works a tenth of it.
+    // A launch waits all the time, and the device works a tenth of it.
     meter.waiting(0, true);
     for end in 1..=10 {
         meter.completed(end * 100, &slice);
     }
     let usage = meter.usage(1_050, &Pager::new(0));
     assert_eq!((usage.active_ns, usage.starved_ns), (100, 100));
-    // What waited beside the idle device counts against no later slice.
+    // Waiting beside the idle device counts against no later slice.
     meter.waiting(1_100, false);
     meter.completed(1_200, &slice);
     meter.completed(1_300, &slice);

@@ -1,44 +1,44 @@
-//! The account of a tenant's memory beside what it is charged: what is swapped out and what sharing saves
-//! over time, moves, and waits for them.
+//! The account of a tenant's memory beside its charge: bytes swapped out and bytes saved by sharing over
+//! time, moves, and waits for moves.
 
 use bus_schemas::{MoveTotals, SessionId};
 
 use crate::Nanos;
 
-/// Of what a session holds, bytes that it is not charged.
+/// Bytes that a session holds and is not charged for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Uncharged {
-    /// It is swapped out.
+    /// Bytes swapped out.
     pub(super) out: u64,
-    /// It is on the device, and others that share it are charged.
+    /// Bytes on the device that are charged to other sessions that share them.
     pub(super) saved: u64,
 }
 
-/// What a session is charged, as the device says.
+/// A session's charge, as reported by the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Charge {
     /// The session.
     pub session: SessionId,
     /// Bytes that it is charged.
     pub charged: u64,
-    /// Bytes that it holds on the device beside, because others that share them are charged.
+    /// Bytes that it holds on the device beside, charged to others that share them.
     pub saved: u64,
 }
 
-/// One tenant's.
+/// The account of one tenant.
 #[derive(Debug, Default)]
 pub(super) struct Account {
-    /// Of its sessions now.
+    /// Uncharged bytes of its sessions now.
     now: Uncharged,
     since: Nanos,
     out_byte_ns: u128,
     saved_byte_ns: u128,
-    /// What happened, without what passes with time.
+    /// Totals of events; the totals over time are kept apart.
     pub(super) events: MoveTotals,
 }
 
 impl Account {
-    /// A session has this instead of that from now on.
+    /// Replaces a session's uncharged bytes from now on.
     pub(super) fn replace(&mut self, now: Nanos, before: Uncharged, after: Uncharged) {
         (self.out_byte_ns, self.saved_byte_ns) = self.through(now);
         self.since = now.max(self.since);

@@ -1,4 +1,4 @@
-//! What is counted of tenants' memory beside what they are charged, as it happens.
+//! The counts of tenants' memory events beside their charges.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::swap::MoveEnded;
 use crate::Nanos;
 
 impl Pager {
-    /// A session that is on the device saves so much from now on.
+    /// Notes that a session on the device saves this many bytes from now on.
     pub(super) fn save(&mut self, now: Nanos, session: SessionId, saved: u64) {
         let place = self.sessions.get(&session).map(|memory| memory.swap.place);
         if matches!(place, Some(Place::Resident | Place::Leaving)) {
@@ -18,8 +18,8 @@ impl Pager {
         }
     }
 
-    /// A session's memory has left the device, all that it held there, or is back: then it is charged for
-    /// all of it.
+    /// Notes that all of a session's memory on the device has left it, or is back. Once it is back, the
+    /// session is charged for all of it.
     pub(super) fn carry(&mut self, now: Nanos, session: SessionId, out: bool) {
         let memory = self.sessions.get(&session).filter(|_| out);
         let held = memory.map_or(0, |memory| memory.usage.resident + memory.uncharged.saved);
@@ -41,7 +41,7 @@ impl Pager {
         }
     }
 
-    /// A session of a tenant is gone, and what it was not charged.
+    /// Removes the uncharged bytes of a tenant's session that is gone.
     pub(super) fn settle_account(&mut self, now: Nanos, tenant: &Tenant, uncharged: Uncharged) {
         if uncharged != Uncharged::default() {
             let account = self.accounts.entry(tenant.clone()).or_default();
@@ -49,7 +49,7 @@ impl Pager {
         }
     }
 
-    /// A session's memory has moved.
+    /// Counts a move of a session's memory.
     pub(super) fn count_move(&mut self, ended: &MoveEnded) {
         self.count(ended.session, |totals| {
             let (times, bytes) = match ended.out {
@@ -61,14 +61,15 @@ impl Pager {
         });
     }
 
-    /// A session with work has waited so long for memory.
+    /// Counts the time for which a session with work has waited for memory.
     pub(super) fn count_wait(&mut self, session: SessionId, ns: Nanos) {
         if ns > 0 {
             self.count(session, |totals| totals.waited_ns += ns);
         }
     }
 
-    /// Counts for the device and for the tenant; what is of no session is nobody's, and not counted.
+    /// Counts for the device and for the tenant. An event without a session belongs to no tenant and is not
+    /// counted.
     fn count(&mut self, session: SessionId, count: impl Fn(&mut MoveTotals)) {
         let Some(memory) = self.sessions.get(&session) else {
             return;
@@ -78,7 +79,7 @@ impl Pager {
         count(&mut self.moves);
     }
 
-    /// What memory of all tenants did up to now, of sessions that are gone too.
+    /// Returns the move totals of all tenants up to now, ended sessions included.
     #[must_use]
     pub fn moves(&self, now: Nanos) -> BTreeMap<Tenant, MoveTotals> {
         let accounts = self.accounts.iter();
@@ -90,7 +91,7 @@ impl Pager {
         moves.collect()
     }
 
-    /// The same of one tenant.
+    /// Returns the move totals of one tenant up to now.
     #[must_use]
     pub fn moves_of(&self, now: Nanos, tenant: &Tenant) -> MoveTotals {
         let account = self.accounts.get(tenant);

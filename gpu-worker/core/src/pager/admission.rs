@@ -1,4 +1,4 @@
-//! The admission of slices: may the next one have the memory that it needs, now?
+//! The admission of slices: the decision whether the next slice may have its memory now.
 
 use bus_schemas::{OpNumber, Place, SessionId, invariant};
 
@@ -9,7 +9,8 @@ use super::sums::Sums;
 use super::tally::{Tally, quota_for_launches};
 
 impl Pager {
-    /// Admits the next slice of a session, from op `first` on, whose ops need this, in op order.
+    /// Admits the next slice of a session, which begins with op `first`. `needs` are the needs of its ops, in
+    /// op order.
     pub fn admit(&mut self, first: OpNumber, session: SessionId, needs: &[Need]) -> MemoryDecision {
         if self.is_overcommitted() {
             self.update(session, |memory| memory.swap.kept = 0);
@@ -22,7 +23,7 @@ impl Pager {
             return MemoryDecision::Fits;
         };
         if memory.swap.place != Place::Resident {
-            // It may be kept yet: then that is said.
+            // A session that is leaving may be kept after all; the pager then reports it.
             self.want_more(session, 1);
             return MemoryDecision::Later;
         }
@@ -71,7 +72,8 @@ impl Pager {
         );
         let present = self.all.present - before.present + after.present;
         let over = charge.0 > self.limit || charge.1 > quota;
-        // Only what runs or lies on the device can stand in the way: what will be held fits.
+        // Only memory that is on the device or in use there can stand in the way; memory that will be held
+        // later fits.
         if lacks || grown && over || swells && present > self.capacity {
             memory.running.pop_back();
             memory.recharge();

@@ -1,7 +1,7 @@
-//! The bytes that are committed to one session: it allocates them without asking.
+//! The bytes committed to one session, which it allocates without asking.
 //!
-//! A client lowers its commitment as of an op: what it freed before may not have run yet, and what it
-//! allocated before that neither. So the higher figure holds until that op is done.
+//! A client lowers its commitment as of an op. Frees and allocations before that op may not have run yet. So
+//! the higher figure holds until that op is done.
 
 use std::collections::VecDeque;
 
@@ -9,34 +9,34 @@ use bus_schemas::OpNumber;
 
 use crate::Nanos;
 
-/// What is committed to a session.
+/// The commitment of a session.
 #[derive(Debug, Default)]
 pub(super) struct Commitment {
     /// The number of its client's newest request.
     pub(super) number: u64,
-    /// Behind which op it holds at most how much, by op; the last is what the client goes by.
+    /// Upper bounds in force behind an op, by op; the client goes by the last.
     steps: VecDeque<(OpNumber, u64)>,
-    /// The session's ops through this one are done.
+    /// Last op of the session that is done.
     done: OpNumber,
     recall: Recall,
 }
 
-/// What a client is asked to give back.
+/// A recall: a request to a client to give bytes back.
 #[derive(Debug, Default)]
 struct Recall {
-    /// The newest one's number; 0 is none.
+    /// Number of the newest recall; 0 if there was none.
     number: u64,
-    /// When it was sent first.
+    /// Time at which it was first sent.
     at: Nanos,
-    /// When it was sent last, while it is not answered.
+    /// Time at which it was last sent, while it is not answered.
     unanswered: Option<Nanos>,
-    /// Set once ops that free memory are admitted after it was sent: its answer may precede them.
+    /// True once ops that free memory are admitted after it was sent; its answer may precede them.
     freed: bool,
 }
 
-/// How often a recall is sent that is not answered.
+/// Interval between repeats of an unanswered recall.
 const RESEND_NS: Nanos = 200_000_000;
-/// How long a client may take to give back what it does not use, before that counts as held.
+/// Time that a client has to give back unused bytes, before these count as held.
 const PATIENCE_NS: Nanos = 2_000_000_000;
 
 impl Recall {
@@ -46,7 +46,7 @@ impl Recall {
 }
 
 impl Commitment {
-    /// Bytes that nobody else may have.
+    /// Bytes that no other session may have.
     pub(super) fn bytes(&self) -> u64 {
         self.steps.iter().map(|step| step.1).max().unwrap_or(0)
     }
@@ -56,9 +56,9 @@ impl Commitment {
         self.steps.back().map_or(0, |step| step.1)
     }
 
-    /// Whether its client is to be asked now for what it does not use: it may have freed what is not
-    /// known yet. It is asked once after `since`, and not sooner than `pause` after the time before.
-    /// If so, gives the recall's number.
+    /// Decides if the client is asked now for its unused bytes; it may have freed bytes that are not known
+    /// yet. It is asked once after `since`, and at least `pause` after the time before. Returns the recall's
+    /// number if so.
     pub(super) fn ask(&mut self, now: Nanos, since: Nanos, pause: Nanos) -> Option<u64> {
         let recall = &mut self.recall;
         let is_due = match recall.unanswered {
@@ -79,7 +79,7 @@ impl Commitment {
         Some(recall.number)
     }
 
-    /// Its client has obeyed the recalls through this one.
+    /// Notes that the client has obeyed the recalls through this one.
     pub(super) fn obeyed(&mut self, recall: u64) {
         if recall >= self.recall.number {
             self.recall.unanswered = None;
@@ -96,8 +96,8 @@ impl Commitment {
         self.recall.number
     }
 
-    /// What its client keeps for certain, as of `since`: nothing, as long as it may still answer.
-    /// Where it has freed something since it answered, no more than the `live` bytes that are known.
+    /// Bytes that its client keeps for certain, as of `since`: 0 as long as it may still answer. If it has
+    /// freed memory since it answered, at most the `live` bytes that are known.
     pub(super) fn kept(&self, now: Nanos, since: Nanos, live: u64) -> u64 {
         let recall = &self.recall;
         match recall.unanswered {
@@ -108,9 +108,9 @@ impl Commitment {
         }
     }
 
-    /// Behind this op it is so much.
+    /// Sets the bytes committed behind this op.
     pub(super) fn set(&mut self, after: OpNumber, bytes: u64) {
-        // A figure that is no lower holds from the op on from which that one did.
+        // A figure that is no lower holds from the op of the figure that it replaces.
         let mut after = after;
         while let Some(step) = self.steps.pop_back_if(|step| step.1 <= bytes) {
             after = step.0;
@@ -119,13 +119,13 @@ impl Commitment {
         self.trim();
     }
 
-    /// The session's ops through this one are done.
+    /// Notes that the session's ops through this one are done.
     pub(super) fn done(&mut self, through: OpNumber) {
         self.done = self.done.max(through);
         self.trim();
     }
 
-    /// Forgets figures that hold no more: the next one's op is done.
+    /// Forgets figures that no longer hold, because the op of the next one is done.
     fn trim(&mut self) {
         while self.steps.get(1).is_some_and(|step| step.0 <= self.done) {
             self.steps.pop_front();
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((commitment.bytes(), commitment.last()), (60, 60));
         commitment.done(20);
         assert_eq!(commitment.bytes(), 60);
-        // Of ops that are done already it holds at once.
+        // After ops that are done already, the figure holds at once.
         commitment.set(20, 30);
         assert_eq!(commitment.bytes(), 30);
     }

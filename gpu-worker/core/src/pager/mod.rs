@@ -1,20 +1,20 @@
-//! The pager: it decides who may hold how much of a device's memory (I8), and meters who held how much
-//! for how long.
+//! The pager: it decides how much of a device's memory each session may hold (I8), and meters the memory held
+//! over time.
 //!
-//! Slices are admitted in the order they start, those that wait for a module or a transfer once it is
-//! here. Whether an allocation is *refused* depends only on the order of admissions: on what would be
-//! held once everything admitted before has run. Whether it must
-//! *wait* depends on the device: memory that a running slice frees, or may not have freed yet,
-//! counts as held until that slice has completed.
+//! Slices are admitted in the order of their starts; those that wait for a module or a transfer, once it has
+//! arrived. Only the order of admissions decides if an allocation is *refused*: it depends on the memory held
+//! once everything admitted before has run. The device decides if the allocation must *wait*: memory that a
+//! running slice frees, or may not have freed yet, counts as held until that slice has completed.
 //!
-//! The blocks of a launch take memory too, while it is in progress: room for one block must be there,
-//! and for more of them at a time as far as it is. It counts while the slice runs.
+//! The blocks of a launch in progress take memory too. There must be room for one block, and more blocks at a
+//! time run as far as there is room. Their memory counts while the slice runs.
 //!
-//! Both count what is *allocated*. What sessions are *charged* over time is what the device says that
-//! they hold: where it stores equal bytes once, each pays its part, and others' doings change it.
+//! Both rules count *allocated* memory. The *charge* of a session over time is the figure that the device
+//! reports. If the device stores equal bytes once, each session that shares them pays its part, and other
+//! sessions change that part.
 //!
-//! A client that asks before it allocates ([`MemoryRequested`]) is answered by a commitment: its
-//! allocations within that are never refused here. One of an older build does not ask.
+//! A client that asks before it allocates ([`MemoryRequested`]) gets a commitment as its answer: its
+//! allocations within that are never refused here. A client of an older build does not ask.
 
 mod account;
 mod accounts;
@@ -58,32 +58,32 @@ pub struct Pager {
     limit: u64,
     /// Bytes of a launch's first block that need no room, see [`Pager::with_first_block`].
     first_block: u64,
-    /// Bytes of first blocks that may be in progress uncounted, and that are.
+    /// Maximum bytes of first blocks in progress uncounted, and those in progress now.
     first_blocks: u64,
     uncounted: u64,
     sessions: BTreeMap<SessionId, SessionMemory>,
     tenants: BTreeMap<Tenant, Holding>,
-    /// The quotas that a leader named last, of tenants without sessions here too.
+    /// The quotas that a leader named last, also of tenants without sessions on this worker.
     quotas: BTreeMap<Tenant, u64>,
     /// The sums of all tenants' holdings.
     all: Holding,
     device: Residency,
     /// Requests that wait for memory, the oldest first.
     waiting: Vec<Waiting>,
-    /// Tenants that hold more than a quota that was lowered.
+    /// Tenants that hold more than their lowered quota.
     over: BTreeSet<Tenant>,
-    /// What launches may take of the slice admitted last.
+    /// Bytes that launches of the slice admitted last may take.
     granted: Vec<(OpNumber, u64)>,
     swap: Swap,
-    /// What is counted of tenants beside what they are charged, and the sum of what happened to memory.
+    /// The accounts of tenants beside their charges, and the sum of all events.
     accounts: BTreeMap<Tenant, Account>,
     moves: MoveTotals,
-    /// Tenants whose sessions are never swapped out.
+    /// Tenants with sessions that are never swapped out.
     pinned_tenants: BTreeSet<Tenant>,
 }
 
 impl Pager {
-    /// A device with this much memory to give, bytes: its capacity minus the reserve.
+    /// Creates a pager for this many bytes: the device's capacity minus the reserve.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self {
@@ -107,8 +107,8 @@ impl Pager {
         }
     }
 
-    /// With sessions that may hold so many bytes together, swapped out or not, where that is more than
-    /// the device has; one that ran nothing for so long is idle.
+    /// Lets all sessions together hold `limit` bytes, swapped out or not, if that is more than the device
+    /// has. A session that has run nothing for `idle_ns` is idle.
     #[must_use]
     pub fn with_swap(self, limit: u64, idle_ns: Nanos) -> Self {
         Self {
@@ -118,9 +118,9 @@ impl Pager {
         }
     }
 
-    /// With so many bytes of each launch's first block that are not counted, `all` of them together at a
-    /// time: the device has them beside what it gives to sessions. A program that has allocated all that
-    /// it may launches kernels still.
+    /// Leaves up to `first_block` bytes of each launch's first block uncounted, at most `all` together at a
+    /// time. The device has these bytes beside those that it gives to sessions. So a program that has
+    /// allocated all that it may can still launch kernels.
     #[must_use]
     pub fn with_first_block(self, first_block: u64, all: u64) -> Self {
         Self {
@@ -130,12 +130,13 @@ impl Pager {
         }
     }
 
-    /// What the launches of the slice admitted last may take, bytes, by the op from which on it holds.
+    /// Takes the bytes that launches of the slice admitted last may take, each with the op from which on it
+    /// holds.
     pub fn take_granted(&mut self) -> Vec<(OpNumber, u64)> {
         std::mem::take(&mut self.granted)
     }
 
-    /// A session begins. A quota of 0 is what the device has.
+    /// Adds a session. A quota of 0 stands for all of the device.
     pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
         let usage = Residency::since(now);
         let memory = self
@@ -147,18 +148,18 @@ impl Pager {
         }
         let holding = self.tenants.entry(tenant.clone()).or_default();
         holding.sessions.insert(session);
-        // A leader's later word holds: the grant may have waited long.
+        // The leader's later quota takes precedence, because the grant may have waited long.
         let named = self.quotas.get(tenant).copied();
         if let Some(named) = named {
             holding.quota = named;
         } else if !holding.is_set {
-            // All of the device is no quota.
+            // A quota of all of the device is no quota.
             let is_limited = quota > 0 && quota < self.capacity;
             holding.quota = if is_limited { quota } else { self.limit };
         }
     }
 
-    /// Changes a session, and the sums by it.
+    /// Changes a session, and updates the sums.
     fn update<R>(
         &mut self,
         session: SessionId,
@@ -175,8 +176,8 @@ impl Pager {
         Some(result)
     }
 
-    /// The slice from op `first` through `last` has completed, to its end or to a fault; the device
-    /// says what its session holds now.
+    /// Handles the end of the slice from op `first` through `last`, complete or after a fault. `resident` is
+    /// the session's memory by the device's report.
     pub fn completed(
         &mut self,
         now: Nanos,
@@ -198,7 +199,7 @@ impl Pager {
             }
             memory.recharge();
             if faulted {
-                // What a failed session holds stays held until it is closed: nobody waits for it.
+                // Memory of a failed session stays held until it is closed; no slice waits for it.
                 let held = memory.live + memory.fixed;
                 memory.live += memory.charge.saturating_sub(held);
             }
@@ -228,8 +229,8 @@ impl Pager {
         memory.map_or(0, |memory| memory.uncounted)
     }
 
-    /// What sessions are charged has changed, by what others did: those that shared with them came or
-    /// went. The device says what each holds now; that of closed ones is ignored.
+    /// Takes charges that changed because sessions which share memory with these came or went. The device
+    /// reports the bytes of each session; closed sessions are ignored.
     pub fn recharged(&mut self, now: Nanos, changed: &[Charge]) {
         for charge in changed {
             self.charge(now, charge.session, charge.charged);
@@ -237,7 +238,7 @@ impl Pager {
         }
     }
 
-    /// The device says what a session is charged now.
+    /// Takes the device's report of a session's charge.
     pub fn charge(&mut self, now: Nanos, session: SessionId, resident: u64) {
         if let Some(memory) = self.sessions.get_mut(&session) {
             let others = self.device.resident - memory.usage.resident;
@@ -246,8 +247,8 @@ impl Pager {
         }
     }
 
-    /// A session has ended and its memory is free. Gives what it had held over time, for the
-    /// meter, byte-milliseconds.
+    /// Removes a session that has ended and freed its memory. Returns the byte-milliseconds that it has held,
+    /// for the meter.
     pub fn close(&mut self, now: Nanos, session: SessionId) -> u64 {
         self.stop_waiting(now, session);
         let Some(mut memory) = self.sessions.remove(&session) else {
@@ -268,25 +269,25 @@ impl Pager {
         memory.usage.byte_ms(now)
     }
 
-    /// What an open session holds and has held.
+    /// Returns the memory that an open session holds and has held.
     #[must_use]
     pub fn residency(&self, session: SessionId) -> Option<Residency> {
         self.sessions.get(&session).map(|memory| memory.usage)
     }
 
-    /// What all sessions hold and have held, closed ones too.
+    /// Returns the memory that all sessions hold and have held, closed ones included.
     #[must_use]
     pub fn device(&self) -> Residency {
         self.device
     }
 
-    /// The most the device's sessions can hold now or were committed, bytes; never above its limit.
+    /// Maximum bytes that the device's sessions can hold now or were committed; never above its limit.
     #[must_use]
     pub fn charged(&self) -> u64 {
         self.all.charge
     }
 
-    /// The most a tenant's sessions can hold now, bytes; never above its quota.
+    /// Maximum bytes that a tenant's sessions can hold now; not above its quota, unless that was lowered.
     #[must_use]
     pub fn charged_to(&self, tenant: &Tenant) -> u64 {
         self.tenants.get(tenant).map_or(0, |holding| holding.charge)

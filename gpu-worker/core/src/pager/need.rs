@@ -1,4 +1,4 @@
-//! The needs of a slice, and the answer to them.
+//! The memory needs of a slice, and the pager's decision on them.
 
 use bus_schemas::{Failure, OpNumber};
 
@@ -19,20 +19,20 @@ pub enum Need {
         /// First address.
         address: u64,
     },
-    /// See [`bus_schemas::Op::Move`]: the charge is of other addresses.
+    /// See [`bus_schemas::Op::Move`]: the charge moves to another address.
     Move {
-        /// Where it begins from now on.
+        /// The new first address.
         to: u64,
-        /// Where it began.
+        /// The old first address.
         from: u64,
     },
     /// See [`bus_schemas::Op::LoadModule`]: its variables, or the heap of kernels.
     Load {
         /// The op.
         op: OpNumber,
-        /// What they are held for.
+        /// The holder of the bytes.
         holder: VariableHolder,
-        /// Bytes; they take the place of what it held before.
+        /// Bytes; they replace the bytes that it held before.
         bytes: u64,
     },
     /// See [`bus_schemas::Op::UnloadModule`].
@@ -44,14 +44,14 @@ pub enum Need {
     Launch {
         /// The op.
         op: OpNumber,
-        /// Bytes that one block takes; 0 where launches take what any may.
+        /// Bytes that one block takes; 0 for launches that fit into the bytes which any launch may take.
         least: u64,
-        /// Bytes that its blocks in progress can use at most.
+        /// Maximum bytes that its blocks in progress can use.
         most: u64,
     },
 }
 
-/// What a session holds memory for beside its allocations.
+/// Holders of a session's memory beside its allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VariableHolder {
     /// The variables of the module in a slot.
@@ -65,10 +65,10 @@ pub enum VariableHolder {
 pub enum MemoryDecision {
     /// The slice may run.
     Fits,
-    /// Ask again once something that runs has completed; nothing is charged yet.
+    /// Ask again once a running slice has completed; nothing is charged yet.
     Wait,
-    /// Ask again once the session's memory has returned, or there is room on the device: that will be
-    /// said. Nothing is charged yet, and others may be asked about.
+    /// Ask again once the session's memory has returned or there is room on the device, which the pager
+    /// reports. Nothing is charged yet, and claims of other sessions may be asked meanwhile.
     Later,
     /// The slice may run up to this op, which fails.
     Refused(OpNumber, Failure),

@@ -1,4 +1,4 @@
-//! What tenants have of the memory: the figures that clients, tenants and administrators are told.
+//! The memory of tenants: the figures for clients, tenants and administrators.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use super::sums::Holding;
 use super::waiting::TenantMemory;
 
 impl Pager {
-    /// What all sessions together have.
+    /// Returns the memory of all sessions together.
     #[must_use]
     pub fn device_memory(&self) -> TenantMemory {
         TenantMemory {
@@ -20,7 +20,7 @@ impl Pager {
         }
     }
 
-    /// What a tenant has; `None` where it has no session here.
+    /// Returns a tenant's memory; `None` if it has no session on this worker.
     #[must_use]
     pub fn tenant_memory(&self, tenant: &Tenant) -> Option<TenantMemory> {
         let holding = self.tenants.get(tenant);
@@ -28,8 +28,8 @@ impl Pager {
         Some(self.memory_of(holding, 0, 0))
     }
 
-    /// What the tenant of a session has, as its client counts what the session itself holds; of the free
-    /// bytes, those that the session may take.
+    /// Returns the memory of a session's tenant, with `held` bytes for the session as its client counts them.
+    /// The free bytes are those that the session may take.
     #[must_use]
     pub fn memory(&self, session: SessionId, held: u64) -> Option<TenantMemory> {
         let memory = self.sessions.get(&session)?;
@@ -46,7 +46,7 @@ impl Pager {
         })
     }
 
-    /// What a tenant has where `held` takes the place of `counted` bytes.
+    /// Returns a tenant's memory with `held` bytes in place of the `counted` ones.
     fn memory_of(&self, holding: &Holding, counted: u64, held: u64) -> TenantMemory {
         let total = holding.quota.min(self.limit);
         let tenant = (holding.held - counted).saturating_add(held);
@@ -59,7 +59,7 @@ impl Pager {
         }
     }
 
-    /// The tenants that have sessions here, by name, behind this one.
+    /// Returns the tenants with sessions on this worker, by name, that follow this one.
     pub fn tenants_after(
         &self,
         after: Option<&Tenant>,
@@ -71,13 +71,13 @@ impl Pager {
             .map(|(tenant, holding)| (tenant, &holding.sessions))
     }
 
-    /// The sessions of a tenant.
+    /// Returns the sessions of a tenant.
     #[must_use]
     pub fn sessions_of(&self, tenant: &Tenant) -> Option<&BTreeSet<SessionId>> {
         self.tenants.get(tenant).map(|holding| &holding.sessions)
     }
 
-    /// Bytes that a session has: allocations, and variables of modules.
+    /// Bytes that a session holds: allocations, and variables of modules.
     #[must_use]
     pub fn held(&self, session: SessionId) -> u64 {
         let memory = self.sessions.get(&session);
@@ -91,14 +91,14 @@ impl Pager {
         memory.map_or(0, |memory| memory.committed())
     }
 
-    /// A session's client says which process it is.
+    /// Notes the process that a session's client reports.
     pub fn name_process(&mut self, session: SessionId, process: ClientProcess) {
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.process = Some(Box::new(process));
         }
     }
 
-    /// The process that has a session, where its client says so.
+    /// The client process of a session, if reported.
     #[must_use]
     pub fn process(&self, session: SessionId) -> Option<ClientProcess> {
         self.sessions.get(&session)?.process.as_deref().copied()

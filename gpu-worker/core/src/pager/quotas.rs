@@ -1,4 +1,4 @@
-//! Quotas while sessions hold memory: raised, and lowered below what is held.
+//! Changes of quotas while sessions hold memory: raises, and reductions below the memory held.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::waiting::MemoryAction;
 use crate::Nanos;
 
 impl Pager {
-    /// A leader says what tenants may hold; those that it does not name, all of the device. What
-    /// their sessions hold above it they keep, and take no more.
+    /// Sets the quotas that a leader names; other tenants may hold all of the device. Sessions keep memory
+    /// that they hold above the new quota, and take no more.
     pub fn set_quotas(
         &mut self,
         now: Nanos,

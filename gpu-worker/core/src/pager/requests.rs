@@ -1,10 +1,9 @@
-//! Requests for memory: a client asks before it allocates, so that what cannot be had is the answer
-//! to the call that asked.
+//! Requests for memory: a client asks before it allocates, so that a failed allocation fails in the call that
+//! asked.
 //!
-//! A client is committed somewhat more than it holds, so that most allocations need no question. What
-//! it does not use is no reason to refuse others: it is recalled first. Neither is what will be free
-//! once ops have run that were sent before, nor what a session that is being closed still holds: all
-//! that is waited for, for a bounded time.
+//! A client is committed somewhat more than it holds, so that most allocations need no request. Before
+//! refusing, the pager recalls commitments that are not used. It also waits for memory that ops sent before
+//! will free, and for memory of sessions that are being closed. Each of these waits is bounded.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +16,21 @@ use super::tally::{over_capacity, over_most, over_quota};
 use super::waiting::{MemoryAction, MemoryRequested, Waiting};
 use crate::Nanos;
 
-/// Time between two recalls of a session, at least: for its own tenant, for another, and for a quota
-/// that was lowered. Whoever asks for what cannot be had makes no work for others beyond that.
+/// Minimum time between two recalls of a session: for its own tenant, and for another tenant or a lowered
+/// quota. A request that cannot be met makes no more work for other clients than that.
 const PAUSE_OWN_NS: Nanos = 5_000_000;
 const PAUSE_NS: Nanos = 100_000_000;
-/// How long a request waits for what others have freed and what is being closed.
+/// Maximum time that a request waits for freed memory and for sessions that are being closed.
 const WAIT_NS: Nanos = 10_000_000_000;
 
-/// What sessions hold at least, whatever becomes free: of the device, and by tenant.
+/// Memory that sessions hold at least, whatever they free: on the device, and by tenant.
 struct Floors {
     device: u64,
     tenants: BTreeMap<Tenant, u64>,
 }
 
 impl Pager {
-    /// A client asks. Of a session that is not known nothing comes of it: the client asks again.
+    /// Handles a client's request. A request of an unknown session is dropped; its client asks again.
     pub fn request(
         &mut self,
         now: Nanos,
@@ -56,7 +55,7 @@ impl Pager {
             return;
         }
         self.waiting.retain(|waiting| !waits(waiting));
-        // While it waits for the answer its client uses no more than it holds.
+        // While it waits for the answer, its client uses no more than it holds.
         let has_enough = self.update(session, |memory| {
             let commitment = memory.commitment.get_or_insert_default();
             commitment.number = requested.number;
@@ -76,8 +75,8 @@ impl Pager {
         if has_enough == Some(true) {
             self.answer(requested, None, actions);
         } else if requested.least <= self.promised(session) {
-            // It has what it needs and goes on: it waits for nothing, and has not said what it
-            // holds. While others wait for what it would get, it gets no more.
+            // The client has the memory that it needs and goes on: it waits for nothing, and has not said
+            // what it holds. While other requests wait for the memory that it would get, it gets no more.
             match self.is_needed_by_others(session) {
                 false => drop(self.decide(now, &waiting, actions)),
                 true => self.answer(requested, None, actions),
@@ -88,8 +87,8 @@ impl Pager {
         self.settle(now, actions);
     }
 
-    /// Whether a request waits for memory that a session would be given ahead of need: of its tenant's
-    /// quota, or of the device.
+    /// True if a request waits for memory that this session would get ahead of need: of its tenant's quota,
+    /// or of the device.
     fn is_needed_by_others(&self, session: SessionId) -> bool {
         let own = self.owner(session);
         self.waiting.iter().any(|waiting| {
@@ -98,7 +97,7 @@ impl Pager {
         })
     }
 
-    /// A session is being closed: what it has will be free.
+    /// Notes that a session is being closed; its memory will be free.
     pub fn closing(&mut self, session: SessionId) {
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.closing = true;
@@ -107,13 +106,13 @@ impl Pager {
             .retain(|waiting| waiting.requested.session != session);
     }
 
-    /// Whose session it is.
+    /// Returns the tenant of a session.
     #[must_use]
     pub fn owner(&self, session: SessionId) -> Option<&Tenant> {
         self.sessions.get(&session).map(|memory| &memory.tenant)
     }
 
-    /// A message that recalls what a session does not use.
+    /// Returns the message that recalls a session's unused memory.
     #[must_use]
     pub fn recall_message(&self, session: SessionId) -> Option<MemoryAnswer> {
         let memory = self.sessions.get(&session)?;
@@ -126,15 +125,15 @@ impl Pager {
         })
     }
 
-    /// Whether a request waits, or what is above a lowered quota: [`Pager::settle`] is to be called
-    /// now and then.
+    /// True if a request waits, or a tenant is above its lowered quota. Then call [`Pager::settle`] now and
+    /// then.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty() || !self.over.is_empty()
     }
 
-    /// Looks again at the requests that wait, the oldest first: something has become free, or the
-    /// time has come to refuse.
+    /// Decides again on the waiting requests, the oldest first, because memory has become free or the time to
+    /// refuse has come.
     pub fn settle(&mut self, now: Nanos, actions: &mut Vec<MemoryAction>) {
         self.recall_from_over(now, actions);
         let mut at = 0;
@@ -147,7 +146,7 @@ impl Pager {
         }
     }
 
-    /// Takes back what tenants above a quota that was lowered have freed since.
+    /// Recalls memory that tenants above a lowered quota have freed since.
     fn recall_from_over(&mut self, now: Nanos, actions: &mut Vec<MemoryAction>) {
         let tenants = &self.tenants;
         self.over.retain(|tenant| {
@@ -158,7 +157,7 @@ impl Pager {
             let Some(commitment) = &mut memory.commitment else {
                 continue;
             };
-            // Who waits has said already what it holds.
+            // A client that waits has said already what it holds.
             let waits = self.waiting.iter().any(|it| it.session() == *session);
             let has_unused = memory.live < commitment.last() && !waits;
             if has_unused
@@ -171,7 +170,7 @@ impl Pager {
         }
     }
 
-    /// Whether a request is answered now.
+    /// Decides on a request. Returns true if it is answered now.
     fn decide(&mut self, now: Nanos, waiting: &Waiting, actions: &mut Vec<MemoryAction>) -> bool {
         let requested = waiting.requested;
         let session = requested.session;
@@ -189,7 +188,7 @@ impl Pager {
             return true;
         }
         if requested.least <= self.promised(session) {
-            // It has what it needs, and asked for more ahead of that.
+            // The client has the memory that it needs, and asked for more ahead of need.
             self.answer(requested, None, actions);
             return true;
         }
@@ -223,8 +222,8 @@ impl Pager {
         );
     }
 
-    /// The tenant of a session, what the session may hold beside others, and whether `least` bytes
-    /// are more than its tenant's quota leaves.
+    /// Returns the tenant of a session, the bytes that the session may hold beside others, and true if
+    /// `least` bytes exceed what its tenant's quota leaves.
     fn room(&self, session: SessionId, least: u64) -> Option<(Tenant, u64, bool)> {
         let memory = self.sessions.get(&session)?;
         let holding = self.tenants.get(&memory.tenant)?;
@@ -238,8 +237,8 @@ impl Pager {
         Some((memory.tenant.clone(), room, lacks_quota))
     }
 
-    /// What a request lacks even once everything that may become free has: quota (true), or the device's
-    /// memory (false). None where it can be met then.
+    /// Returns the limit that blocks a request even once all memory that may become free has: true for the
+    /// quota, false for the device's memory. `None` if the request can be met then.
     fn lacks_for_good(&self, now: Nanos, waiting: &Waiting, tenant: &Tenant) -> Option<bool> {
         let (session, least) = (waiting.session(), waiting.requested.least);
         let mut floors = Floors {
@@ -274,9 +273,9 @@ impl Pager {
         }
     }
 
-    /// Asks the clients of other sessions for what they do not use: those of the same tenant, and
-    /// unless that lacks quota all. What they have freed may not be known here yet, so each is asked
-    /// once after the request came, at `since`.
+    /// Asks the clients of other sessions for unused memory: those of the same tenant, or all if the request
+    /// does not lack quota. Frees may not be known here yet, so each client is asked once after the request
+    /// came, at `since`.
     fn recall(
         &mut self,
         (now, since): (Nanos, Nanos),
@@ -286,7 +285,7 @@ impl Pager {
     ) {
         for (session, memory) in &mut self.sessions {
             let is_own = *tenant == memory.tenant;
-            // Who waits has said already what it holds.
+            // A client that waits has said already what it holds.
             let waits = self.waiting.iter().any(|it| it.session() == *session);
             if *session == but || waits || memory.closing || (lacks_quota && !is_own) {
                 continue;

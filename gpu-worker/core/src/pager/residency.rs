@@ -1,8 +1,8 @@
-//! Resident bytes over time: what VRAM credits are made of.
+//! Resident bytes over time, the basis of VRAM credits.
 
 use crate::Nanos;
 
-/// Memory a session holds, as the device says, and what it has held over time.
+/// Memory that a session holds, by the device's report, and has held over time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Residency {
     /// Bytes resident now.
@@ -12,7 +12,7 @@ pub struct Residency {
 }
 
 impl Residency {
-    /// Nothing, from `now` on.
+    /// Creates an empty residency that begins at `now`.
     pub(super) fn since(now: Nanos) -> Self {
         Self {
             since: now,

@@ -1,4 +1,4 @@
-//! The memory of one session, as the pager counts it.
+//! The pager's count of one session's memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,34 +11,33 @@ use super::residency::Residency;
 use super::sums::{GRANULE, Sums};
 use super::swap::SessionSwap;
 
-/// What an allocation of so many bytes is charged.
+/// Bytes that an allocation of this size is charged.
 pub(super) fn charged(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX)
 }
 
-/// A slice that is admitted and not completed.
+/// A slice that was admitted and has not completed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Running {
     /// Its first op.
     pub(super) first: OpNumber,
-    /// The highest sum of all that the session holds while it runs, and the sum of allocations behind
-    /// it.
+    /// The highest sum of the session's memory while it runs, and the sum of allocations behind it.
     pub(super) peak: u64,
     pub(super) behind: u64,
     /// The highest sum of variables alone, and the sum behind it.
     pub(super) fixed_peak: u64,
     pub(super) fixed_behind: u64,
-    /// The most of a launch's first block that is not counted.
+    /// Maximum bytes of a launch's first block that are not counted.
     pub(super) uncounted: u64,
 }
 
-/// What a session had before a slice.
+/// The state of a session before a slice.
 pub(super) struct Undo {
     live: u64,
     fixed: u64,
-    /// None where the slice loads and unloads nothing.
+    /// `None` if the slice loads and unloads nothing.
     variables: Option<BTreeMap<VariableHolder, u64>>,
-    /// What was at each address that changes, the latest last.
+    /// Previous allocation at each address that changes, the latest last.
     pub(super) allocations: Vec<(u64, Option<u64>)>,
 }
 
@@ -58,7 +57,7 @@ impl Undo {
 #[derive(Debug)]
 pub(super) struct SessionMemory {
     pub(super) tenant: Tenant,
-    /// Allocations once everything admitted has run: first address and charged bytes.
+    /// Allocations once all admitted slices have run: first address and charged bytes.
     pub(super) allocations: BTreeMap<u64, u64>,
     /// Their sum.
     pub(super) live: u64,
@@ -66,25 +65,25 @@ pub(super) struct SessionMemory {
     pub(super) completed: u64,
     /// Slices admitted and not completed.
     pub(super) running: VecDeque<Running>,
-    /// The most the session can hold now, variables and all.
+    /// Maximum bytes that the session can hold now, variables included.
     pub(super) charge: u64,
-    /// What it holds beside allocations once everything admitted has run, and the sum.
+    /// Memory that it holds beside allocations once all admitted slices have run, and the sum.
     pub(super) variables: BTreeMap<VariableHolder, u64>,
     pub(super) fixed: u64,
-    /// That sum when the last completed slice had run, and the most it can be now.
+    /// The same sum when the last completed slice had run, and its maximum now.
     pub(super) fixed_completed: u64,
     pub(super) fixed_charge: u64,
-    /// The most of a first block that can be in progress uncounted: its launches run one by one.
+    /// Maximum bytes of a first block in progress uncounted: the session's launches run one by one.
     pub(super) uncounted: u64,
-    /// What it may hold by the worker's word; none where its client never asks.
+    /// Its commitment; `None` if its client never asks.
     pub(super) commitment: Option<Commitment>,
-    /// It is being closed: all that it holds will be free.
+    /// True if the session is being closed, and all its memory will be free.
     pub(super) closing: bool,
     pub(super) usage: Residency,
-    /// What it holds beside what it is charged.
+    /// Bytes that it holds and is not charged for.
     pub(super) uncharged: Uncharged,
     pub(super) swap: SessionSwap,
-    /// The process that has it, where its client says so.
+    /// The client process, if reported.
     pub(super) process: Option<Box<ClientProcess>>,
 }
 
@@ -116,12 +115,12 @@ impl SessionMemory {
         self.commitment.as_ref().map_or(0, Commitment::bytes)
     }
 
-    /// What it has allocated once everything admitted has run, variables and all.
+    /// Bytes allocated once all admitted slices have run, variables included.
     pub(super) fn held(&self) -> u64 {
         self.live + self.fixed
     }
 
-    /// Bytes of it on the device at most, and kept for it there.
+    /// Maximum bytes of it on the device, with those kept for it there.
     pub(super) fn present(&self) -> u64 {
         match self.swap.place {
             Place::Out => 0,
@@ -129,7 +128,7 @@ impl SessionMemory {
         }
     }
 
-    /// What nobody else may have.
+    /// Memory that no other session may have.
     pub(super) fn sums(&self) -> Sums {
         let committed = self.committed();
         Sums {
@@ -140,7 +139,7 @@ impl SessionMemory {
         }
     }
 
-    /// Counts what the session can hold now anew.
+    /// Computes the session's charge anew.
     pub(super) fn recharge(&mut self) {
         let running = self.running.iter();
         let fixed = running.clone().map(|slice| slice.fixed_peak);
@@ -151,7 +150,7 @@ impl SessionMemory {
         self.charge = peaks.fold(self.completed + self.fixed_completed, u64::max);
     }
 
-    /// Takes back what a slice did that must wait.
+    /// Undoes the effects of a slice that must wait.
     pub(super) fn restore(&mut self, undo: Undo) {
         (self.live, self.fixed) = (undo.live, undo.fixed);
         if let Some(variables) = undo.variables {

@@ -1,10 +1,10 @@
-//! What sessions and tenants hold, in sums.
+//! Sums of the memory that sessions and tenants hold.
 
 use std::collections::BTreeSet;
 
 use bus_schemas::SessionId;
 
-/// Allocations are charged in multiples of this, bytes.
+/// Granule of charges, bytes: an allocation is charged in multiples of this.
 pub const GRANULE: u64 = 256;
 
 /// The memory of one tenant.
@@ -12,17 +12,17 @@ pub const GRANULE: u64 = 256;
 pub(super) struct Holding {
     /// Bytes that it may hold.
     pub(super) quota: u64,
-    /// A leader has named its quota, beside what open grants say.
+    /// True if a leader has named its quota, beside that of open grants.
     pub(super) is_set: bool,
-    /// Bytes that its sessions have allocated once everything admitted has run.
+    /// Bytes that its sessions have allocated once all admitted slices have run.
     pub(super) held: u64,
-    /// The same, or what is committed to them where that is more.
+    /// The same, or the bytes committed to them if that is more.
     pub(super) live: u64,
-    /// The most that they can hold now, or what is committed to them.
+    /// Maximum bytes that they can hold now, or the bytes committed to them.
     pub(super) charge: u64,
-    /// The most of it that is on the device.
+    /// Maximum bytes of those that are on the device.
     pub(super) present: u64,
-    /// Its sessions here.
+    /// Its sessions on this worker.
     pub(super) sessions: BTreeSet<SessionId>,
 }
 
@@ -35,7 +35,7 @@ impl Holding {
     }
 }
 
-/// What a session adds to the sums of its tenant and of the device.
+/// The part of a session in the sums of its tenant and of the device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sums {
     pub(super) held: u64,

@@ -1,4 +1,4 @@
-//! The needs of one slice, taken one after the other.
+//! The tally of one slice's needs, taken one after the other.
 
 use bus_schemas::{Code, Failure, OpNumber};
 
@@ -6,40 +6,40 @@ use super::need::{Need, VariableHolder};
 use super::session::{Running, SessionMemory, Undo, charged};
 use super::sums::Holding;
 
-/// A slice's needs against what others may hold.
+/// A slice's needs against the memory of other sessions.
 pub(super) struct Tally<'a> {
     pub(super) memory: &'a mut SessionMemory,
-    /// Bytes that fit on the device, that all sessions may hold, and that this one may.
+    /// Bytes that fit on the device, that all sessions may hold, and that this session may hold.
     pub(super) capacity: u64,
     pub(super) limit: u64,
     pub(super) most: u64,
     /// Bytes of a launch's first block that are not counted.
     pub(super) first_block: u64,
-    /// Bytes of first blocks that others leave uncounted, and the most that this slice takes of them.
+    /// Bytes of first blocks that others leave uncounted, and the maximum that this slice takes of them.
     pub(super) first_blocks: u64,
     pub(super) uncounted: u64,
-    /// A launch finds no room because others have first blocks in progress.
+    /// True if a launch finds no room because others have first blocks in progress.
     pub(super) lacks_first_block: bool,
     pub(super) quota: u64,
-    /// The same for the blocks of launches.
+    /// The quota for the blocks of launches.
     pub(super) launch_quota: u64,
-    /// Bytes of other sessions once all that is admitted has run: on the device, of the tenant.
+    /// Bytes of other sessions once all admitted slices have run: on the device, of the tenant.
     pub(super) others: (u64, u64),
-    /// The most that those can hold now, and so while the slice runs: on the device, of the tenant.
+    /// Maximum bytes that those can hold now, and so while the slice runs: on the device, of the tenant.
     pub(super) beside: (u64, u64),
-    /// What is on the device of others now.
+    /// Bytes of other sessions on the device now.
     pub(super) present: u64,
-    /// The most that the session holds while the slice runs, variables and all.
+    /// Maximum bytes that the session holds while the slice runs, variables included.
     pub(super) peak: u64,
-    /// The most that it holds beside allocations while the slice runs.
+    /// Maximum bytes that it holds beside allocations while the slice runs.
     pub(super) fixed_peak: u64,
-    /// What was before.
+    /// The state before the slice.
     pub(super) undo: Undo,
     pub(super) granted: &'a mut Vec<(OpNumber, u64)>,
 }
 
 impl Tally<'_> {
-    /// Takes a need; the op and why, where it cannot be met however long it waits.
+    /// Takes a need. Returns the op and the failure if it cannot be met even after a wait.
     pub(super) fn take(&mut self, need: &Need) -> Result<(), (OpNumber, Failure)> {
         match *need {
             Need::Alloc { op, address, bytes } => self
@@ -71,7 +71,7 @@ impl Tally<'_> {
         }
     }
 
-    /// The variables of a module, in the place of those of the one before.
+    /// Loads the variables of a module, in place of those of the one before.
     fn load(&mut self, holder: VariableHolder, bytes: u64) -> Result<(), Failure> {
         let (limits, tenant) = (self.limits(), self.others.1);
         let memory = &mut *self.memory;
@@ -96,7 +96,8 @@ impl Tally<'_> {
         Ok(())
     }
 
-    /// A charge goes with its allocation. Where there is none, or one lives there, the op fails on the device.
+    /// Moves a charge with its allocation. If there is none, or the target is allocated, the op fails on the
+    /// device.
     fn relocate(&mut self, to: u64, from: u64) {
         let allocations = &mut self.memory.allocations;
         let Some(bytes) = allocations.get(&from).copied() else {
@@ -116,7 +117,7 @@ impl Tally<'_> {
         let memory = &mut *self.memory;
         let charged = charged(bytes);
         let would = memory.live.saturating_add(charged);
-        // What was committed to the session is its own, whatever its quota has become since.
+        // A session may use its commitment even if the quota has been lowered since.
         if would > memory.committed() {
             let (own, would) = (
                 memory.live + memory.fixed,
@@ -136,15 +137,15 @@ impl Tally<'_> {
         Ok(())
     }
 
-    /// Bytes that the blocks of a launch may take: what `most` of them use, as far as it is there
-    /// while others run, and one block's in any case.
+    /// Returns the bytes that the blocks of a launch may take: those that `most` can use, as far as there is
+    /// room while others run, and at least one block's.
     fn launch(&mut self, least: u64, most: u64) -> Result<u64, Failure> {
         let live = self.memory.live + self.memory.fixed;
         let (room, quota) = (self.room(self.others, self.limit), self.launch_quota);
         let may = least.min(self.first_block);
         let own = may.min(self.first_blocks);
         if least - may <= room && least - own > room {
-            // The slice waits: what it is granted then is decided then.
+            // The slice waits; its bytes are decided when it is granted.
             self.lacks_first_block = true;
             return Ok(least);
         }
@@ -167,7 +168,7 @@ impl Tally<'_> {
         Ok(bytes)
     }
 
-    /// Bytes that the session may still take where others hold so much of so many.
+    /// Bytes that the session may still take if others hold this much of this limit.
     fn room(&self, (device, tenant): (u64, u64), of: u64) -> u64 {
         let all = of.saturating_sub(device).min(self.most);
         let room = all.min(self.launch_quota.saturating_sub(tenant));
@@ -182,7 +183,7 @@ impl Tally<'_> {
         }
     }
 
-    /// The slice as it runs from op `first` on, and what was before it.
+    /// Returns the slice as it runs from op `first` on, and the state before it.
     pub(super) fn end(self, first: OpNumber) -> (Running, Undo) {
         let running = Running {
             first,
@@ -196,14 +197,14 @@ impl Tally<'_> {
     }
 }
 
-/// Bytes that all sessions may hold and that one may, and what the others of them hold.
+/// Limits of all sessions and of one session, and the bytes that the other sessions hold.
 struct Limits {
     all: u64,
     own: u64,
     others: u64,
 }
 
-/// Why a session that has `own` bytes cannot have `would`, if that is more than there is.
+/// Returns the failure if a session that has `own` bytes cannot have `would`.
 fn over_limit(limits: Limits, bytes: u64, would: u64, own: u64) -> Option<Failure> {
     if limits.others.saturating_add(would) > limits.all {
         Some(over_capacity(bytes, limits.all, limits.others + own))
@@ -214,8 +215,8 @@ fn over_limit(limits: Limits, bytes: u64, would: u64, own: u64) -> Option<Failur
     }
 }
 
-/// Bytes that a tenant's sessions may hold with the blocks of these launches. Where its quota was lowered
-/// below what they hold, they go on, with a block at a time.
+/// Bytes that a tenant's sessions may hold with the blocks of these launches. A tenant above a lowered quota
+/// goes on with one block at a time.
 pub(super) fn quota_for_launches(tenant: &Holding, needs: &[Need]) -> u64 {
     if tenant.live <= tenant.quota {
         return tenant.quota;
@@ -241,7 +242,7 @@ pub(super) fn over_capacity(bytes: u64, capacity: u64, held: u64) -> Failure {
     )
 }
 
-/// What one session may hold: the device without what does not leave it.
+/// The failure of a session above its limit: the device without the memory that does not leave it.
 pub(super) fn over_most(bytes: u64, most: u64, held: u64) -> Failure {
     Failure::new(
         Code::OutOfMemory,

@@ -1,4 +1,4 @@
-//! Requests for memory, what waits of them, and the answers.
+//! Requests for memory, waiting requests, and the answers.
 
 use bus_schemas::{Failure, MemoryAnswer, OpNumber, SessionId, WIRE_VERSION};
 
@@ -7,27 +7,27 @@ use crate::Nanos;
 /// A client's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryRequested {
-    /// Whose.
+    /// The session that asks.
     pub session: SessionId,
-    /// Its number among those of its session; 0 is none.
+    /// Its number among those of its session; 0 stands for none.
     pub number: u64,
-    /// Bytes that the session holds as its client counts, when its ops through `after` have run. It
-    /// takes no more before the answer, unless `wanted` is no more than is committed to it.
+    /// Bytes that the session holds by its client's count, when its ops through `after` have run. It takes no
+    /// more before the answer, unless `wanted` is within its commitment.
     pub held: u64,
     /// The op sent last.
     pub after: OpNumber,
-    /// Bytes that the session wants to hold at most from there on.
+    /// Maximum bytes that the session wants to hold from there on.
     pub wanted: u64,
     /// Bytes that it needs.
     pub least: u64,
-    /// The newest recall that the client has obeyed; 0 is none.
+    /// The newest recall that the client has obeyed; 0 stands for none.
     pub recall: u64,
 }
 
-/// What a tenant has of a device's memory.
+/// A tenant's share of a device's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TenantMemory {
-    /// Bytes that it may hold: its quota, or what the device has.
+    /// Bytes that it may hold: its quota, or all of the device.
     pub total: u64,
     /// Bytes that its sessions have allocated.
     pub held: u64,
@@ -36,7 +36,7 @@ pub struct TenantMemory {
 }
 
 impl TenantMemory {
-    /// The message that says it, to the request of this number.
+    /// Returns the answer to the request of this number.
     #[must_use]
     pub fn answer(self, number: u64, committed: u64, failure: Option<Failure>) -> MemoryAnswer {
         MemoryAnswer {
@@ -63,12 +63,12 @@ pub enum MemoryAction {
         number: u64,
         /// Bytes that are committed to the session now.
         committed: u64,
-        /// What its tenant has.
+        /// The memory of its tenant.
         memory: TenantMemory,
-        /// Why it did not get what it needs.
+        /// The failure, if it did not get the bytes that it needs.
         refused: Option<Failure>,
     },
-    /// Ask a session's client to lower its commitment to what it holds.
+    /// Ask a session's client to lower its commitment to the bytes that it holds.
     Recall {
         /// The session.
         session: SessionId,

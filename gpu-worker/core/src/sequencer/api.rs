@@ -1,4 +1,4 @@
-//! Events that the sequencer takes, and actions that it answers with.
+//! Events that the sequencer takes, and actions that it returns.
 
 use std::ops::Range;
 
@@ -15,37 +15,37 @@ use crate::Nanos;
 /// The worker's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// This start of it.
+    /// Its incarnation.
     pub incarnation: Incarnation,
     /// Its device.
     pub gpu: GpuId,
-    /// Memory a tenant can be given, bytes: the device's capacity minus the reserve.
+    /// Memory that a tenant can be given, bytes: the device's capacity minus the reserve.
     pub capacity: u64,
 }
 
 /// An event of the sequencer.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// From a leader.
+    /// Grants from a leader.
     GrantBatch(&'a GrantBatch<'a>),
-    /// From a leader, a request; answered at once by [`Action::SealReply`].
+    /// A request from a leader, answered at once by [`Action::SealReply`].
     Seal(&'a Seal),
-    /// From a leader.
+    /// A message from a leader that the worker is lost.
     Lost(&'a Lost),
-    /// From a leader: the worker is drained and, as far as that leader knows, has no session.
+    /// A message from a leader: the worker is drained and, as far as that leader knows, has no session.
     Leave(&'a Leave),
-    /// From a client: a batch whose ops were checked.
+    /// A batch from a client; its ops were checked.
     Batch(BatchEvent<'a>),
-    /// From a client.
+    /// A state message from a client.
     ClientState {
-        /// Who says so, from the subject.
+        /// The tenant that sent it, from the subject.
         tenant: &'a Tenant,
         /// The session.
         session: SessionId,
         /// The message.
         state: ClientState,
     },
-    /// From a client: a part of a staged transfer.
+    /// A part of a staged transfer from a client.
     Chunk(ChunkEvent<'a>),
     /// A copy that a client offers before it sends it.
     Offer(OfferEvent<'a>),
@@ -53,7 +53,7 @@ pub enum Event<'a> {
     Opened {
         /// The session.
         session: SessionId,
-        /// Why not.
+        /// The failure, if it failed.
         failure: Option<&'a Failure>,
     },
     /// [`Action::Return`] was carried out: the session's memory is on the device, or the session is
@@ -69,68 +69,68 @@ pub enum Event<'a> {
         /// The session.
         session: SessionId,
     },
-    /// The shell found that the session may not go on (a wrong cost, a transfer with a wrong
-    /// hash), beside what a slice's completion says.
+    /// The shell found that the session must fail: a wrong cost, or a transfer with a wrong hash. A slice's
+    /// completion reports other faults.
     Fault {
         /// The session.
         session: SessionId,
-        /// The op, 0 where it is none.
+        /// The op; 0 if it is none.
         op: OpNumber,
-        /// Why.
+        /// The failure.
         failure: &'a Failure,
     },
-    /// The image that a session gave is what its hash says.
+    /// The shell found that the image which a session sent matches its hash.
     Image {
         /// The session.
         session: SessionId,
-        /// The transfer that it came in.
+        /// The transfer that brought it.
         transfer: u64,
         /// The image.
         hash: ModuleHash,
-        /// What the device says of it.
+        /// State of the image on the device.
         image: ImageState<'a>,
     },
     /// The device has answered about an image.
     Prepared {
         /// The image.
         hash: ModuleHash,
-        /// Why it cannot run it.
+        /// The failure, if the device cannot run it.
         refused: Option<&'a Failure>,
     },
-    /// A time named by [`Sequencer::next_wakeup`](super::Sequencer::next_wakeup) has come. Any
-    /// other event serves as well.
+    /// A time returned by [`Sequencer::next_wakeup`](super::Sequencer::next_wakeup) has come. Any other event
+    /// serves as well.
     Tick,
-    /// Finish what is accepted, accept no more, then leave.
+    /// The worker drains: finish accepted grants, accept no more, then leave.
     Drain,
 }
 
 /// A batch, without its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchEvent<'a> {
-    /// Who sent it, from the subject.
+    /// The tenant that sent it, from the subject.
     pub tenant: &'a Tenant,
     /// The session.
     pub session: SessionId,
     /// First op.
     pub first: OpNumber,
-    /// Ops.
+    /// Number of ops.
     pub count: u32,
-    /// Results the client has received without a gap.
+    /// Number of results that the client has received without a gap.
     pub results: u64,
-    /// Bytes the shell keeps if it keeps the batch.
+    /// Bytes that the shell keeps if it keeps the batch.
     pub bytes: u64,
-    /// Ops among them that have a result: op and the most bytes it can have, in op order.
+    /// Ops that have a result, in op order: op and maximum bytes of the result.
     pub outs: &'a [(OpNumber, u64)],
-    /// Copies from staged transfers among the ops: op and transfer, in op order.
+    /// Copies from staged transfers, in op order: op and transfer.
     pub staged: &'a [(OpNumber, u64)],
-    /// Loads among the ops of images that the tenant did not give yet: op and image, in op order.
+    /// Loads of images that the tenant did not send yet, in op order: op and image.
     pub loads: &'a [(OpNumber, ModuleHash)],
 }
 
 /// A part of a staged transfer, without its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkEvent<'a> {
-    /// Who sent it, from the subject.
+    /// The tenant that sent it, from the subject.
     pub tenant: &'a Tenant,
     /// The session.
     pub session: SessionId,
@@ -138,20 +138,20 @@ pub struct ChunkEvent<'a> {
     pub transfer: u64,
     /// Bytes of the whole transfer.
     pub total: u64,
-    /// Where the part lies.
+    /// Offset of the part.
     pub offset: u64,
     /// Bytes of the part.
     pub bytes: u64,
     /// The module's hash, if the transfer is an image.
     pub module: Option<ModuleHash>,
-    /// What the device says of that image.
+    /// State of that image on the device.
     pub image: ImageState<'a>,
 }
 
 /// An offered copy, without its hashes.
 #[derive(Debug, Clone, Copy)]
 pub struct OfferEvent<'a> {
-    /// Who sent it, from the subject.
+    /// The tenant that sent it, from the subject.
     pub tenant: &'a Tenant,
     /// The session.
     pub session: SessionId,
@@ -159,7 +159,7 @@ pub struct OfferEvent<'a> {
     pub transfer: u64,
     /// Bytes of the copy.
     pub total: u64,
-    /// Of each of its chunks whether the worker holds it for this tenant.
+    /// For each of its chunks, true if the worker holds it for this tenant.
     pub held: &'a [bool],
 }
 
@@ -170,68 +170,67 @@ pub struct CompletedEvent<'a> {
     pub position: GpuPosition,
     /// Its session.
     pub session: SessionId,
-    /// When its first op began, where the device knows.
+    /// Start of its first op, if the device knows.
     pub began: Option<Nanos>,
     /// Device nanoseconds it took.
     pub device_ns: u64,
     /// Bytes of each result, in op order.
     pub results: &'a [u64],
-    /// The sum of [`bus_schemas::CostRun::declared`] over its ops, where they were started without
-    /// one to hold it against.
+    /// The sum of [`bus_schemas::CostRun::declared`] over its ops, if they were started without a declared
+    /// sum to check.
     pub declared: u64,
-    /// The op that failed and why; nothing after it ran.
+    /// The op that failed, with the failure; nothing after it ran.
     pub fault: Option<(OpNumber, &'a Failure)>,
 }
 
-/// An action of the sequencer; actions are done in their order.
+/// An action of the sequencer; actions are carried out in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Have a session's memory on the device; answer with [`Event::Returned`].
+    /// Bring a session's memory to the device; answer with [`Event::Returned`].
     Return {
         /// The session.
         session: SessionId,
-        /// The priority that it returns at.
+        /// The priority of the return.
         priority: u8,
     },
     /// Begin a session on the device; answer with [`Event::Opened`].
     Open(OpenAction),
-    /// Run a slice, or the next part of a standing grant, on the device; answer with
-    /// [`Event::Completed`], in the order of a session's starts. All its ops were kept, all its
-    /// transfers are whole.
+    /// Run a slice, or the next part of a standing grant, on the device. Answer with [`Event::Completed`], in
+    /// the order of a session's starts. All its ops were kept, and all its transfers are whole.
     Start(StartAction),
-    /// End what a session has on the device, soon: its close is accepted, and nothing more of it is
-    /// wanted. What was started completes with a fault.
+    /// End a session's work on the device soon: its close is accepted, and no more of the work is needed.
+    /// Started slices complete with a fault.
     Stop {
         /// The session.
         session: SessionId,
     },
-    /// End a session on the device (nothing of it is running); answer with [`Event::Closed`].
+    /// End a session on the device, which runs nothing of it; answer with [`Event::Closed`].
     Close {
         /// The session.
         session: SessionId,
     },
-    /// Of the batch just told of, keep the ops `first .. first + count`, which begin at index
-    /// `skip` of it. Said at most once for a batch; not said, nothing of it is kept. It may come
-    /// before the session's [`Action::Open`]: a client may send once its open grant is accepted.
+    /// Keep the ops `first .. first + count` of the current batch, which begin at index `skip` of it. This
+    /// comes at most once for a batch; without it, nothing of the batch is kept. It may come before the
+    /// session's [`Action::Open`], because a client may send once its open grant is accepted.
     Keep {
         /// The session.
         session: SessionId,
         /// First op kept.
         first: OpNumber,
-        /// Ops kept.
+        /// Number of ops kept.
         count: u32,
         /// Index of the first op kept.
         skip: u32,
     },
-    /// Ops through this number are not needed any more.
+    /// Forget ops through this number; they are not needed any more.
     Forget {
         /// The session.
         session: SessionId,
         /// Last op.
         through: OpNumber,
     },
-    /// Store the part just told of into its transfer's buffer of `total` bytes. It, too, may come
-    /// before the session's [`Action::Open`].
+    /// Store the current part into its transfer's buffer of `total` bytes. It, too, may come before the
+    /// session's [`Action::Open`].
     Store {
         /// The session.
         session: SessionId,
@@ -239,11 +238,11 @@ pub enum Action {
         transfer: u64,
         /// Bytes of the whole transfer.
         total: u64,
-        /// Where the part lies.
+        /// Offset of the part.
         offset: u64,
     },
-    /// A transfer of the offer at hand is new: keep the hashes of its chunks, and take those chunks that
-    /// are here.
+    /// Begin a new transfer of the current offer: keep the hashes of its chunks, and take the chunks that the
+    /// worker has.
     Offered {
         /// The session.
         session: SessionId,
@@ -251,75 +250,74 @@ pub enum Action {
         transfer: u64,
         /// Bytes of the whole transfer.
         total: u64,
-        /// Its chunks among those of the offer.
+        /// Range of its chunks among those of the offer.
         chunks: Range<usize>,
-        /// Which of them it takes: a bit for each, the lowest for the first.
+        /// Chunks that it takes: a bit for each, the lowest for the first.
         taken: u64,
-        /// They are all of it.
+        /// True if they are the whole transfer.
         whole: bool,
     },
-    /// Every byte of the transfer is stored. A module's image is to be checked against its hash
-    /// and prepared, and its buffer is the module cache's from now on. With `known`, nothing
-    /// was sent: the tenant gave the image before.
+    /// The transfer is complete. A module's image must be checked against its hash and prepared, and the
+    /// module cache owns its buffer from now on. With `known`, no bytes were sent: the tenant sent the image
+    /// before.
     Whole {
         /// The session.
         session: SessionId,
         /// The transfer.
         transfer: u64,
-        /// The image's hash, if it is one.
+        /// The image's hash, if it is an image.
         module: Option<ModuleHash>,
-        /// The image is already here.
+        /// True if the worker has the image already.
         known: bool,
     },
-    /// The completion just told of has results: number them from `first` on, keep them, and
-    /// publish them now.
+    /// Number the results of the current completion from `first` on, keep them, and publish them now.
     Results {
         /// The session.
         session: SessionId,
-        /// Number of the first.
+        /// Number of the first result.
         first: u64,
     },
     /// Publish the kept results from this number on again.
     ResendResults {
         /// The session.
         session: SessionId,
-        /// Number of the first.
+        /// Number of the first result.
         from: u64,
     },
-    /// Results through this number are acknowledged.
+    /// Forget the results through this number; they are acknowledged.
     ForgetResults {
         /// The session.
         session: SessionId,
-        /// Number of the last.
+        /// Number of the last result.
         through: u64,
     },
-    /// Everything of the session can be forgotten: ops, transfers, results.
+    /// Forget everything of the session: ops, transfers, results.
     Ended {
         /// The session.
         session: SessionId,
     },
-    /// A position has ended: for the evidence log.
+    /// Log for the evidence that a position has ended.
     Settled(Settled),
-    /// To the leader.
+    /// Send this to the leader.
     SendDone(DoneMessage),
-    /// To the session's client.
+    /// Send this to the session's client.
     SendAck(Box<AckMessage>),
-    /// The answer to the seal just told of.
+    /// Answer the current seal.
     SealReply(Box<SealReply>),
-    /// To the leader whose grant batch was refused.
+    /// Send this to the leader of a refused grant batch.
     Refuse(Refusal),
-    /// To a client: a failure about a session it may not speak for, or that is gone.
+    /// Send a client a failure about a session that it may not speak for, or that is gone.
     Reject {
         /// The client's tenant.
         tenant: Tenant,
-        /// The session it named.
+        /// The session that it named.
         session: SessionId,
-        /// Why.
+        /// The failure.
         failure: Failure,
     },
-    /// To leaders: a beat is due.
+    /// Send leaders a heartbeat, which is due.
     Beat(BeatAction),
-    /// Leave.
+    /// Leave the cluster.
     Exit(ExitReason),
 }
 
@@ -332,9 +330,9 @@ pub struct OpenAction {
     pub session: SessionId,
     /// Its tenant.
     pub tenant: Tenant,
-    /// Its addresses.
+    /// Its address window.
     pub window: Window,
-    /// Memory the tenant may hold, bytes.
+    /// Memory that the tenant may hold, bytes.
     pub quota: u64,
     /// The tenant's priority.
     pub priority: u8,
@@ -347,18 +345,18 @@ pub struct StartAction {
     pub position: GpuPosition,
     /// The session.
     pub session: SessionId,
-    /// The priority it was granted at; 0 is the most urgent.
+    /// The priority of the grant; 0 is the most urgent.
     pub priority: u8,
     /// First op.
     pub first: OpNumber,
     /// Last op.
     pub last: OpNumber,
-    /// The sum of [`bus_schemas::CostRun::declared`] that the ops must have. `None` for a part of a
-    /// standing grant, which was declared to nobody: its completion says the sum.
+    /// The sum of [`bus_schemas::CostRun::declared`] that the ops must have. `None` for a part of a standing
+    /// grant, which was not declared: its completion reports the sum.
     pub declared: Option<u64>,
-    /// Charged device nanoseconds; of a part, estimated ones.
+    /// Charged device nanoseconds; estimated ones for a part.
     pub cost: u64,
-    /// The epoch that granted it.
+    /// The epoch of the grant.
     pub epoch: Epoch,
 }
 
@@ -369,39 +367,39 @@ pub struct Settled {
     pub position: GpuPosition,
     /// The session.
     pub session: SessionId,
-    /// Its tenant; `None` for a session that was never opened here.
+    /// Its tenant; `None` for a session that was never opened on this worker.
     pub tenant: Option<Tenant>,
     /// Its ordinal.
     pub ordinal: u64,
-    /// What the grant does.
+    /// The kind of the grant.
     pub kind: GrantKind,
     /// First op.
     pub first: OpNumber,
-    /// Last op. Where a slice failed, the op that did.
+    /// Last op. If a slice failed, the op that did.
     pub last: OpNumber,
-    /// Last op of the grant, as it stands in the chain: `last` where nothing failed.
+    /// Last op of the grant, as it stands in the chain: `last` if nothing failed.
     pub granted: OpNumber,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Its last op failed, and the session with it.
+    /// True if its last op failed, and the session with it.
     pub failed: bool,
 }
 
-/// See [`Action::Beat`]; the shell adds what does not change.
+/// See [`Action::Beat`]; the shell adds the constant parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BeatAction {
-    /// The epoch the worker is sealed to, 0 before the first.
+    /// The epoch that the worker is sealed to; 0 before the first.
     pub epoch: Epoch,
-    /// That epoch's leader.
+    /// Leader of that epoch.
     pub leader: LeaderId,
-    /// The worker is draining.
+    /// True if the worker is draining.
     pub draining: bool,
 }
 
-/// The reason why the worker leaves.
+/// The reason for which the worker leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitReason {
-    /// It was asked to, and everything accepted has ended.
+    /// It was asked to leave, and everything accepted has ended.
     Drained,
     /// A leader declared it lost.
     Lost,

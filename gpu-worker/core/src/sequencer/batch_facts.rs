@@ -1,24 +1,24 @@
-//! The facts of a batch: what the sequencer must know of its ops, which only the shell reads.
+//! The facts of a batch: those that the sequencer must know of its ops, which only the shell reads.
 
 use bus_schemas::{ModuleHash, Op, OpNumber, Row, Symbol, limits};
 
-/// Bytes that the answer to symbols takes at most.
+/// Maximum bytes of the answer to symbols.
 const SYMBOLS: u64 = (limits::SYMBOLS * Symbol::SIZE) as u64;
 
-/// What a [`BatchEvent`](super::BatchEvent) says of its ops, by number and in op order.
+/// The facts that a [`BatchEvent`](super::BatchEvent) has of its ops, by number and in op order.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct BatchFacts {
-    /// Ops that have a result, and the most bytes it can have.
+    /// Ops that have a result, each with the maximum bytes of the result.
     pub outs: Vec<(OpNumber, u64)>,
-    /// Copies from staged transfers, and the transfer.
+    /// Copies from staged transfers, each with its transfer.
     pub staged: Vec<(OpNumber, u64)>,
-    /// Loads of images that the tenant did not give yet, and the image.
+    /// Loads of images that the tenant did not send yet, each with its image.
     pub loads: Vec<(OpNumber, ModuleHash)>,
 }
 
 impl BatchFacts {
-    /// The facts of these ops, the first of which is op `first`; the tenant gave the images that
-    /// `is_given` says it did.
+    /// Returns the facts of these ops, the first of which is op `first`. `is_given` returns true for an image
+    /// that the tenant sent.
     pub fn of(
         first: OpNumber,
         ops: impl IntoIterator<Item = Op>,

@@ -1,4 +1,4 @@
-//! Messages of clients (batches, staged transfers, what they have received) and the answers to them.
+//! Messages of clients (batches, staged transfers, acknowledgements of results) and the answers to them.
 
 use bus_schemas::{ClientState, Code, Failure, ModuleHash, SessionId, Tenant};
 
@@ -8,11 +8,11 @@ use super::staging::{Part, StagedPart};
 use super::{Action, BatchEvent, ChunkEvent, Sequencer};
 use crate::Nanos;
 
-/// Sessions remembered to have been rejected lately.
+/// Maximum number of recently rejected sessions that are remembered.
 const REJECTED: usize = 64;
 
 impl Sequencer {
-    /// The session, if the tenant may speak for it.
+    /// Returns the session if the tenant may speak for it.
     pub(super) fn own(&mut self, tenant: &Tenant, session: SessionId) -> Option<&mut Session> {
         self.sessions
             .get_mut(&session)
@@ -20,7 +20,7 @@ impl Sequencer {
             .map(|entry| &mut **entry)
     }
 
-    /// Tells a client that it speaks for no session, not too often.
+    /// Tells a client that it speaks for no session, at a limited rate.
     pub(super) fn reject(
         &mut self,
         now: Nanos,
@@ -201,7 +201,7 @@ impl Sequencer {
         }
     }
 
-    /// A chunk's bytes are to be stored, or its transfer is whole, or both.
+    /// Handles a chunk with bytes to store, or of a transfer that is whole, or both.
     fn take_chunk(
         &mut self,
         now: Nanos,
@@ -231,7 +231,7 @@ impl Sequencer {
         }
     }
 
-    /// A session's image has the bytes of its hash.
+    /// Notes that a session's image has the bytes of its hash.
     pub(super) fn on_image(
         &mut self,
         now: Nanos,
@@ -247,7 +247,7 @@ impl Sequencer {
         }
     }
 
-    /// The device has answered about an image: whoever waits for that gets an acknowledgement at once.
+    /// Handles the device's answer about an image. Clients that wait for it get an acknowledgement at once.
     pub(super) fn on_prepared(&mut self, now: Nanos, hash: ModuleHash, refused: Option<&Failure>) {
         let settle = |entry: &mut Session| entry.images.settle(hash, refused);
         let sessions = self.sessions.iter_mut();

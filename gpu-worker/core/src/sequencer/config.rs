@@ -5,33 +5,34 @@ use crate::Nanos;
 /// Bounds and periods of a sequencer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The device runs what is most urgent first and parks what that overtakes. Then what is
-    /// started waits on the device for what is more urgent, and not the other way round.
+    /// True if the device runs the most urgent slices first and parks those that they overtake. Started
+    /// slices then wait on the device for more urgent ones, and not the other way round.
     pub preemptive: bool,
-    /// How long a head that is not ready waits while a later position waits behind it.
+    /// Time that a head which is not ready waits, with a later position behind it.
     pub patience_ns: Nanos,
-    /// How long it waits while a later position of a higher priority waits behind it.
+    /// Time that it waits with a later position of a higher priority behind it.
     pub urgent_patience_ns: Nanos,
-    /// How long it waits while nothing does.
+    /// Time that it waits with no position behind it.
     pub idle_patience_ns: Nanos,
-    /// Slices started and not completed while their cost is not known to be small. On a preemptive
-    /// device those of a lower priority do not count, and no bound stands in the way of a higher
-    /// one that waits behind.
+    /// Maximum number of slices started and not completed, unless their cost is known to be small. On a
+    /// preemptive device those of a lower priority do not count, and no bound blocks the way to a position of
+    /// a higher priority behind.
     pub depth: usize,
-    /// Slices started and not completed at most, however small.
+    /// Maximum number of slices started and not completed, however small.
     pub depth_max: usize,
     /// Charged cost started and not completed below which up to `depth_max` slices are started.
     pub depth_ns: u64,
-    /// What an op of a standing grant is taken to cost before one was measured.
+    /// Assumed cost of an op of a standing grant before one was measured.
     pub unknown_ns: u64,
-    /// Grants kept aside above a gap.
+    /// Maximum number of grants kept aside above a gap.
     pub ahead: usize,
-    /// Accepted grants kept for replay. Beyond it the oldest are forgotten, and named when sealed.
+    /// Maximum number of accepted grants kept for replay. Beyond it the oldest are forgotten, and named when
+    /// sealed.
     pub tail: usize,
-    /// Of these, at most so many go in one message when the worker is sealed; a message holds about
-    /// 7,000 in any case.
+    /// Maximum number of these in one message when the worker is sealed. A message holds about 7,000 in any
+    /// case.
     pub seal_rows: usize,
-    /// Ops a session may have received and not completed.
+    /// Maximum number of ops that a session may have received and not completed.
     pub pending_ops: u64,
     /// Bytes of such ops above which a session is given no more credit.
     pub pending_bytes: u64,
@@ -39,42 +40,41 @@ pub struct Config {
     pub pending_bytes_max: u64,
     /// Bytes of such ops of all sessions above which no batch is kept.
     pub pending_bytes_total: u64,
-    /// Bytes of results a session may have unacknowledged.
+    /// Maximum bytes of results that a session may have unacknowledged.
     pub result_bytes: u64,
-    /// How long a session may stand above that bound, or claim a transfer that is not whole,
-    /// before it fails.
+    /// Time that a session may stand above that bound, or claim a transfer that is not whole, before it
+    /// fails.
     pub stall_ns: Nanos,
-    /// Staged bytes a client may have unacknowledged.
+    /// Maximum staged bytes that a client may have unacknowledged.
     pub staging: u64,
     /// Staged bytes held for all sessions above which credit shrinks to one chunk a session.
     pub staged_total: u64,
-    /// While the device is busy, done messages are at least this far apart.
+    /// Minimum time between done messages while the device is busy.
     pub report_ns: Nanos,
-    /// Reports of at most so much work together are not told at once when the device is idle.
+    /// Maximum work, together, of reports that are not sent at once when the device is idle.
     pub little_ns: u64,
-    /// How long they wait for more.
+    /// Time that those reports wait for more.
     pub linger_little_ns: Nanos,
-    /// Reports gathered at most.
+    /// Maximum number of reports gathered.
     pub report_count: usize,
-    /// How long acknowledgements are gathered.
+    /// Time for which acknowledgements are gathered.
     pub ack_ns: Nanos,
-    /// Ops done since the last acknowledgement after which one is sent at once.
+    /// Number of ops done since the last acknowledgement after which one is sent at once.
     pub ack_ops: u64,
-    /// First period of repeating what is not acknowledged; doubles.
+    /// First interval between repeats of an unacknowledged message; it doubles.
     pub repeat_ns: Nanos,
-    /// Longest such period.
+    /// Maximum of that interval.
     pub repeat_max_ns: Nanos,
-    /// How long each byte of a result may be on its way before it is taken for lost.
+    /// Time per byte of a result on its way before the result is taken for lost.
     pub byte_ns: Nanos,
-    /// Period of beats.
+    /// Heartbeat interval.
     pub beat_ns: Nanos,
-    /// Refusals, and rejections of one session, are at least this far apart.
+    /// Minimum time between refusals, and between rejections of one session.
     pub refusal_ns: Nanos,
-    /// How long results of a closed session are kept for its client; also how long a draining
-    /// worker waits for its results to be acknowledged.
+    /// Time for which results of a closed session are kept for its client. Also the time that a draining
+    /// worker waits for acknowledgements of its results.
     pub linger_ns: Nanos,
-    /// How long a draining worker waits for a leader to acknowledge its reports and to note that it
-    /// leaves.
+    /// Time that a draining worker waits for a leader to acknowledge its reports and to note that it leaves.
     pub leave_ns: Nanos,
 }
 

@@ -1,36 +1,36 @@
-//! A session's course under standing grants: how much of it is on the device, and how fast it is.
+//! A session's course under standing grants: the part of it on the device, and its pace.
 
 use bus_schemas::OpNumber;
 
-/// Parts that a window on the device is made of at least.
+/// Minimum number of parts in a window on the device.
 const PARTS: u64 = 4;
-/// Ops in a part at most.
+/// Maximum number of ops in a part.
 const PART_OPS: u64 = 1_024;
-/// An estimate falls by one part in this with each part that took less.
+/// Divisor of the estimate's fall with each part that took less.
 const EASE: u64 = 8;
 
-/// How a session's ops come along under standing grants that go on from one another.
+/// Progress of a session's ops under standing grants that go on from one another.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Course {
-    /// Last op that ran, and the sum of what those that ran declare.
+    /// Last op that ran, and the sum of the declared costs of the ops that ran.
     pub(super) through: OpNumber,
     pub(super) declared: u64,
     /// Estimated nanoseconds on the device.
     pub(super) held: u64,
-    /// Estimated nanoseconds of an op: what the last part's took, or a little less than before.
+    /// Estimated nanoseconds of an op: those of the last part, or a little less than before.
     pub(super) pace: u64,
 }
 
 impl Course {
-    /// A grant stands that names this window. Of a session of which nothing has run, an op may take as long
-    /// as any: it starts op by op, lest a newcomer wait for all that it sent at once.
+    /// Begins a standing grant with this window. In a session that has run nothing, an op may take as long as
+    /// any. So it starts op by op, and a new session does not wait for all that it sent at once.
     pub(super) fn begin(&mut self, unknown: u64, window: u64) {
         if self.pace == 0 {
             self.pace = unknown.max(window / PARTS).max(1);
         }
     }
 
-    /// How many ops may be started now, with so much on the device at a time.
+    /// Number of ops that may start now, with this much on the device at a time.
     pub(super) fn room(&self, window: u64) -> u64 {
         let part = (window / PARTS / self.pace).clamp(1, PART_OPS);
         let cost = self.pace.saturating_mul(part);
@@ -38,7 +38,7 @@ impl Course {
         if room { part } else { 0 }
     }
 
-    /// A part of `ops` ops took this long.
+    /// Learns from a part of `ops` ops that took this long.
     pub(super) fn learn(&mut self, ops: u64, measured: u64) {
         let mean = (measured / ops.max(1)).max(1);
         self.pace = mean.max(self.pace - self.pace / EASE);
@@ -51,7 +51,7 @@ mod tests {
 
     const WINDOW: u64 = 2_000_000;
 
-    /// A course that stands with nothing known of its ops.
+    /// A course of a standing grant without knowledge of its ops.
     fn begun() -> Course {
         let mut course = Course::default();
         course.begin(20_000, WINDOW);
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_burst_of_ops_of_which_nothing_is_known_is_not_all_on_the_device() {
         let mut course = begun();
-        // A few ops that take nothing come first: a module, an allocation, a copy.
+        // A few cheap ops come first: a module, an allocation, a copy.
         for _ in 0..4 {
             assert_eq!(course.room(WINDOW), 1);
             course.learn(1, 1_000);
@@ -83,7 +83,7 @@ mod tests {
             course.learn(course.room(WINDOW), 5_000 * course.room(WINDOW));
         }
         assert!(ops < 400, "{ops}");
-        // One that takes long is started alone, and so is what follows.
+        // A slow op starts alone, and so do those that follow.
         course.learn(50, 50 * 350_000_000);
         assert_eq!(course.room(WINDOW), 1);
     }

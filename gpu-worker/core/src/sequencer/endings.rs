@@ -1,4 +1,4 @@
-//! Ends of positions: completions of the device, and the state that is dropped with them.
+//! Ends of positions: completions on the device, and the state dropped with them.
 
 use bus_schemas::{DoneReport, Failure, GpuPosition, Grant, GrantKind, Outcome, SessionId};
 
@@ -8,11 +8,11 @@ use super::session::Phase;
 use super::{Action, CompletedEvent, Sequencer, Settled};
 use crate::Nanos;
 
-/// Sessions whose tenant is remembered after they were closed.
+/// Maximum number of closed sessions with a remembered tenant.
 const GONE: usize = 65_536;
 
 impl Sequencer {
-    /// A position has ended.
+    /// Handles the end of a position.
     pub(super) fn settle(
         &mut self,
         now: Nanos,
@@ -60,8 +60,8 @@ impl Sequencer {
         running.then_some(accepted.grant)
     }
 
-    /// What has completed, as a grant of just that: a slice, or a part of a standing grant, with when that
-    /// began.
+    /// Returns the completed work as a grant of just that, and the times of its begin: a slice, or a part of
+    /// a standing grant.
     fn completed_grant(&mut self, completed: &CompletedEvent<'_>) -> Option<(Grant, Begun)> {
         let grant = self
             .running_grant(completed.position)
@@ -107,7 +107,7 @@ impl Sequencer {
         self.pending_bytes -= before - session.pending_bytes;
         session.broken |= completed.fault.is_some();
         if !results.is_empty() {
-            // The results say by themselves what is done: the acknowledgement can wait.
+            // The results themselves say which ops are done, so the acknowledgement can wait.
             let session = grant.session;
             actions.push(Action::Results { session, first });
         }
@@ -162,8 +162,7 @@ impl Sequencer {
         self.close_if_idle(session, actions);
     }
 
-    /// The memory of a session is on the device: its return grants have ended. So they have where the
-    /// session can use it no more.
+    /// Ends the return grants of a session: its memory is on the device, or the session can no longer use it.
     pub(super) fn on_returned(
         &mut self,
         now: Nanos,
@@ -185,7 +184,7 @@ impl Sequencer {
         self.close_if_idle(session, actions);
     }
 
-    /// Tells the device, once, to close a session that is closing and of which nothing runs.
+    /// Tells the device, once, to close a closing session that has nothing running.
     pub(super) fn close_if_idle(&mut self, session: SessionId, actions: &mut Vec<Action>) {
         if let Some(entry) = self.sessions.get_mut(&session)
             && let Phase::Closing(position) = entry.phase
@@ -208,7 +207,7 @@ impl Sequencer {
         self.settle(now, position, Ending::plain(0, Outcome::Ran), actions);
     }
 
-    /// Forgets closed sessions whose results are acknowledged or have been kept long enough.
+    /// Forgets closed sessions with results that are acknowledged or were kept long enough.
     pub(super) fn forget_closed(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let linger = self.config.linger_ns;
         let mut closed = std::mem::take(&mut self.closed);

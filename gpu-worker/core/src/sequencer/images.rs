@@ -1,18 +1,18 @@
-//! Module images of one session that are here whole, and what acknowledgements have yet to say of them.
+//! Complete module images of one session, and the news of them for the next acknowledgements.
 
 use std::collections::VecDeque;
 
 use bus_schemas::{Failure, ModuleHash, Prepared, RefusedImage};
 
-/// Images that a client waits to hear of. Whoever has more asks again.
+/// Maximum number of images that a client waits for. A client with more asks again.
 const WAITING: usize = 1_024;
 
 /// The state of an image on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageState<'a> {
-    /// The tenant did not give it to this worker.
+    /// The tenant did not send it to this worker.
     Unknown,
-    /// It is here, and the device is at it.
+    /// The worker has it, and the device prepares it.
     Preparing,
     /// The device can run it.
     Ready,
@@ -29,13 +29,13 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// An image that the tenant gave is here, or its client asks what became of it.
+    /// Adds an image that the tenant sent and the worker has, or that its client asks about.
     pub(super) fn add(&mut self, transfer: u64, hash: ModuleHash, state: ImageState<'_>) {
         match state {
             ImageState::Ready => self.say(transfer, None),
             ImageState::Refused(failure) => self.say(transfer, Some(failure)),
-            // Not given, or not found to be what it is said to be: others' images are no business
-            // of this client's.
+            // The image was not sent, or does not match its hash. The client learns nothing of other tenants'
+            // images.
             ImageState::Unknown => {}
             ImageState::Preparing => {
                 if self.waiting.iter().any(|(waiting, _)| *waiting == transfer) {
@@ -49,7 +49,7 @@ impl Images {
         }
     }
 
-    /// The device has answered; whether the client must learn of it.
+    /// Takes the device's answer. Returns true if the client must learn of it.
     pub(super) fn settle(&mut self, hash: ModuleHash, refused: Option<&Failure>) -> bool {
         let mut found = false;
         while let Some(at) = self.waiting.iter().position(|(_, of)| *of == hash) {
@@ -73,7 +73,7 @@ impl Images {
         }
     }
 
-    /// What the next acknowledgement says.
+    /// Takes the images for the next acknowledgement.
     pub(super) fn take(&mut self) -> (Vec<Prepared>, Vec<RefusedImage>) {
         let prepared = std::mem::take(&mut self.prepared);
         (prepared, std::mem::take(&mut self.refused))
@@ -104,7 +104,7 @@ mod tests {
         };
         assert_eq!(images.take(), (vec![Prepared(1)], vec![refused.clone()]));
         assert_eq!(images.take(), (Vec::new(), Vec::new()));
-        // Asked again, because that was lost.
+        // The client asks again, because the answer was lost.
         images.add(1, good, ImageState::Ready);
         images.add(1, good, ImageState::Ready);
         images.add(2, bad, ImageState::Refused(&failure));

@@ -1,10 +1,10 @@
-//! Lanes: what the sequencer counts by the priority of grants.
+//! Lanes: the sequencer's counts by priority of the grants.
 
 use std::ops::{Index, IndexMut};
 
 use bus_schemas::Grant;
 
-/// How many priorities there are.
+/// Number of priorities.
 const LANES: usize = 5;
 
 /// The lane of a priority: 0, the most urgent, to 4.
@@ -12,15 +12,15 @@ const LANES: usize = 5;
 pub(super) struct Lane(usize);
 
 impl Lane {
-    /// The least urgent.
+    /// The least urgent lane.
     pub(super) const LAST: Self = Self(LANES - 1);
 
-    /// Where a grant is counted.
+    /// The lane in which a grant is counted.
     pub(super) fn of(grant: &Grant) -> Self {
         Self::at(grant.priority)
     }
 
-    /// The lane of a priority. A worse one than there is counts as the lowest.
+    /// The lane of a priority. A number beyond the lowest priority counts as the lowest.
     fn at(priority: u8) -> Self {
         Self(usize::from(priority).min(LANES - 1))
     }
@@ -31,17 +31,17 @@ impl Lane {
 pub(super) struct ByLane<T>([T; LANES]);
 
 impl<T> ByLane<T> {
-    /// Of the lanes that are more urgent than this one.
+    /// Values of the lanes that are more urgent than this one.
     pub(super) fn before(&self, lane: Lane) -> impl Iterator<Item = &T> {
         self.0.iter().take(lane.0)
     }
 
-    /// Of this lane and the more urgent ones.
+    /// Values of this lane and the more urgent ones.
     pub(super) fn through(&self, lane: Lane) -> impl Iterator<Item = &T> {
         self.0.iter().take(lane.0 + 1)
     }
 
-    /// Of all lanes.
+    /// Values of all lanes.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }

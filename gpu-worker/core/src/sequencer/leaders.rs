@@ -1,4 +1,4 @@
-//! Messages of leaders (grant batches, the end) and the reports to them.
+//! Messages of leaders (grant batches, the end of the worker) and the reports to them.
 
 use bus_schemas::{
     DoneTimes, Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, Refusal, SealedGrant,
@@ -10,16 +10,16 @@ use super::session::Phase;
 use super::{Action, BeatAction, DoneMessage, ExitReason, Sequencer};
 use crate::Nanos;
 
-/// Faults in one message.
+/// Maximum number of faults in one message.
 const FAULTS: usize = 256;
 
-/// How a message's (epoch, leader) relates to what the worker obeys.
+/// The relation of a message's epoch and leader to those that the worker obeys.
 #[derive(PartialEq, Eq)]
 pub(super) enum Standpoint {
     Obeyed,
-    /// A lower epoch, or another leader of the same one.
+    /// A lower epoch, or another leader of the same epoch.
     Stale,
-    /// A higher epoch that has not sealed.
+    /// A higher epoch that has not sealed this worker.
     Unsealed,
 }
 
@@ -34,7 +34,7 @@ impl Sequencer {
         }
     }
 
-    /// Whether this is the leader that it obeys.
+    /// True if the worker obeys this leader.
     #[must_use]
     pub fn obeys(&self, epoch: Epoch, leader: LeaderId) -> bool {
         self.standpoint(epoch, leader) == Standpoint::Obeyed
@@ -87,7 +87,7 @@ impl Sequencer {
             };
             let next = self.next_position();
             if position < next {
-                // Sent again: the leader does not know yet that it is accepted.
+                // The leader sent it again: it does not know yet that it is accepted.
                 self.report_soon(now);
                 continue;
             }
@@ -111,7 +111,7 @@ impl Sequencer {
         self.close_gap(now, actions);
     }
 
-    /// Accepts what was kept aside above a gap that is filled.
+    /// Accepts grants that were kept aside above a gap, once the gap is filled.
     fn close_gap(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         while let Some((position, (grant, open))) = self.ahead.pop_first() {
             let next = self.next_position();
@@ -136,11 +136,11 @@ impl Sequencer {
             let SealedGrant { position, grant } = &entry.sealed;
             grant.epoch == epoch && grant.input <= recorded && *position < unrecorded
         };
-        // Inputs do not fall within an epoch and epochs do not fall: what lies before a recorded
-        // grant is recorded, or was handed to the leader that recorded it.
+        // Input numbers do not fall within an epoch, and epochs do not fall. So grants before a recorded one
+        // are recorded too, or were handed to the leader that recorded it.
         if let Some(last) = self.tail.iter().rposition(known) {
             self.tail.drain(..=last);
-            // What was forgotten lies before it.
+            // Forgotten grants lie before it.
             self.forgotten = None;
         }
     }
@@ -161,8 +161,9 @@ impl Sequencer {
         }
     }
 
-    /// The leader that is obeyed has no more use for this worker. What it has accepted meanwhile, or
-    /// holds of an earlier leader's, it goes on with: the leader says so again when that has ended.
+    /// Handles the word of the current leader that it has no more use for this worker. The worker finishes
+    /// grants that it has accepted meanwhile, or has from an earlier leader. The leader repeats its word when
+    /// those have ended.
     pub(super) fn on_leave(&mut self, now: Nanos, leave: &Leave, actions: &mut Vec<Action>) {
         let obeyed = self.standpoint(leave.epoch, leave.leader) == Standpoint::Obeyed;
         let closed = |phase: Phase| matches!(phase, Phase::Closed(_));
@@ -174,23 +175,23 @@ impl Sequencer {
         }
     }
 
-    /// Takes nothing more, and leaves when what was taken has ended.
+    /// Accepts nothing more, and leaves when everything accepted has ended.
     pub(super) fn drain(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         if self.draining.is_none() {
             self.draining = Some(now);
-            // Leaders hear of it at once, and once: they may answer each heartbeat by saying so again.
+            // Leaders are told at once, and once: they may answer each heartbeat by repeating their word.
             self.beat_at = now;
         }
         self.close_standing(now, actions);
         self.ahead.clear();
     }
 
-    /// Sends what is due to leaders and clients.
+    /// Sends the messages to leaders and clients that are due.
     pub(super) fn flush(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         self.flush_acks(now, actions);
         self.repeat_if_due(now);
-        // A device that is idle after next to nothing is what a program looks like that waits for
-        // each launch. No window waits for so little, and telling of each would cost it a tenth.
+        // A device that is idle after very little work is typical of a program that waits for each launch. No
+        // window waits for so little, and a report of each launch would slow the program by a tenth.
         let little = self.reports.are_little(self.config.little_ns);
         let idle = self.is_idle() && !little;
         let full = self.reports.unsent() >= self.config.report_count as u64;
@@ -218,8 +219,8 @@ impl Sequencer {
         }
     }
 
-    /// When a report is sent although the device is busy: of what ended, unless another was sent
-    /// just before; of what was only accepted, a little later.
+    /// Time of the next report while the device is busy. Ends are reported unless another report was sent
+    /// just before; mere acceptance is reported a little later.
     pub(super) fn report_due(&self) -> Nanos {
         let since = match self.report_wanted {
             Some(since) if self.reports.unsent() == 0 => since.max(self.reported_at),
@@ -231,21 +232,21 @@ impl Sequencer {
         since + self.config.report_ns
     }
 
-    /// Whether all there is to report is next to nothing of the open standing grant. Nobody waits
-    /// for that: what is granted behind it closes it, which is reported at once.
+    /// True if all unsent reports are small progress of the open standing grant. No grant waits for that: a
+    /// grant behind it closes it, which is reported at once.
     fn is_progress(&self) -> bool {
         let goes_on = |position| self.reports.are_of(position, Outcome::Part);
         self.open.is_some_and(goes_on) && self.reports.are_little(self.config.little_ns)
     }
 
-    /// Whether the leader owes an answer to a report.
+    /// True if the leader owes an answer to a report.
     fn has_unanswered(&self) -> bool {
         let sealed = self.epoch > 0;
         let waiting = self.reports.is_waiting() || !self.faulted.is_empty();
         sealed && (waiting || self.doubted.iter().any(|id| self.is_ungranted(*id)))
     }
 
-    /// Whether a doubted session has received more than it was granted.
+    /// True if a doubted session has received more than it was granted.
     fn is_ungranted(&self, session: SessionId) -> bool {
         let entry = self.sessions.get(&session);
         entry.is_some_and(|e| e.doubt.is_some_and(|doubt| e.received > doubt.granted))
@@ -290,13 +291,13 @@ impl Sequencer {
         }));
     }
 
-    /// A draining worker leaves once nothing it accepted is left to do or to report.
+    /// Makes a draining worker leave once nothing that it accepted remains to be done or reported.
     pub(super) fn leave_if_drained(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let Some(since) = self.draining else {
             return;
         };
         if !self.pending.is_empty() {
-            // How long it waits for silent peers counts from when the work is done.
+            // The wait for silent peers counts from the time at which the work is done.
             self.draining = Some(now);
             return;
         }
@@ -307,14 +308,14 @@ impl Sequencer {
         }
     }
 
-    /// Whether no leader has to hear anything more of a draining worker. One that went before its
-    /// leader knows that it leaves might be taken for lost: that its connection was closed
-    /// reaches leaders on another way than its messages, and may come first.
+    /// True if leaders need to hear nothing more of a draining worker. A worker that left before its leader
+    /// knew might be taken for lost: leaders learn of the closed connection on another way than of its
+    /// messages, perhaps sooner.
     fn is_released(&self) -> bool {
         self.epoch == 0 || (self.reports.is_clear() && self.noted)
     }
 
-    /// When a worker that has had nothing to do since leaves at the latest.
+    /// Latest time at which a worker that is idle since `since` leaves.
     pub(super) fn leave_at(&self, since: Nanos) -> Nanos {
         match self.is_released() {
             true => since + self.config.linger_ns,

@@ -1,4 +1,4 @@
-//! Messages of the sequencer to leaders and clients, and how they are encoded.
+//! Messages of the sequencer to leaders and clients, and their encoding.
 
 use bus_schemas::{
     Chain, Column, Done, DoneReport, DoneTimes, Epoch, Failure, FaultRow, GpuPosition, HeldChunks,
@@ -23,12 +23,12 @@ pub struct DoneMessage {
     pub received: Vec<Received>,
     /// See [`Done::faults`].
     pub faults: Vec<SessionFault>,
-    /// See [`Done::times`]; none where the leader has not asked for them.
+    /// See [`Done::times`]; `None` if the leader has not asked for them.
     pub times: Option<DoneTimes>,
 }
 
 impl DoneMessage {
-    /// The message, encoded behind what `out` holds.
+    /// Encodes the message behind the content of `out`.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         let (mut reports, mut received) = (Vec::new(), Vec::new());
         let (mut faults, mut details) = (Vec::new(), String::new());
@@ -58,9 +58,9 @@ impl DoneMessage {
 /// The content of a [`WorkerAck`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AckMessage {
-    /// Whom it is for.
+    /// The tenant that gets it.
     pub tenant: Tenant,
-    /// Of which session.
+    /// The session that it concerns.
     pub session: SessionId,
     /// See [`WorkerAck::epoch`].
     pub epoch: Epoch,
@@ -76,8 +76,8 @@ pub struct AckMessage {
     pub staging: u64,
     /// See [`WorkerAck::results`].
     pub results: u64,
-    /// See [`WorkerAck::staged`]. Of transfers that became whole, the latest few are said again,
-    /// and any that a client sends a part of again.
+    /// See [`WorkerAck::staged`]. Includes the last few transfers that became whole, and transfers of which a
+    /// client sends a part again.
     pub staged: Vec<Staged>,
     /// See [`WorkerAck::failure`] and [`WorkerAck::failed_op`].
     pub failure: Option<(OpNumber, Failure)>,
@@ -90,7 +90,7 @@ pub struct AckMessage {
 }
 
 impl AckMessage {
-    /// The message, encoded behind what `out` holds.
+    /// Encodes the message behind the content of `out`.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         let (mut staged, mut prepared, mut held) = (Vec::new(), Vec::new(), Vec::new());
         let message = WorkerAck {

@@ -1,27 +1,27 @@
-//! The sequencer: it decides what starts when, and is the worker's end of the protocol.
+//! The sequencer: it decides the order in which work starts, and is the worker's end of the protocol.
 //!
 //! Rules that `ARCHITECTURE.md` leaves to the worker:
 //!
-//! - A head whose ops are received is *stalled* while the session's unacknowledged results leave
-//!   no room for its own, or while a transfer it uses is not whole. It waits as for missing ops,
-//!   then is void; while the stall lasts, further positions of the session are void at once, so
-//!   they cost the others nothing. After [`Config::stall_ns`] the session fails.
-//! - `received` goes to the leader with every change, from a void on until an accepted grant
-//!   shows that the leader grants above what is received.
+//! - A head with all its ops received is *stalled* while the session's unacknowledged results leave no room
+//!   for its own, or while a transfer it uses is not whole. It waits as for missing ops, then is void. While
+//!   the stall lasts, further positions of the session are void at once, so they cost the others nothing.
+//!   After [`Config::stall_ns`] the session fails.
+//! - `received` goes to the leader with every change, from a void on until an accepted grant shows that the
+//!   leader grants above what is received.
 //! - A seal drops the reports made so far: its answer counts them. A repeated seal drops none.
-//! - The tail keeps the grants of earlier epochs too, until a grant of the present one is known
-//!   to be recorded: only then is what the present leader was handed recorded as well.
-//! - A standing grant is held open behind what is accepted, and accepted when it is closed: by the
-//!   grant at the next position, a seal, or draining. Its ops start in parts as they come, while
-//!   their estimated time on the device is at most a quarter of its window each and a window
-//!   together; each part's time sets the estimate of the next, and a session's first ops start one by
-//!   one. Every part is reported to leaders, and the closing; the tail keeps a closed one until its
-//!   leader acknowledges that report.
-//! - A draining worker accepts nothing more. It leaves when all it had accepted has ended, its
-//!   leader has acknowledged the reports and noted that it leaves, and clients have acknowledged the
-//!   results; it waits [`Config::linger_ns`] for clients and [`Config::leave_ns`] for a leader.
-//! - A closed session is remembered until its results are acknowledged, at most
-//!   [`Config::linger_ns`].
+//! - The tail keeps the grants of earlier epochs until a grant of the present epoch is known to be recorded.
+//!   Only then are the grants that the present leader was handed recorded as well.
+//! - A standing grant is held open behind the accepted positions. It is accepted when it is closed: by the
+//!   grant at the next position, a seal, or draining.
+//! - The ops of a standing grant start in parts as they come. The estimated time of a part on the device is
+//!   at most a quarter of the window, and that of all parts together at most the window. The time of each
+//!   part sets the estimate of the next, and a session's first ops start one by one.
+//! - Every part of a standing grant is reported to leaders, and so is its closing. The tail keeps a closed
+//!   one until its leader acknowledges that report.
+//! - A draining worker accepts nothing more. It leaves when everything accepted has ended, its leader has
+//!   acknowledged the reports and noted that it leaves, and clients have acknowledged the results. It waits
+//!   at most [`Config::linger_ns`] for clients and [`Config::leave_ns`] for a leader.
+//! - A closed session is remembered until its results are acknowledged, at most [`Config::linger_ns`].
 
 mod api;
 mod batch_facts;
@@ -80,24 +80,25 @@ pub struct Sequencer {
     accepted: GpuPosition,
     chain: Chain,
     global: GlobalPosition,
-    /// Accepted positions from the first that has not ended on, and an open standing one.
+    /// Accepted positions from the first that has not ended on, and an open standing grant.
     pending: Pending,
     /// Standing grants that have not ended.
     standings: BTreeMap<GpuPosition, Standing>,
-    /// The one that is not closed. It is at the position behind `accepted`.
+    /// Position of the open standing grant, the one behind `accepted`.
     open: Option<GpuPosition>,
-    /// Closed ones whose closing is not known to be recorded, with the report of it.
+    /// Closed standing grants with a closing that is not known to be recorded, each with the number of its
+    /// report.
     closings: VecDeque<(GpuPosition, u64)>,
     /// Positions started, voided or gone.
     begun: GpuPosition,
-    /// The epoch that granted the last of them.
+    /// The epoch of the last of them.
     begun_epoch: Epoch,
     ahead: BTreeMap<GpuPosition, (Grant, Option<OpenGrant>)>,
     tail: VecDeque<KeptGrant>,
-    /// Of the positions that the leader has not said to be recorded, those kept no more.
+    /// Range of the forgotten positions among those that the leader has not reported as recorded.
     forgotten: Option<(GpuPosition, GpuPosition)>,
     recorded: InputNumber,
-    /// Since when the head waits for its session, and the head.
+    /// The head that waits for its session, and the time since which it waits.
     waiting: Option<(GpuPosition, Nanos)>,
     /// Accepted positions that have not begun, by priority.
     waiting_at: ByLane<usize>,
@@ -107,9 +108,9 @@ pub struct Sequencer {
 
     sessions: BTreeMap<SessionId, Box<Session>>,
     ordinals: BTreeMap<Tenant, u64>,
-    /// Sessions that are gone, for the chain of grants that name them nevertheless.
+    /// Sessions that are gone, for the chain of grants that still name them.
     gone: BTreeMap<SessionId, (Tenant, u64)>,
-    /// Closed sessions in the order they were, for forgetting them.
+    /// Closed sessions in the order of their closes, for forgetting them.
     closed: VecDeque<(Nanos, SessionId)>,
     faulted: BTreeSet<SessionId>,
     doubted: BTreeSet<SessionId>,
@@ -117,9 +118,9 @@ pub struct Sequencer {
     staged: Staged,
 
     reports: Reports,
-    /// The leader that is obeyed wants their times.
+    /// True if the current leader wants the times of reports.
     timed: bool,
-    /// Since when there is something to report to the leader.
+    /// Time since which there is something to report to the leader.
     report_wanted: Option<Nanos>,
     report_now: bool,
     reported_at: Nanos,
@@ -132,15 +133,15 @@ pub struct Sequencer {
     beat_at: Nanos,
 
     draining: Option<Nanos>,
-    /// The leader that is obeyed has noted that this worker leaves.
+    /// True if the current leader has noted that this worker leaves.
     noted: bool,
     exited: bool,
-    /// The client's message that was handled last brought something.
+    /// True if the client's message that was handled last brought something new.
     took: bool,
 }
 
 impl Sequencer {
-    /// A worker that has accepted nothing and is sealed by nobody.
+    /// Creates a sequencer that has accepted nothing and is not sealed.
     #[must_use]
     pub fn new(config: Config, identity: Identity) -> Self {
         Self {
@@ -193,7 +194,7 @@ impl Sequencer {
         }
     }
 
-    /// Takes what happened at `now` and appends what to do.
+    /// Handles an event at `now` and appends the actions that follow.
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
         if self.exited {
             return;
@@ -244,14 +245,14 @@ impl Sequencer {
         self.leave_if_drained(now, actions);
     }
 
-    /// Whether the client's message that was handled last brought something: ops, bytes, or an
-    /// acknowledgement of results, which were not known before.
+    /// True if the client's message that was handled last brought something new: ops, bytes, or an
+    /// acknowledgement of results.
     #[must_use]
     pub fn took(&self) -> bool {
         self.took
     }
 
-    /// When [`Event::Tick`] is wanted next, if nothing else happens before.
+    /// Returns the time at which [`Event::Tick`] is needed, if no other event comes before.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
         if self.exited {
@@ -288,7 +289,7 @@ impl Sequencer {
         (self.epoch, self.leader)
     }
 
-    /// Slices on the device, and whether a position waits behind them.
+    /// Slices on the device, and true if a position waits behind them.
     #[must_use]
     pub fn load(&self) -> (usize, bool) {
         (self.running.all().sum(), self.begun < self.accepted)
@@ -300,15 +301,15 @@ impl Sequencer {
         self.reports.made()
     }
 
-    /// Bytes that the images of a session's tenant may take here; `u64::MAX` is no limit.
+    /// Maximum bytes of the images of a session's tenant on this worker; `u64::MAX` is no limit.
     #[must_use]
     pub fn modules_most(&self, session: SessionId) -> u64 {
         let session = self.sessions.get(&session);
         session.map_or(u64::MAX, |session| session.modules.bytes())
     }
 
-    /// The memory that a tenant may hold, as the open grant of its session here says, if that is
-    /// accepted and its close grant has not begun.
+    /// Returns the quota of a tenant from the open grant of its session. `None` unless that grant is accepted
+    /// and the close grant has not begun.
     #[must_use]
     pub fn quota(&self, session: SessionId, tenant: &Tenant) -> Option<u64> {
         let session = self.sessions.get(&session)?;
@@ -316,24 +317,24 @@ impl Sequencer {
         is_open.then_some(session.quota)
     }
 
-    /// Host bytes reserved for transfers that are not used yet.
+    /// Host bytes reserved for unused transfers.
     #[must_use]
     pub fn staged(&self) -> u64 {
         self.staged.bytes()
     }
 
-    /// Sessions that are not forgotten.
+    /// Number of sessions that are not forgotten.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Something changed that is to be reported to the leader soon.
+    /// Notes a change to report to the leader soon.
     fn report_soon(&mut self, now: Nanos) {
         self.report_wanted.get_or_insert(now);
     }
 
-    /// The session's client is to be acknowledged soon.
+    /// Notes that the session's client needs an acknowledgement soon.
     fn want_ack(&mut self, now: Nanos, session: SessionId) {
         let Some(entry) = self.sessions.get_mut(&session) else {
             return;
@@ -348,7 +349,7 @@ impl Sequencer {
         self.ack_now |= entry.is_ack_urgent(&self.config);
     }
 
-    /// Ends what a session may run: its client and the leader learn of it at once.
+    /// Fails a session: nothing more of it runs, and its client and the leader learn of it at once.
     fn fail(
         &mut self,
         now: Nanos,

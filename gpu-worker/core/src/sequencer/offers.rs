@@ -1,4 +1,4 @@
-//! Large copies that clients offer by the hashes of their chunks before they send them, and the answers.
+//! Large copies that clients offer by the hashes of their chunks before they send the bytes, and the answers.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use super::staging::Offered;
 use super::{Action, OfferEvent, Sequencer};
 use crate::Nanos;
 
-/// Chunks of a transfer that is not a copy's last.
+/// Number of chunks of a transfer, except a copy's last transfer.
 const CHUNKS: usize = PIECE_BYTES / CONTENT_BYTES;
 
 impl OfferEvent<'_> {
-    /// Its transfers: the number, the bytes, and which of the copy's chunks are its own.
+    /// Returns its transfers: number, bytes, and range of the copy's chunks.
     fn transfers(&self) -> impl Iterator<Item = (u64, u64, Range<usize>)> + use<> {
         let (first, total, chunks) = (self.transfer, self.total, self.held.len());
         let starts = (0..total).step_by(PIECE_BYTES);
@@ -28,7 +28,7 @@ impl OfferEvent<'_> {
 }
 
 impl Sequencer {
-    /// A client asks which chunks of a copy it need not send.
+    /// Handles the question of a client: the chunks of a copy that it need not send.
     pub(super) fn on_offer(
         &mut self,
         now: Nanos,
@@ -94,7 +94,7 @@ impl Sequencer {
     }
 }
 
-/// A bit for each, the lowest for the first.
+/// Returns a bit for each chunk, the lowest for the first.
 fn bits(held: &[bool]) -> u64 {
     let set = held.iter().enumerate().filter(|(_, held)| **held);
     set.fold(0, |bits, (index, _)| bits | 1 << index)

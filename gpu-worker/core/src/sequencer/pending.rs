@@ -1,4 +1,4 @@
-//! Accepted positions and standing grants: what is known of each until it has ended.
+//! Accepted positions and standing grants: the state of each until it has ended.
 
 use std::collections::VecDeque;
 
@@ -17,17 +17,17 @@ pub(super) struct Accepted {
     pub(super) times: Begun,
 }
 
-/// When a position got how far, until its work is on the device.
+/// Times of a position until its work is on the device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Begun {
     pub(super) accepted: Nanos,
     pub(super) at: Nanos,
-    /// How long it was the head and lacked its ops.
+    /// Time for which it was the head and lacked its ops.
     pub(super) lacked: Nanos,
 }
 
 impl Begun {
-    /// All of it, once the work has ended. `started` is as the device says, where it does.
+    /// Returns all times, once the work has ended. `started` is the device's report, if any.
     pub(super) fn until(self, started: Option<Nanos>, ended: Nanos) -> ReportTimes {
         let begun = self.at.clamp(self.accepted, ended.max(self.accepted));
         ReportTimes {
@@ -40,8 +40,8 @@ impl Begun {
     }
 }
 
-/// Accepted positions from the first that has not ended on, without gaps, and behind them an open
-/// standing one. They are found by position, never by index.
+/// Accepted positions without gaps, from the first that has not ended on, and an open standing grant behind
+/// them. They are found by position, never by index.
 #[derive(Debug, Default)]
 pub(super) struct Pending(VecDeque<Accepted>);
 
@@ -75,7 +75,7 @@ impl Pending {
         self.0.push_back(accepted);
     }
 
-    /// A position has ended: gives its grant, if it is here, and when it began.
+    /// Notes that a position has ended. Returns its grant and its times, if it is known.
     pub(super) fn end(&mut self, position: GpuPosition) -> Option<(Grant, Begun)> {
         let index = self.index(position)?;
         let accepted = self.0.get_mut(index)?;
@@ -98,8 +98,8 @@ impl Pending {
     }
 }
 
-/// An accepted grant as it is kept for replay, with whose it is: its session may be closed and
-/// forgotten by the time that a seal asks.
+/// An accepted grant as kept for replay, with its owner: its session may be closed and forgotten when a seal
+/// asks.
 #[derive(Debug)]
 pub(super) struct KeptGrant {
     pub(super) sealed: SealedGrant,
@@ -107,19 +107,19 @@ pub(super) struct KeptGrant {
     pub(super) ordinal: u64,
 }
 
-/// How a position ended.
+/// The end of a position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ending {
     pub(super) measured: u64,
     pub(super) last: OpNumber,
     pub(super) outcome: Outcome,
     pub(super) failed: bool,
-    /// When it began on the device, where the device says so.
+    /// Start on the device, if the device reports it.
     pub(super) started: Option<Nanos>,
 }
 
 impl Ending {
-    /// Nothing was measured and nothing failed.
+    /// An end without a measured time and without a failure.
     pub(super) fn plain(last: OpNumber, outcome: Outcome) -> Self {
         Self {
             measured: 0,
@@ -145,17 +145,17 @@ pub(super) struct Part {
 pub(super) struct Standing {
     pub(super) grant: Grant,
     pub(super) owner: (Tenant, u64),
-    /// Last op started; one before the first where none was.
+    /// Last op started; the op before the first if none was.
     pub(super) started: OpNumber,
     /// The op that failed.
     pub(super) failed: Option<OpNumber>,
-    /// Parts of it did not run, for an earlier op of the session had failed.
+    /// True if parts of it did not run, because an earlier op of the session had failed.
     pub(super) skipped: bool,
-    /// Started and not completed, in op order.
+    /// Parts started and not completed, in op order.
     pub(super) parts: VecDeque<Part>,
-    /// Since when it waits for an image.
+    /// Time since which it waits for an image.
     pub(super) waits: Option<Nanos>,
-    /// Since when ops are there that have not begun.
+    /// Time since which it has ops that have not begun.
     pub(super) arrived: Option<Nanos>,
 }
 
@@ -166,7 +166,7 @@ impl Standing {
         costs.fold(0, u64::saturating_add)
     }
 
-    /// The part that has completed, as a grant of its own, and when it began.
+    /// Takes the completed part as a grant of its own, with its times.
     pub(super) fn take_part(&mut self, grant: &Grant) -> Option<(Grant, Begun)> {
         let part = self.parts.pop_front()?;
         let grant = Grant {

@@ -11,7 +11,7 @@ use super::session::{Doubt, Phase, Session, Stall};
 use super::{Action, OpenAction, Sequencer, StartAction};
 use crate::Nanos;
 
-/// What the head can do now.
+/// The next step of the head.
 enum Head {
     Wait,
     Start,
@@ -20,13 +20,14 @@ enum Head {
 }
 
 impl Sequencer {
-    /// The position whose grant is taken next.
+    /// Returns the position of the next grant to take.
     pub(super) fn next_position(&self) -> GpuPosition {
         self.accepted + 1 + u64::from(self.open.is_some())
     }
 
-    /// Takes the grant at the next position, which closes a standing one before it; `false` if it
-    /// names a session nobody opened. It is accepted, unless it is a standing one itself.
+    /// Takes the grant at the next position, which closes an open standing grant before it. Returns `false`
+    /// if it names a session that was never opened. The grant is accepted, unless it is a standing grant
+    /// itself.
     pub(super) fn accept(
         &mut self,
         now: Nanos,
@@ -79,7 +80,7 @@ impl Sequencer {
             && session.phase == Phase::Open
             && session.running > 0
         {
-            // Whoever asked for the end has seen all that it wanted: nobody waits for the rest.
+            // The client that asked for the end has seen all results that it wanted, so the rest may fail.
             let session = session.id;
             actions.push(Action::Stop { session });
         }
@@ -104,7 +105,7 @@ impl Sequencer {
         true
     }
 
-    /// A position is accepted: it enters the chain, and is kept for replay.
+    /// Accepts a position: adds it to the chain, and keeps it for replay.
     pub(super) fn enter(
         &mut self,
         position: GpuPosition,
@@ -143,7 +144,7 @@ impl Sequencer {
         });
     }
 
-    /// When the head is given up, if it waits for its session.
+    /// Returns the time at which the head is given up, if it waits for its session.
     pub(super) fn head_timeout(&self) -> Option<Nanos> {
         let (position, since) = self.waiting?;
         let timeout = if self.is_urged() {
@@ -156,7 +157,7 @@ impl Sequencer {
         Some(since + timeout)
     }
 
-    /// Whether a position of a higher priority waits behind the head.
+    /// True if a position of a higher priority waits behind the head.
     fn is_urged(&self) -> bool {
         let Some((_, head)) = self.head() else {
             return false;
@@ -165,10 +166,10 @@ impl Sequencer {
         waiting.any(|waiting| *waiting > 0) || self.is_urged_by_standing(&head)
     }
 
-    /// Whether the device can have another slice. What it keeps waiting is not lost: beyond the
-    /// bound a slice would only stand before others that come to be more urgent.
+    /// True if the device can have another slice. Waiting here costs nothing: beyond the bound, a slice on
+    /// the device would only block more urgent ones that come later.
     fn has_depth(&self, grant: &Grant) -> bool {
-        // A device that parks what is less urgent has that beside what it runs, not before it.
+        // On a preemptive device, parked slices of a lower priority do not delay the slice.
         let counted = match self.config.preemptive {
             true => Lane::of(grant),
             false => Lane::LAST,
@@ -180,7 +181,7 @@ impl Sequencer {
         running < self.config.depth || small || self.config.preemptive && self.is_urged()
     }
 
-    /// Begins positions in order as far as it goes.
+    /// Begins positions in order, as far as possible.
     pub(super) fn advance(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         while let Some((position, grant)) = self.head() {
             match self.judge(now, position, &grant) {
@@ -204,7 +205,7 @@ impl Sequencer {
         self.run_standing(now, actions);
     }
 
-    /// The head has begun, or ended without.
+    /// Notes that the head has begun, or ended without beginning.
     fn pass(&mut self, now: Nanos, position: GpuPosition, grant: &Grant) {
         self.waits_no_more(now, position);
         if let Some(accepted) = self.pending.get_mut(position) {
@@ -228,7 +229,7 @@ impl Sequencer {
         }
     }
 
-    /// What the head waited for has come, or is not waited for any more.
+    /// Ends the wait of the head: its ops have come, or it is given up.
     fn waits_no_more(&mut self, now: Nanos, position: GpuPosition) {
         if let Some((head, since)) = self.waiting.take()
             && head == position
@@ -305,7 +306,7 @@ impl Sequencer {
         actions: &mut Vec<Action>,
     ) {
         if grant.kind == GrantKind::Standing {
-            // Its ops start behind the head, as they come. Where it was closed before, none will.
+            // Its ops start behind the head as they come. If it was closed before, none will come.
             self.end_standing(now, grant.session, actions);
             return;
         }
@@ -331,7 +332,8 @@ impl Sequencer {
                     .change(&session.tenant, session.transfers.reserved, 0);
                 session.drop_pending();
                 self.doubted.remove(&grant.session);
-                // Its transfers are nobody's any more: their bytes go now, not when its results are had.
+                // The session needs its transfers no more: their bytes are freed now, not when its results
+                // are acknowledged.
                 let (session, through) = (session.id, OpNumber::MAX);
                 actions.push(Action::Forget { session, through });
                 self.close_if_idle(session, actions);
@@ -348,7 +350,7 @@ impl Sequencer {
         }
     }
 
-    /// Starts the ops of a grant, or of a part of one that stands.
+    /// Starts the ops of a grant, or of a part of a standing grant.
     pub(super) fn start(
         &mut self,
         position: GpuPosition,
@@ -394,7 +396,7 @@ impl Sequencer {
         });
     }
 
-    /// A void makes the leader doubt the session.
+    /// Notes that the leader doubts the session after a void.
     fn doubt(&mut self, now: Nanos, grant: &Grant) {
         let Some(session) = self.sessions.get_mut(&grant.session) else {
             return;
@@ -408,7 +410,7 @@ impl Sequencer {
         self.report_soon(now);
     }
 
-    /// Ops of a session that are accepted and will not be void for following a void.
+    /// Returns the last op of a session that is accepted and will not be void because it follows a void.
     pub(super) fn accepted_ops(&self, session: &Session) -> OpNumber {
         self.pending
             .iter()
@@ -423,7 +425,7 @@ impl Sequencer {
             })
     }
 
-    /// Grants that can be a run, by their range.
+    /// True if the grant's range of ops is possible for its kind.
     pub(super) fn is_sane(grant: &Grant) -> bool {
         match grant.kind {
             GrantKind::Run => {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bus_schemas::{DoneReport, GpuPosition, Outcome, ReportTimes, limits};
 
-/// Reports that are not acknowledged.
+/// The reports that are not acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     kept: VecDeque<(DoneReport, ReportTimes)>,
@@ -34,7 +34,7 @@ impl Reports {
         self.made() - self.sent
     }
 
-    /// Whether what was never sent is a few slices that ran for at most `most` nanoseconds together.
+    /// True if the unsent reports are a few slices that ran for at most `most` nanoseconds together.
     pub(super) fn are_little(&self, most: u64) -> bool {
         let unsent = self.unsent() as usize;
         let last = || {
@@ -52,23 +52,23 @@ impl Reports {
             && last().map(|report| report.measured).sum::<u64>() <= most
     }
 
-    /// Whether all that was never sent is of this position, with this outcome.
+    /// True if all unsent reports are of this position, with this outcome.
     pub(super) fn are_of(&self, position: GpuPosition, outcome: Outcome) -> bool {
         let mut unsent = self.kept.iter().rev().take(self.unsent() as usize);
         unsent.all(|(report, _)| report.position == position && report.outcome == outcome)
     }
 
-    /// Whether a report that was sent is not acknowledged.
+    /// True if a report was sent and is not acknowledged.
     pub(super) fn is_waiting(&self) -> bool {
         self.sent > self.forgotten
     }
 
-    /// Whether every report is acknowledged.
+    /// True if every report is acknowledged.
     pub(super) fn is_clear(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// The leader has the reports through `number`; whether that is news.
+    /// Notes that the leader has the reports through `number`. Returns true if that is new.
     pub(super) fn acknowledge(&mut self, number: u64) -> bool {
         let through = number.min(self.made());
         let news = through > self.forgotten;
@@ -80,12 +80,13 @@ impl Reports {
         news
     }
 
-    /// Takes everything that is not acknowledged as not sent.
+    /// Marks everything that is not acknowledged as not sent.
     pub(super) fn rewind(&mut self) {
         self.sent = self.forgotten;
     }
 
-    /// The next reports to send, at most a message's worth: number of the first, they, and their times.
+    /// Takes the next reports to send, at most a message's worth: number of the first, the reports, and their
+    /// times.
     pub(super) fn take(&mut self) -> (u64, Vec<DoneReport>, Vec<ReportTimes>) {
         let first = self.sent + 1;
         let skip = (self.sent - self.forgotten) as usize;

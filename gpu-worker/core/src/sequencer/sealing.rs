@@ -1,9 +1,8 @@
-//! Seals: a new leader takes the worker over, and gets all that the worker has.
+//! Seals: a new leader takes the worker over, and gets all its state.
 //!
-//! What the record may not have (the tail) can be more than a message holds. Then the answer to a
-//! seal is a page of it, and the leader asks again for what lies behind, until the rest fits into the
-//! answer itself. Between the first page and the answer nothing is accepted, so that the tail stays
-//! what it was.
+//! The part that the record may lack (the tail) can exceed a message. Then the answer to a seal is a page of
+//! it, and the leader asks again for the grants behind the page, until the rest fits into the answer itself.
+//! Between the first page and the answer the worker accepts nothing, so that the tail does not change.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +17,8 @@ use super::session::Phase;
 use super::{Action, Sequencer};
 use crate::Nanos;
 
-/// Bytes, at most, of a session, a grant (with the name of its session) and everything else in an
-/// encoded seal answer: the tail takes what room the message has left.
+/// Maximum bytes of a session, of a grant with the name of its session, and of everything else in an encoded
+/// seal answer. The tail takes the remaining room of the message.
 const SEALED_SESSION: usize = 240;
 const SEALED_GRANT: usize = SealedGrant::SIZE + SealedName::SIZE;
 const SEALED_REST: usize = 128 << 10;
@@ -48,7 +47,7 @@ impl Sequencer {
         actions.push(Action::SealReply(Box::new(reply)));
     }
 
-    /// This leader's epoch begins here.
+    /// Begins the epoch of this leader.
     fn obey(&mut self, now: Nanos, seal: &Seal, actions: &mut Vec<Action>) {
         self.close_standing(now, actions);
         self.closings.clear();
@@ -68,7 +67,7 @@ impl Sequencer {
         self.beat_at = 0;
     }
 
-    /// A new leader believes clients until it learns of a void.
+    /// Ends all doubts: a new leader believes clients until it learns of a void.
     fn trust_again(&mut self) {
         for session in std::mem::take(&mut self.doubted) {
             if let Some(entry) = self.sessions.get_mut(&session) {
@@ -77,25 +76,25 @@ impl Sequencer {
         }
     }
 
-    /// Grants of the tail that a message holds beside `taken` bytes.
+    /// Number of grants of the tail that fit into a message beside `taken` bytes.
     fn tail_room(&self, taken: usize) -> usize {
         let room = limits::MESSAGE_BYTES.saturating_sub(SEALED_REST + taken) / SEALED_GRANT;
         room.min(self.config.seal_rows)
     }
 
-    /// Grants of the tail that the answer to a seal holds.
+    /// Number of grants of the tail that fit into the answer to a seal.
     fn answer_room(&self) -> usize {
         let sessions = self.sessions.len() * SEALED_SESSION;
         self.tail_room(sessions + self.pending.len() * SEALED_GRANT)
     }
 
-    /// Where in the tail lies what is behind this position.
+    /// Returns the index in the tail of the first grant behind this position.
     fn tail_behind(&self, after: GpuPosition) -> usize {
         self.tail
             .partition_point(|kept| kept.sealed.position <= after)
     }
 
-    /// The first of the tail behind a position, where the answer does not hold all that is.
+    /// Returns a page of the tail behind a position, if the answer does not hold all of it.
     fn seal_page(&self, after: GpuPosition) -> Option<SealPage> {
         let from = self.tail_behind(after);
         let rest = self.tail.len() - from;
@@ -108,12 +107,12 @@ impl Sequencer {
             leader: self.leader,
             after,
             tail: page.clone().map(|kept| kept.sealed).collect(),
-            // Also of sessions that are open: they may be closed when the answer comes.
+            // Names open sessions too: they may be closed when the answer arrives.
             named: names(page),
         })
     }
 
-    /// All that the worker has, and what fits of the tail behind a position: its latest grants.
+    /// Returns the worker's state, with the latest grants of the tail behind a position that fit.
     fn seal_answer(
         &self,
         (tail_epoch, tail_recorded): (u64, u64),
@@ -165,7 +164,7 @@ impl Sequencer {
     }
 }
 
-/// Whose the sessions of these grants are.
+/// Returns the tenants and ordinals of the sessions of these grants.
 fn names<'a>(grants: impl Iterator<Item = &'a KeptGrant>) -> Vec<SealedName> {
     let mut names = BTreeMap::new();
     for kept in grants {

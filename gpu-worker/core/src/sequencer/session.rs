@@ -1,4 +1,4 @@
-//! One session as its worker knows it.
+//! One session in its worker's sequencer.
 
 use std::collections::VecDeque;
 
@@ -13,12 +13,12 @@ use super::staging::Transfers;
 use super::{AckMessage, BatchEvent, Config};
 use crate::Nanos;
 
-/// How far a session's life has come.
+/// The phase of a session's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Its open grant is accepted; its close grant has not begun.
     Open,
-    /// Its close grant has begun; it waits for what runs.
+    /// Its close grant has begun; the session waits for its running slices.
     Closing(GpuPosition),
     /// Nothing of it runs, and the device was told to close it.
     DeviceClosing(GpuPosition),
@@ -26,22 +26,22 @@ pub(super) enum Phase {
     Closed(Nanos),
 }
 
-/// Why a session's head is not ready although its ops are received.
+/// The stall of a session with a head that is not ready although its ops are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stall {
     pub(super) since: Nanos,
-    /// A position was void for it: the next ones are at once.
+    /// True if a position was void because of it; the next ones are void at once.
     pub(super) voided: bool,
 }
 
-/// The leader doubts what the session's client announces: it gets reports of what is received.
+/// The leader's doubt of the client's announcements: it gets reports of the ops received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Doubt {
     /// Last op of an accepted grant.
     pub(super) granted: OpNumber,
 }
 
-/// What is kept of a batch.
+/// The part of a batch that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) first: OpNumber,
@@ -57,17 +57,17 @@ pub(super) struct Session {
     pub(super) ordinal: u64,
     pub(super) window: Window,
     pub(super) quota: u64,
-    /// What its tenant's sessions may have here, as its open grant said.
+    /// Limits of its tenant's sessions on this worker, from its open grant.
     pub(super) modules: Allowance,
     pub(super) staged_most: Allowance,
     nonce: u64,
     pub(super) phase: Phase,
-    /// A close grant is accepted.
+    /// True if a close grant is accepted.
     pub(super) closing: bool,
-    /// Opening, and slices that were started and have not completed.
+    /// Number of slices started and not completed, plus one while the session is opening.
     pub(super) running: u32,
     pub(super) failure: Option<Box<(OpNumber, Failure)>>,
-    /// A slice has failed: what the device was given after it did not run.
+    /// True if a slice has failed; slices that the device got after it did not run.
     pub(super) broken: bool,
 
     pub(super) received: OpNumber,
@@ -76,31 +76,31 @@ pub(super) struct Session {
     /// Kept batches: last op and bytes.
     batches: VecDeque<(OpNumber, u64)>,
     pub(super) pending_bytes: u64,
-    /// Ops that are not done and the bytes their results may have.
+    /// Ops that are not done, each with the maximum bytes of its results.
     outs: VecDeque<(OpNumber, u64)>,
     staged: VecDeque<(OpNumber, u64)>,
-    /// Loads of images that are not here yet.
+    /// Loads of images that have not arrived yet.
     loads: VecDeque<(OpNumber, ModuleHash)>,
     promised: OpNumber,
     pub(super) doubt: Option<Doubt>,
     pub(super) stall: Option<Stall>,
-    /// What its standing grants came to.
+    /// Course of its standing grants.
     pub(super) course: Course,
 
     pub(super) results: u64,
     pub(super) acknowledged: u64,
     held: VecDeque<u64>,
-    /// Bytes of results that are not acknowledged, and of those that running slices will add.
+    /// Bytes of unacknowledged results, and of results that running slices will add.
     pub(super) held_bytes: u64,
     running_bytes: u64,
-    /// When the first of those was sent, or became the first.
+    /// Time at which the first of those was sent, or became the first.
     pub(super) results_sent: Nanos,
 
     pub(super) transfers: Transfers,
-    /// Since when no part of a transfer is stored because its tenant has staged all it may.
+    /// Time since which no part of a transfer is stored because its tenant has staged all it may.
     pub(super) starved: Option<Nanos>,
     pub(super) images: Images,
-    /// Answers to offers that acknowledgements have yet to give: one for a transfer at most.
+    /// Answers to offers for the next acknowledgement, at most one for a transfer.
     held_chunks: Vec<HeldChunks>,
     pub(super) ack_wanted: bool,
     acked_done: OpNumber,
@@ -149,13 +149,13 @@ impl Session {
         }
     }
 
-    /// Whether ops may still run.
+    /// True if ops may still run.
     pub(super) fn lives(&self) -> bool {
         self.phase == Phase::Open && self.failure.is_none() && !self.closing
     }
 
-    /// The part of a batch that is kept, `None` for nothing; or the op that no correct client sends.
-    /// `room` is what all sessions together may still keep.
+    /// Returns the part of a batch that is kept; `None` for nothing. An error names an op that no correct
+    /// client sends. `room` is the number of bytes that all sessions together may still keep.
     pub(super) fn receive(
         &mut self,
         batch: &BatchEvent<'_>,
@@ -197,8 +197,7 @@ impl Session {
         }))
     }
 
-    /// Whether the ops through `last` have what they need beside being received: room for their
-    /// results, whole transfers.
+    /// True if the ops through `last` have room for their results and whole transfers.
     pub(super) fn has_room(&self, last: OpNumber, config: &Config) -> bool {
         let through = |op: &&(OpNumber, u64)| op.0 <= last;
         let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);
@@ -216,8 +215,9 @@ impl Session {
             .all(|(_, transfer)| self.transfers.is_whole(*transfer))
     }
 
-    /// The last op of the next part of a standing grant: of those received, at most `most`, through
-    /// the first that has a result, before the first that lacks what it needs.
+    /// Returns the last op of the next part of a standing grant. The part has at most `most` of the received
+    /// ops. It ends with the first op that has a result, or before the first that lacks a transfer, an image
+    /// or room.
     pub(super) fn part(&self, most: u64, config: &Config) -> OpNumber {
         let mut last = self.received.min(self.started.saturating_add(most));
         let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);
@@ -233,23 +233,23 @@ impl Session {
         lacks.map_or(last, |op| last.min(op - 1))
     }
 
-    /// An image is here.
+    /// Notes that an image has arrived.
     pub(super) fn has_image(&mut self, hash: ModuleHash) {
         self.loads.retain(|(_, image)| *image != hash);
     }
 
-    /// Its next op is the load of an image that is not here.
+    /// True if its next op loads an image that has not arrived.
     pub(super) fn awaits_image(&self) -> bool {
         let next = self.loads.front();
         next.is_some_and(|(op, _)| *op == self.started + 1)
     }
 
-    /// Lets that load find out for itself.
+    /// Lets that load run without its image.
     pub(super) fn load_anyway(&mut self) {
         self.loads.pop_front();
     }
 
-    /// The ops through `last` begin to run.
+    /// Notes that the ops through `last` begin to run.
     pub(super) fn start(&mut self, last: OpNumber) {
         let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);
         let starting = self.outs.range(waiting..);
@@ -266,7 +266,7 @@ impl Session {
         }
     }
 
-    /// The ops through `done` have run, with these results, which are sent now.
+    /// Notes that the ops through `done` have run with these results, which are sent now.
     pub(super) fn complete(&mut self, now: Nanos, done: OpNumber, results: &[u64]) {
         if self.held.is_empty() {
             self.results_sent = now;
@@ -289,14 +289,14 @@ impl Session {
         self.results += results.len() as u64;
     }
 
-    /// Whether results that the client lacks have been on their way for too long.
+    /// True if results that the client lacks have been on their way for too long.
     pub(super) fn has_lost(&self, now: Nanos, config: &Config) -> bool {
         let transit = self.held_bytes.saturating_mul(config.byte_ns);
         let apart = transit.saturating_add(config.repeat_ns / 2);
         now >= self.results_sent.saturating_add(apart)
     }
 
-    /// The client has these results; whether that is news.
+    /// Notes that the client has these results. Returns true if that is new.
     pub(super) fn acknowledge(&mut self, now: Nanos, results: u64) -> bool {
         let through = results.min(self.results);
         let news = through > self.acknowledged;
@@ -311,7 +311,7 @@ impl Session {
         news
     }
 
-    /// Ends what the session may run; whether it had not failed before.
+    /// Fails the session, so that nothing more of it runs. Returns true if it had not failed before.
     pub(super) fn fail(&mut self, op: OpNumber, failure: Failure) -> bool {
         if self.failure.is_some() || matches!(self.phase, Phase::Closed(_)) {
             return false;
@@ -320,7 +320,7 @@ impl Session {
         true
     }
 
-    /// Forgets what will never run: the bytes it held.
+    /// Forgets ops and transfers that will never run, and their bytes.
     pub(super) fn drop_pending(&mut self) {
         self.batches = VecDeque::new();
         self.pending_bytes = 0;
@@ -332,7 +332,7 @@ impl Session {
         self.held_chunks = Vec::new();
     }
 
-    /// The next acknowledgement answers an offer of a transfer.
+    /// Adds the answer to an offer of a transfer to the next acknowledgement.
     pub(super) fn say_held(&mut self, answer: HeldChunks) {
         let same = |row: &&mut HeldChunks| row.transfer == answer.transfer;
         match self.held_chunks.iter_mut().rev().find(same) {
@@ -341,7 +341,7 @@ impl Session {
         }
     }
 
-    /// Whether an acknowledgement is overdue by the ops done since the last.
+    /// True if an acknowledgement is overdue by the ops done since the last.
     pub(super) fn is_ack_urgent(&self, config: &Config) -> bool {
         self.ack_wanted && self.done >= self.acked_done + config.ack_ops
     }
@@ -354,7 +354,7 @@ impl Session {
         })
     }
 
-    /// The acknowledgement as of now; `room` says whether staging has it.
+    /// Returns the acknowledgement as of now; `room` is true if staging has room.
     pub(super) fn ack(
         &mut self,
         epoch: (bus_schemas::Epoch, bus_schemas::LeaderId),

@@ -1,4 +1,4 @@
-//! Host bytes that are reserved for staged transfers: of all sessions, and of each tenant's.
+//! Host bytes reserved for staged transfers: of all sessions, and of each tenant's.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use bus_schemas::Tenant;
 
 use crate::Nanos;
 
-/// One tenant's.
+/// The share of one tenant.
 #[derive(Debug, Default)]
 struct Share {
     bytes: u64,
-    /// When bytes of its transfers were stored last.
+    /// Time at which bytes of its transfers were last stored.
     moved: Nanos,
 }
 
-/// What is reserved.
+/// The reserved bytes.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
     bytes: u64,
@@ -22,17 +22,17 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// Of all sessions, bytes.
+    /// Bytes of all sessions.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Of a tenant's sessions, bytes.
+    /// Bytes of a tenant's sessions.
     pub(super) fn of(&self, tenant: &Tenant) -> u64 {
         self.tenants.get(tenant).map_or(0, |share| share.bytes)
     }
 
-    /// A session of the tenant has so much reserved instead of that much.
+    /// Replaces the reserved bytes of one of the tenant's sessions.
     pub(super) fn change(&mut self, tenant: &Tenant, before: u64, after: u64) {
         if before == after {
             return;
@@ -45,14 +45,14 @@ impl Staged {
         }
     }
 
-    /// Bytes of a transfer of the tenant were stored.
+    /// Notes that bytes of a transfer of the tenant were stored.
     pub(super) fn moved(&mut self, now: Nanos, tenant: &Tenant) {
         if let Some(share) = self.tenants.get_mut(tenant) {
             share.moved = now;
         }
     }
 
-    /// When bytes of the tenant's transfers were stored last, if it has some reserved.
+    /// Time at which bytes of the tenant's transfers were last stored, if it has bytes reserved.
     pub(super) fn moved_at(&self, tenant: &Tenant) -> Option<Nanos> {
         self.tenants.get(tenant).map(|share| share.moved)
     }

@@ -1,51 +1,51 @@
-//! Staged transfers of one session: which bytes are here, which transfers an op may use.
+//! Staged transfers of one session: the bytes that have arrived, and the transfers that an op may use.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{ModuleHash, Staged, limits};
 
-/// Transfers a session may have above its last finished one.
+/// Maximum number of transfers that a session may have above its last finished one.
 const AHEAD: u64 = 1_024;
-/// Rows of transfers in progress in one acknowledgement.
+/// Maximum number of transfers in progress in one acknowledgement.
 const ROWS: usize = 32;
-/// Transfers that became whole of which acknowledgements go on telling.
+/// Number of transfers that became whole which acknowledgements keep reporting.
 const RECENT: usize = 8;
 
-/// What becomes of a part of a transfer.
+/// The outcome of a part of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StagedPart {
     /// Its bytes are stored; with `whole`, the transfer is complete.
     Store { whole: bool },
-    /// The image is already here.
+    /// The worker has the image already.
     Known,
-    /// Nothing is stored: it was here before, there is no room, or it is an offer of an image
-    /// that must be sent.
+    /// Nothing is stored: the bytes were there before, there is no room, or the part offers an image that
+    /// must be sent.
     Skip,
     /// No correct client sends this.
     Malformed(&'static str),
 }
 
-/// What becomes of an offered transfer.
+/// The outcome of an offered transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Offered {
-    /// It is new. Of the chunks that are held these are taken; with `whole`, they are all of it.
+    /// The transfer is new. It takes these of the held chunks; with `whole`, they are all of it.
     New { taken: u64, whole: bool },
-    /// It was offered or sent before; these chunks are here.
+    /// The transfer was offered or sent before; these chunks have arrived.
     Known { here: u64 },
-    /// It is too far ahead of those that are finished: offered again it may be new.
+    /// The transfer is too far ahead of the finished ones; offered again, it may be new.
     Later,
 }
 
 #[derive(Debug, Default)]
 struct Transfer {
-    /// 0 until its first part: an op may name it before that.
+    /// 0 until its first part: an op may name the transfer before that.
     total: u64,
     module: Option<ModuleHash>,
-    /// Bytes here: sorted, disjoint, not touching.
+    /// Bytes that have arrived: sorted, disjoint, not touching.
     ranges: Vec<(u64, u64)>,
     claimed: bool,
     whole: bool,
-    /// A copy that ran, or an image handed to the module cache.
+    /// True for a copy that ran, or an image handed to the module cache.
     finished: bool,
 }
 
@@ -57,13 +57,13 @@ impl Transfer {
         }
     }
 
-    /// Whether all of a range is here.
+    /// True if all of a range has arrived.
     fn has(&self, (from, to): (u64, u64)) -> bool {
         let mut ranges = self.ranges.iter();
         ranges.any(|&(start, end)| start <= from && to <= end)
     }
 
-    /// Adds a range; whether it held anything new.
+    /// Adds a range. Returns true if it had new bytes.
     fn add(&mut self, from: u64, to: u64) -> bool {
         if self.has((from, to)) {
             return false;
@@ -86,7 +86,7 @@ impl Transfer {
 /// The staged transfers of one session.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
-    /// Every transfer up to this one is finished.
+    /// Number of the last transfer up to which all are finished.
     below: u64,
     active: BTreeMap<u64, Transfer>,
     recent: VecDeque<Staged>,
@@ -107,7 +107,7 @@ pub(super) struct Part {
 }
 
 impl Transfers {
-    /// Takes a part in; `room` is the host memory that may still be reserved.
+    /// Takes a part; `room` is the host memory that may still be reserved.
     pub(super) fn part(&mut self, part: Part, room: u64) -> StagedPart {
         let end = part.offset.checked_add(part.bytes);
         if part.transfer == 0 || part.total == 0 || part.total > limits::TRANSFER_BYTES {
@@ -132,7 +132,7 @@ impl Transfers {
         let new = here.is_none_or(|transfer| transfer.total == 0);
         let known = part.module.is_some() && part.known;
         if !known && part.bytes == 0 {
-            // An offer of an image that must be sent: the answer is that nothing is here.
+            // The part offers an image that must be sent: the answer is that no byte has arrived.
             let received = here.map_or(0, Transfer::received);
             self.say_again(part.transfer, received);
             return StagedPart::Skip;
@@ -143,7 +143,7 @@ impl Transfers {
         self.store(part, new, known)
     }
 
-    /// Whether a part is of a transfer that is not begun and for which there is no room.
+    /// True if a part belongs to a transfer that has not begun and has no room.
     pub(super) fn lacks_room(&self, part: &Part, room: u64) -> bool {
         let begun = part.transfer <= self.below
             || self
@@ -154,8 +154,8 @@ impl Transfers {
         !begun && !known && part.bytes > 0 && part.total > room
     }
 
-    /// A copy's transfer of `total` bytes is offered: of its chunks the worker holds `held`. What it takes
-    /// of them counts as received.
+    /// Handles the offer of a copy's transfer of `total` bytes; the worker holds the chunks `held`. The
+    /// chunks that it takes count as received.
     pub(super) fn offer(
         &mut self,
         (transfer, total): (u64, u64),
@@ -249,7 +249,7 @@ impl Transfers {
         });
     }
 
-    /// An op names the transfer. Each may be named once.
+    /// Claims the transfer for an op that names it. Each transfer may be named once.
     pub(super) fn claim(&mut self, transfer: u64) -> Result<(), &'static str> {
         if transfer <= self.below {
             return Err("the transfer was used before");
@@ -265,17 +265,17 @@ impl Transfers {
         Ok(())
     }
 
-    /// Whether all bytes of a copy's transfer are here.
+    /// True if all bytes of a copy's transfer have arrived.
     pub(super) fn is_whole(&self, transfer: u64) -> bool {
         self.active.get(&transfer).is_some_and(|t| t.whole)
     }
 
-    /// Whether a transfer is here whole, or was.
+    /// True if a transfer is whole, or was.
     pub(super) fn has_whole(&self, transfer: u64) -> bool {
         (1..=self.below).contains(&transfer) || self.is_whole(transfer)
     }
 
-    /// The transfer is not needed any more; gives back what it had `reserved`, if it had.
+    /// Finishes a transfer that is not needed any more, and gives back its bytes if they were `reserved`.
     pub(super) fn finish(&mut self, transfer: u64, reserved: bool) {
         let Some(entry) = self.active.get_mut(&transfer) else {
             return;
@@ -293,7 +293,7 @@ impl Transfers {
         }
     }
 
-    /// Rows for an acknowledgement.
+    /// Returns the rows for an acknowledgement.
     pub(super) fn rows(&mut self) -> Vec<Staged> {
         let mut rows = std::mem::take(&mut self.echo);
         rows.extend(
@@ -417,11 +417,11 @@ mod tests {
         let mut transfers = Transfers::default();
         let taken = |taken, whole| Ok(Offered::New { taken, whole });
         let here = |here| Ok(Offered::Known { here });
-        // All of it; asked again it is as it was, and an op may name it.
+        // All chunks are held; the repeated offer changes nothing, and an op may name the transfer.
         assert_eq!(transfers.offer((1, 2 * MIB), 0b11, 9 * MIB), taken(3, true));
         assert_eq!(transfers.offer((1, 2 * MIB), 0, 9 * MIB), here(3));
         assert!(transfers.is_whole(1) && transfers.claim(1).is_ok());
-        // The second chunk: the first is sent.
+        // The second chunk is held; the first is sent.
         assert_eq!(
             transfers.offer((2, MIB + 5), 0b110, 9 * MIB),
             taken(2, false)
@@ -433,7 +433,7 @@ mod tests {
             let sent = part(2, MIB + 5, at * MIB / 4, MIB / 4);
             assert_eq!(transfers.part(sent, 0), StagedPart::Store { whole });
         }
-        // Nothing is held, or there is no room: nothing is reserved before bytes come.
+        // No chunk is held, or there is no room: nothing is reserved before bytes come.
         assert_eq!(transfers.offer((3, 7), 0, 9), taken(0, false));
         assert_eq!(transfers.offer((3, 7), 1, 6), taken(0, false));
         assert_eq!(transfers.reserved, 3 * MIB + 5);

@@ -1,4 +1,4 @@
-//! Room for staged transfers: how much a session may reserve, and when it has waited too long for it.
+//! Room for staged transfers: the bytes that a session may reserve, and the end of its wait for them.
 
 use bus_schemas::{Code, Failure, SessionId, limits};
 
@@ -7,8 +7,7 @@ use super::session::Session;
 use crate::Nanos;
 
 impl Sequencer {
-    /// Host bytes that a session's new transfers may reserve: of all there is, and of what its tenant
-    /// may have.
+    /// Host bytes that a session's new transfers may reserve, within the total and within its tenant's limit.
     pub(super) fn staging_room(&self, session: &Session) -> u64 {
         let most = session.staged_most.bytes();
         let own = most.saturating_sub(self.staged.of(&session.tenant));
@@ -16,13 +15,13 @@ impl Sequencer {
         own.min(all)
     }
 
-    /// Whether there is so much room in all that credit need not shrink.
+    /// True if there is enough room in total that credit need not shrink.
     pub(super) fn has_staging_room(&self) -> bool {
         let room = self.config.staged_total.saturating_sub(self.staged.bytes());
         room >= limits::TRANSFER_BYTES.min(self.config.staged_total / 2)
     }
 
-    /// A part of a session's transfer was stored.
+    /// Notes that a part of a session's transfer was stored.
     pub(super) fn stored(&mut self, now: Nanos, session: SessionId) {
         if let Some(entry) = self.sessions.get_mut(&session) {
             entry.starved = None;
@@ -30,8 +29,8 @@ impl Sequencer {
         }
     }
 
-    /// No part of a transfer of `total` bytes was stored: why the session fails, if its tenant cannot
-    /// stage so much, or has had all it may staged for long without getting on with any of it.
+    /// Handles a part of a transfer of `total` bytes that was not stored. Returns the session's failure if
+    /// its tenant cannot stage so much, or has long staged all it may without any progress.
     pub(super) fn starved(
         &mut self,
         now: Nanos,
@@ -41,7 +40,7 @@ impl Sequencer {
         let entry = self.sessions.get_mut(&session)?;
         let (most, used) = (entry.staged_most.bytes(), self.staged.of(&entry.tenant));
         if used.saturating_add(total) <= most {
-            // What others have staged leaves it no room, or it came before.
+            // Other tenants' staged bytes leave it no room, or the part came before.
             entry.starved = None;
             return None;
         }

@@ -13,7 +13,7 @@ use super::{Action, CompletedEvent, Sequencer};
 use crate::Nanos;
 
 impl Sequencer {
-    /// Holds a standing grant open. One without a first op goes on from the session's last.
+    /// Holds a standing grant open. A grant without a first op goes on from the session's last.
     pub(super) fn stand(&mut self, position: GpuPosition, grant: &Grant, owner: (Tenant, u64)) {
         let (unknown, mut grant) = (self.config.unknown_ns, *grant);
         if let Some(session) = self.sessions.get_mut(&grant.session) {
@@ -40,11 +40,11 @@ impl Sequencer {
         };
         self.standings.insert(position, standing);
         self.open = Some(position);
-        // The leader need not send it again.
+        // The report tells the leader that it need not send the grant again.
         self.report(position, Outcome::Part, 0, ReportTimes::default());
     }
 
-    /// Reports how a standing grant goes on.
+    /// Reports the progress of a standing grant.
     fn report(
         &mut self,
         position: GpuPosition,
@@ -72,7 +72,7 @@ impl Sequencer {
         self.reports.push(report, times);
     }
 
-    /// Starts what has come for the open standing grant, once all before it has begun.
+    /// Starts ops that have come for the open standing grant, once everything before it has begun.
     pub(super) fn run_standing(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let Some(position) = self.open.filter(|position| *position <= self.begun) else {
             return;
@@ -82,7 +82,7 @@ impl Sequencer {
             && let Some(standing) = self.standings.get_mut(&position)
             && let Some(session) = self.sessions.get_mut(&standing.grant.session)
             && session.lives()
-            // Else an earlier slice was void: its leader will close this one.
+            // Otherwise an earlier slice was void, and its leader will close this grant.
             && session.started == standing.started
         {
             let room = session.course.room(standing.grant.cost);
@@ -124,7 +124,7 @@ impl Sequencer {
         }
     }
 
-    /// Notes since when there are ops to start.
+    /// Notes the time since which there are ops to start.
     fn note_arrival(&mut self, now: Nanos, position: GpuPosition) {
         if let Some(standing) = self.standings.get_mut(&position)
             && let Some(session) = self.sessions.get(&standing.grant.session)
@@ -134,7 +134,7 @@ impl Sequencer {
         }
     }
 
-    /// Slices on the device beside which, or behind which, the standing grant's parts run.
+    /// Number of slices on the device beside which, or behind which, the standing grant's parts run.
     fn standing_depth(&self, position: GpuPosition) -> usize {
         let grant = self
             .standings
@@ -147,7 +147,7 @@ impl Sequencer {
         self.running.through(counted).sum()
     }
 
-    /// Whether an open standing grant of a higher priority has ops to start behind this one.
+    /// True if an open standing grant of a higher priority has ops to start behind this one.
     pub(super) fn is_urged_by_standing(&self, grant: &Grant) -> bool {
         let open = self.open.and_then(|position| self.standings.get(&position));
         open.is_some_and(|standing| {
@@ -157,7 +157,7 @@ impl Sequencer {
         })
     }
 
-    /// A part of a standing grant has completed, or failed.
+    /// Handles the end of a part of a standing grant, completed or failed.
     pub(super) fn part_ended(
         &mut self,
         now: Nanos,
@@ -188,7 +188,7 @@ impl Sequencer {
         self.end_standing(now, part.session, actions);
     }
 
-    /// Closes the open standing grant, if there is one: its position is accepted.
+    /// Closes the open standing grant, if there is one, so that its position is accepted.
     pub(super) fn close_standing(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let Some(position) = self.open.take() else {
             return;
@@ -213,10 +213,9 @@ impl Sequencer {
         self.end_standing(now, session, actions);
     }
 
-    /// Ends a session's closed standing grants that have begun, in order, as far as nothing of them
-    /// is on the device. One that went on from another has all that ran before it: were it to end
-    /// first, the leader would take for done what the other still has on the device, and would grant
-    /// what comes after that anew.
+    /// Ends a session's closed standing grants that have begun, in order, as long as no part of them is on
+    /// the device. A grant that goes on from another covers all that ran before it. If it ended first, the
+    /// leader would take the other's work on the device for done, and would grant later ops anew.
     pub(super) fn end_standing(
         &mut self,
         now: Nanos,
@@ -244,7 +243,7 @@ impl Sequencer {
         }
     }
 
-    /// A grant as a new leader is to know it: of a standing one, what is on the device.
+    /// Returns a grant as a new leader must know it: of a standing grant, the ops on the device.
     pub(super) fn sealed_grant(&self, accepted: &Accepted) -> Grant {
         let standing = self.standings.get(&accepted.position);
         Grant {
@@ -253,13 +252,13 @@ impl Sequencer {
         }
     }
 
-    /// The first closed standing grant that the tail must keep.
+    /// Returns the first closed standing grant that the tail must keep.
     pub(super) fn unrecorded_closing(&self) -> GpuPosition {
         let first = self.closings.front();
         first.map_or(GpuPosition::MAX, |(position, _)| *position)
     }
 
-    /// Forgets closings that the leader acknowledged: it does so once they are recorded.
+    /// Forgets closings that the leader acknowledged, which it does once they are recorded.
     pub(super) fn forget_closings(&mut self) {
         let through = self.reports.acknowledged();
         while self
@@ -269,7 +268,7 @@ impl Sequencer {
         {}
     }
 
-    /// Whether nothing is accepted that has not ended, or only a standing grant without work.
+    /// True if every accepted position has ended, except perhaps a standing grant without work.
     pub(super) fn is_idle(&self) -> bool {
         let idle = |accepted: &Accepted| {
             let standing = self.standings.get(&accepted.position);

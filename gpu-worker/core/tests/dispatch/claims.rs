@@ -1,4 +1,4 @@
-//! The pager's end: what waits for memory is asked for again.
+//! The pager's side: claims that wait for memory are asked again.
 
 use bus_schemas::{OpNumber, SessionId};
 use gpu_worker_core::Pager;

@@ -1,4 +1,4 @@
-//! The dispatch: what a started slice waits for, and in which order the device gets it.
+//! The dispatch: the waits of a started slice, and the order in which the device gets slices.
 
 mod claims;
 mod order;

@@ -1,5 +1,5 @@
-//! Random events against a naive model: which slice goes when, which is asked about when, and that each
-//! goes once.
+//! Random events against a naive model: the order in which slices go and are asked about, and that each goes
+//! once.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,33 +13,32 @@ use crate::steps::{IMAGES, SESSIONS, Step, What, steps};
 
 const BYTES: u64 = 64;
 
-/// A started slice that was not handed on.
+/// A started slice that was not submitted.
 struct Waiting {
     session: u64,
     first: OpNumber,
     ops: Vec<Op>,
     answered: bool,
-    /// The pager is to be asked again once that is said.
+    /// True if the pager is to be asked again after the memory's return.
     deferred: bool,
 }
 
-/// A session whose memory is away: whether the device was told, and whether somebody said that a slice
-/// waits.
+/// A session with its memory away: whether the device was told, and whether the wait of a slice was reported.
 #[derive(Default)]
 struct Away {
     out: bool,
     wanted: bool,
 }
 
-/// What a look at a slice would find.
+/// The result that a scan of a slice would have.
 #[derive(PartialEq)]
 enum Look {
     NotReady,
-    /// Whether it needs memory, and the filled slots behind it.
+    /// True if the slice needs memory, and the filled slots behind it.
     Ready(bool, BTreeSet<u32>),
 }
 
-/// The shell, and what must hold of it, kept in the plainest way.
+/// The shell, and its expected state, kept in the plainest way.
 struct World {
     shell: Shell,
     waiting: Vec<Waiting>,
@@ -53,7 +52,7 @@ struct World {
     next: BTreeMap<u64, OpNumber>,
     coming: BTreeMap<u64, Vec<u64>>,
     transfers: u64,
-    /// Slices started, handed on, and dropped with their sessions.
+    /// Numbers of slices started, submitted, and dropped with their sessions.
     counts: [usize; 3],
     all: Vec<Todo>,
 }
@@ -176,7 +175,7 @@ impl World {
         self.tell(Event::Leave { session, running });
     }
 
-    /// Its memory is on the device, or was all the time.
+    /// The session's memory is on the device, or was all the time.
     fn returns(&mut self, session: u64) {
         if self.away.get(&session).is_some_and(|away| !away.out) {
             return;
@@ -283,7 +282,7 @@ impl World {
         waiting.filter(|it| seen.insert(it.session)).collect()
     }
 
-    /// Whether it would be asked about if no question were open.
+    /// True if the slice would be asked about if no question were open.
     fn wants_memory(&self, slice: &Waiting) -> bool {
         let there = !self.away.contains_key(&slice.session);
         there
@@ -293,7 +292,7 @@ impl World {
     }
 
     fn tell(&mut self, event: Event<Vec<Op>>) {
-        // One by one: the shell does what each action says before the next.
+        // One by one: the shell carries out each action before the next.
         self.shell.dispatch.handle(event);
         loop {
             let sessions = &self.shell.sessions;
@@ -327,7 +326,7 @@ impl World {
                 let slice = self.waiting.remove(next.expect("handed on once"));
                 assert_eq!(slice.first, first, "in a session's order");
                 self.counts[1] += 1;
-                // What fails while its memory is elsewhere the device does not run.
+                // The device does not run a failing slice of a session with its memory elsewhere.
                 let out = self.away.get(&session).is_some_and(|away| away.out);
                 *self.on_device.entry(session).or_default() += usize::from(!out);
                 if let Todo::Submit(submission) = action {
@@ -368,7 +367,7 @@ impl World {
         self.slots.insert(slice.session, slots);
     }
 
-    /// After all actions: whoever waits, waits for something of its own, or for the pager.
+    /// Checks after all actions that each slice waits for something of its own, or for the pager.
     fn settled(&self) {
         for slice in self.foremost() {
             assert!(!self.stopped.contains(&slice.session), "stopped and waits");
@@ -402,7 +401,7 @@ impl World {
         assert_eq!(started, submitted + dropped + self.waiting.len());
     }
 
-    /// Everything becomes ready and every question is answered.
+    /// Makes everything ready and answers every question.
     fn finish(&mut self) {
         for session in 1..=SESSIONS {
             while self

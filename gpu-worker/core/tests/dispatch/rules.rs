@@ -1,4 +1,4 @@
-//! Rules of waiting in the dispatch: who waits for whom.
+//! Rules of waiting in the dispatch: the slices that each slice waits for.
 
 use bus_schemas::{Code, Op, SessionId};
 use gpu_worker_core::dispatch::{ClaimAnswer, Event, ImageState, TransferState};
@@ -52,7 +52,7 @@ fn the_pager_is_asked_one_question_at_a_time_the_oldest_that_is_ready_first() {
     assert_eq!(did(&shell.start(2, &[ALLOC])), [Did::Asks(2, 1)]);
     assert_eq!(did(&shell.start(3, &[ALLOC])), []);
     assert_eq!(did(&shell.start(2, &[ALLOC])), []);
-    // Whoever needs no memory waits for none.
+    // A slice that needs no memory does not wait for one that does.
     assert_eq!(did(&shell.start(4, &[Op::Sync])), [Did::Submits(4, 1)]);
     shell.ready(1, 7);
     assert_eq!(did(&shell.changed()), [], "a question is open");
@@ -179,6 +179,6 @@ fn each_slice_is_judged_by_what_the_one_before_has_left() {
     let actions = shell.changed();
     let failures = actions.into_iter().map(|it| fails(&submitted(vec![it])));
     let failures: Vec<_> = failures.collect();
-    // The second was charged for its image before the third was looked at.
+    // The session was charged for the second image before the third was looked at.
     assert_eq!(failures, [None, None, Some((3, Code::ModuleShare))]);
 }

@@ -1,4 +1,4 @@
-//! The scan of a slice's ops, and what it finds.
+//! The scan of a slice's ops, and its results.
 
 use bus_schemas::{Code, Op, SessionId};
 use gpu_worker_core::dispatch::{Action, Event, ImageState, TransferState};
@@ -44,7 +44,7 @@ fn slots_are_as_of_the_ops_before() {
     assert_eq!(submission.left, [image(1)]);
     assert!(!shell.dispatch.has_loaded(SessionId(1), image(1)));
 
-    // Loaded by one slice, launched by the next, and not by others' sessions.
+    // One slice loads the images, the next launches them, and other sessions' slices cannot.
     let submission = submitted(shell.start(1, &[load(0, 1), load(1, 1), load(0, 2)]));
     assert_eq!(submission.loaded, [image(1), image(1), image(2)]);
     assert_eq!(submission.left, [], "slot 1 still holds it");
@@ -74,7 +74,7 @@ fn an_image_that_cannot_be_had_fails_its_load() {
     };
     assert_eq!(code(&mut shell, &[load(0, 1)]), Some((0, Code::NoBinary)));
     assert_eq!(code(&mut shell, &[load(0, 9)]), Some((0, Code::BadModule)));
-    // The first is told of and refused; there is room for one more, loaded twice, and not for two.
+    // The first image is charged for and refused; there is room for one more, loaded twice, and not for two.
     let ops = [load(0, 2), load(1, 2), load(2, 3)];
     assert_eq!(code(&mut shell, &ops), Some((2, Code::ModuleShare)));
 }

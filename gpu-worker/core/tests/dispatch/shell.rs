@@ -1,4 +1,4 @@
-//! A shell for the dispatch: sessions with modules and transfers that become ready when told to.
+//! A shell for the dispatch: sessions with modules and transfers that become ready on command.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,22 +13,22 @@ use gpu_worker_core::sequencer::StartAction;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A function of every module whose blocks take a MiB each; the others' take nothing.
+/// A function of every module with blocks of a MiB each; blocks of the other functions take nothing.
 pub(crate) const WIDE: u32 = 3;
-/// Functions of a module.
+/// Number of functions of a module.
 const FUNCTIONS: u32 = 4;
 
 pub(crate) type Todo = Action<Vec<Op>>;
 
-/// What the shell has of a session.
+/// The shell's state of a session.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Have {
     pub(crate) transfers: BTreeMap<u64, TransferState>,
     pub(crate) images: BTreeMap<ModuleHash, ImageState<ModuleHash>>,
     pub(crate) told: BTreeSet<ModuleHash>,
-    /// Images of this tenant that sessions may be charged for beside those they have.
+    /// Number of images of this tenant that sessions may be charged for beside those they have.
     pub(crate) spare_images: Option<usize>,
-    /// Launches that were looked at.
+    /// Number of launches that were looked at.
     pub(crate) looked: Cell<u32>,
     next: OpNumber,
 }
@@ -114,7 +114,7 @@ pub(crate) fn launch(module: u32, function: u32) -> Op {
     })
 }
 
-/// What ops without launches declare.
+/// Cost that ops without launches declare.
 pub(crate) fn declared(ops: &[Op]) -> u64 {
     let sums = ops
         .iter()
@@ -142,7 +142,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// With these sessions.
+    /// Creates a shell with these sessions.
     pub(crate) fn new(sessions: impl IntoIterator<Item = u64>) -> Self {
         let limits = Limits {
             blocks: 8,
@@ -160,7 +160,7 @@ impl Shell {
         self.sessions.get_mut(&SessionId(session)).unwrap()
     }
 
-    /// An image that the session's tenant gave, and that it was told of.
+    /// Adds an image that the session's tenant sent, and that the session's client got word of.
     pub(crate) fn image(&mut self, session: u64, name: u8, state: ImageState<ModuleHash>) {
         let have = self.session(session);
         have.images.insert(image(name), state);
@@ -183,7 +183,7 @@ impl Shell {
         all
     }
 
-    /// What a shell does with a slice: transfers are used up, images charged for.
+    /// Carries out a submission as a shell does: uses up transfers, and charges for images.
     fn carry_out(&mut self, submission: &Submission<Vec<Op>>) {
         let session = self.sessions.get_mut(&submission.start.session).unwrap();
         for copy in &submission.copies {
@@ -192,7 +192,7 @@ impl Shell {
         session.told.extend(&submission.loaded);
     }
 
-    /// The next slice of a session.
+    /// Starts the next slice of a session.
     pub(crate) fn start(&mut self, session: u64, ops: &[Op]) -> Vec<Todo> {
         let next = self.sessions.get_mut(&SessionId(session));
         let mut next = next.map(|have| &mut have.next);
@@ -223,7 +223,7 @@ impl Shell {
     }
 }
 
-/// What actions there are: of whom, and from which op on.
+/// An action, with its session and its first op.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Did {
     Asks(u64, OpNumber),
@@ -244,7 +244,7 @@ pub(crate) fn did(actions: &[Todo]) -> Vec<Did> {
     did.collect()
 }
 
-/// The only action, which hands a slice on.
+/// The only action, which must submit a slice.
 pub(crate) fn submitted(actions: Vec<Todo>) -> Submission<Vec<Op>> {
     match <[_; 1]>::try_from(actions) {
         Ok([Action::Submit(submission)]) => submission,
@@ -252,7 +252,7 @@ pub(crate) fn submitted(actions: Vec<Todo>) -> Submission<Vec<Op>> {
     }
 }
 
-/// The op that a submission fails at, and the code.
+/// The op at which a submission fails, and the code.
 pub(crate) fn fails(submission: &Submission<Vec<Op>>) -> Option<(OpNumber, Code)> {
     let fail_at = submission.fail_at.as_ref();
     fail_at.map(|(op, failure)| (*op, failure.code))

@@ -1,4 +1,4 @@
-//! Random steps of what happens to a dispatch.
+//! Random steps of a dispatch.
 
 use proptest::prelude::*;
 
@@ -13,31 +13,31 @@ pub(crate) enum What {
     Free,
     Launch(u32),
     Load(u32, u8),
-    /// A copy of a transfer of its own.
+    /// A copy from a transfer of its own.
     Staged,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Start(u64, Vec<What>),
-    /// An image becomes what it is going to be: refused, or ready.
+    /// An image gets its final state: refused, or ready.
     Prepared(u64, u8, bool),
     /// The session's oldest transfer becomes whole.
     Whole(u64),
     Answer(bool),
-    /// The pager is to be asked again.
+    /// The pager did not decide: it is to be asked again.
     Later,
-    /// An answer to a question that was withdrawn.
+    /// An answer to a withdrawn question comes.
     Late,
     Stop(u64),
-    /// The session is stopped whose question is open.
+    /// The session with the open question is stopped.
     StopAsked,
     Gone(u64),
     /// The session's memory is to leave the device.
     Leave(u64),
-    /// The device completes a slice of it.
+    /// The device completes a slice of the session.
     Complete(u64),
-    /// Its memory is back, if it is away and no slice of it is on the device.
+    /// The session's memory is back, if it is away and no slice of it is on the device.
     Return(u64),
 }
 

@@ -1,4 +1,5 @@
-//! Requests for memory: what is committed is there, what can be had is had, what cannot is refused.
+//! Requests for memory: committed memory is available, requests that can be met are, and the others are
+//! refused.
 
 mod promises;
 mod world;
@@ -28,7 +29,7 @@ fn what_a_tenant_has_is_said_to_the_byte() {
         pager.memory(SessionId(2), 0),
         said(QUOTA, PAGE, QUOTA - PAGE)
     );
-    // What is committed and not used is nobody's yet.
+    // Memory that is committed and not used is still free.
     let free = QUOTA - 3 * PAGE;
     assert_eq!(
         pager.memory(SessionId(3), 3 * PAGE),
@@ -50,7 +51,7 @@ fn what_others_do_not_use_is_recalled_and_what_they_use_is_refused() {
     world.run_all(1);
     assert_eq!(world.settle(2), Some(Ok(rest)));
     world.allocate(2, rest);
-    // Another tenant has what the device has left.
+    // Another tenant gets the rest of the device.
     let left = CAPACITY - QUOTA;
     assert_eq!(
         world.request(3, left + PAGE, left + PAGE),
@@ -74,7 +75,7 @@ fn who_may_not_be_swapped_out_is_recalled_from_before_others_are_refused() {
         world.allocate(id, PAGE);
         world.run_all(id);
     }
-    // What is left beside those that stay, once they have given back what they do not use.
+    // The memory that is left beside the pages in use, once both have given back the rest.
     let left = CAPACITY - 2 * PAGE;
     assert_eq!(world.request(3, left, left), Some(Ok(left)));
     let too_much = world.request(3, left + PAGE, left + PAGE);
@@ -140,7 +141,7 @@ fn a_client_that_does_not_answer_keeps_what_it_has() {
         ),
         "{actions:?}"
     );
-    // Said again with the same number it is answered again.
+    // Repeated with the same number, the request is answered again.
     actions.clear();
     world.pager.request(2_001 * MS, requested, &mut actions);
     assert!(matches!(&actions[..], [MemoryAction::Answer { .. }]));
@@ -167,10 +168,10 @@ fn what_is_asked_for_ahead_of_need_is_given_where_it_is_free() {
     assert_eq!(world.ahead(1, 6 * PAGE), Some(Ok(6 * PAGE)));
     let rest = QUOTA - 6 * PAGE;
     assert_eq!(world.request(2, PAGE, rest), Some(Ok(rest)));
-    // It keeps what it has, and the other one, which does not use it all, is not asked.
+    // It keeps its commitment, and the other session, which does not use its own, is not asked.
     world.on_the_way = Some(std::collections::BTreeMap::new());
     assert_eq!(world.ahead(1, 7 * PAGE), Some(Ok(6 * PAGE)));
-    // Nor where its quota is lower than that by now.
+    // The same holds if its quota is lower by now.
     world.set_quotas(&[("a", 2 * PAGE)]);
     world.on_the_way = Some(std::collections::BTreeMap::new());
     assert_eq!(world.ahead(1, 7 * PAGE), Some(Ok(6 * PAGE)));
@@ -183,7 +184,7 @@ fn what_is_asked_for_ahead_of_need_is_given_where_it_is_free() {
 fn a_session_that_asks_ahead_has_not_said_what_it_holds() {
     let mut world = World::new(&["a", "a"]);
     assert_eq!(world.request(2, PAGE, PAGE), Some(Ok(PAGE)));
-    // The other's page, which it does not use, is recalled, and the recall takes time.
+    // The other session's unused page is recalled, and the recall takes time.
     world.on_the_way = Some(std::collections::BTreeMap::new());
     assert_eq!(world.request(1, QUOTA, QUOTA), None);
     assert_eq!(world.ahead(2, 2 * PAGE), Some(Ok(PAGE)));
@@ -235,7 +236,7 @@ fn a_lower_quota_takes_nothing_away_and_lets_nothing_grow() {
     world.settle(1);
     assert_eq!(world.session(1).ceiling, 0, "recalled as it frees");
     assert_eq!(world.request(1, 4 * PAGE, 8 * PAGE), Some(Ok(4 * PAGE)));
-    // An open grant that is carried out later does not raise it again.
+    // An open grant that is carried out later does not raise the quota again.
     world.pager.open(2, SessionId(7), &tenant("a"), QUOTA);
     assert_eq!(
         world.pager.memory(SessionId(7), 0).map(|it| it.total),
@@ -245,7 +246,7 @@ fn a_lower_quota_takes_nothing_away_and_lets_nothing_grow() {
         let memory = world.pager.memory(SessionId(session), 0);
         memory.map(|it| it.total)
     };
-    // What is named counts for those who come later, and who is not named has all there is.
+    // A named quota counts for tenants that come later, and a tenant without one has the whole device.
     world.set_quotas(&[("b", 2 * PAGE)]);
     world.pager.open(3, SessionId(8), &tenant("b"), QUOTA);
     assert_eq!(total(&world, 8), Some(2 * PAGE));

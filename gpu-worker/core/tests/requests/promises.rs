@@ -1,4 +1,4 @@
-//! Random clients: what is committed is there, and a refusal is true.
+//! Random clients: committed memory is available, and a refusal is justified.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// I8 of what is committed; what clients allocate within it is always admitted; a refusal is true.
+    /// Committed memory keeps I8, allocations within it are always admitted, and a refusal is justified.
     #[test]
     fn what_is_committed_is_there_and_a_refusal_is_true(steps in steps(), takes_time: bool) {
         let owners = ["a", "a", "b", "c"];
@@ -84,7 +84,7 @@ proptest! {
                 match answer {
                     Ok(committed) => prop_assert!(committed >= least, "{committed} of {least}"),
                     Err(code) => {
-                        // Nobody has anything to give back that was not asked for it.
+                        // Every client that has memory to give back was asked for it.
                         let own = owners[id as usize - 1];
                         let ceilings = |of: &dyn Fn(&str) -> bool| -> u64 {
                             let others = world.sessions.iter().filter(|(other, _)| **other != id);
@@ -111,7 +111,7 @@ proptest! {
             for (own, before) in ["a", "b", "c"].into_iter().zip(&mut before) {
                 let sessions = world.sessions.iter().filter(|(id, _)| owners[**id as usize - 1] == own);
                 let has = sessions.map(|(_, it)| it.ceiling).sum::<u64>();
-                // Above a quota that was lowered nobody grows.
+                // Above a lowered quota no tenant grows.
                 prop_assert!(has <= quota.max(*before), "{has} of {quota}, before {before}");
                 *before = has;
             }

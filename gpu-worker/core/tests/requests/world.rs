@@ -1,4 +1,4 @@
-//! Clients that ask, a worker's pager, and a device that runs what it is told to.
+//! Clients that ask, a worker's pager, and a device that runs slices on command.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +15,7 @@ pub(crate) fn tenant(name: &str) -> Tenant {
     name.parse().expect("a name")
 }
 
-/// A session of a client that asks, and its worker's device, which runs slices when it is told to.
+/// A session of a client that asks, and its worker's device, which runs slices on command.
 #[derive(Default)]
 pub(crate) struct Session {
     pub(crate) number: u64,
@@ -25,13 +25,13 @@ pub(crate) struct Session {
     pub(crate) op: OpNumber,
     pub(crate) next_address: u64,
     pub(crate) live: VecDeque<(u64, u64)>,
-    /// What it sent and the pager has not admitted.
+    /// Ops that it sent and the pager has not admitted.
     pub(crate) sent: VecDeque<(OpNumber, Need)>,
-    /// What the pager has admitted and the device has not run.
+    /// Ops that the pager has admitted and the device has not run.
     pub(crate) admitted: VecDeque<OpNumber>,
-    /// What it allocates as soon as it may.
+    /// Bytes that it allocates as soon as it may.
     pub(crate) wants: u64,
-    /// The newest recall heard.
+    /// The newest recall received.
     pub(crate) recall: u64,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct World {
     pub(crate) now: u64,
     pub(crate) pager: Pager,
     pub(crate) sessions: BTreeMap<u64, Session>,
-    /// What clients were answered and have not looked at.
+    /// Answers that clients have not looked at.
     pub(crate) answers: BTreeMap<u64, Result<u64, Code>>,
-    /// Recalls on their way, where they take time: which, and since when, by session.
+    /// Recalls on their way, if they take time: number and sending time, by session.
     pub(crate) on_the_way: Option<BTreeMap<u64, (u64, u64)>>,
 }
 
@@ -65,7 +65,7 @@ impl World {
         self.sessions.get_mut(&id).expect("a session")
     }
 
-    /// A leader says what tenants may hold.
+    /// A leader sets the quotas of tenants.
     pub(crate) fn set_quotas(&mut self, quotas: &[(&str, u64)]) {
         let quotas = quotas.iter().map(|(name, quota)| TenantQuota {
             tenant: tenant(name),
@@ -76,7 +76,7 @@ impl World {
         self.carry_out(actions);
     }
 
-    /// Asks; what comes of it at once, recalls being answered by those who have something to give.
+    /// Sends a request and returns its immediate outcome. Clients with memory to give back answer recalls.
     pub(crate) fn request(
         &mut self,
         id: u64,
@@ -93,7 +93,7 @@ impl World {
         self.send(id, least, wanted);
     }
 
-    /// Asks ahead of need: the session goes on within what is committed.
+    /// Asks ahead of need: the session goes on within its commitment.
     pub(crate) fn ahead(&mut self, id: u64, wanted: u64) -> Option<Result<u64, Code>> {
         let ceiling = self.session(id).ceiling;
         self.send(id, ceiling, wanted);
@@ -156,7 +156,7 @@ impl World {
 
     pub(crate) fn obey(&mut self, id: u64, number: u64) {
         self.session(id).recall = number;
-        // Behind the answer that it waits for.
+        // The op goes behind the answer that it waits for.
         if !self.waits(id) {
             let held = self.session(id).held;
             let earlier = self.answers.remove(&id);
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// A recall that is on its way arrives.
+    /// Delivers a recall that is on its way.
     pub(crate) fn deliver(&mut self, id: u64) {
         let recalls = self.on_the_way.as_mut();
         if let Some((number, _)) = recalls.and_then(|it| it.remove(&id)) {
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Whether a session's request is not answered.
+    /// True if a session's request is not answered.
     pub(crate) fn waits(&self, id: u64) -> bool {
         self.sessions
             .get(&id)
@@ -211,7 +211,7 @@ impl World {
         session.sent.push_back((op, Need::Free { address }));
     }
 
-    /// The pager admits a session's next op, which needs no more than was committed.
+    /// The pager admits a session's next op, which needs no more than the commitment.
     pub(crate) fn admit(&mut self, id: u64) {
         let session = self.session(id);
         if let Some((op, need)) = session.sent.pop_front() {

@@ -1,4 +1,4 @@
-//! A client's messages: batches, transfers, and how much of them is taken.
+//! A client's messages: batches, transfers, and the parts of them that are taken.
 
 use bus_schemas::{ClientState, Code, Tenant, WIRE_VERSION};
 use gpu_worker_core::sequencer::{Action, ChunkEvent, Config, Event, ImageState};

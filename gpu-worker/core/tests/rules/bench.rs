@@ -1,4 +1,4 @@
-//! One sequencer on a bench: a hand that plays leader, clients and device.
+//! One sequencer on a bench that plays leader, clients and device.
 
 use bus_schemas::{
     Allowance, Column, Epoch, GpuPosition, Grant, GrantBatch, GrantKind, Incarnation, LeaderId,
@@ -16,7 +16,7 @@ pub(crate) fn tenant() -> Tenant {
     "a".parse().unwrap()
 }
 
-/// Whose a session is: those from 100 on are another's.
+/// The tenant of a session: sessions from 100 on belong to another tenant.
 pub(crate) fn owner(session: u64) -> Tenant {
     if session < 100 {
         tenant()
@@ -37,9 +37,9 @@ pub(crate) struct Bench {
     pub(crate) next: u64,
     pub(crate) recorded: u64,
     pub(crate) reports: u64,
-    /// What a completed slice took.
+    /// Device nanoseconds of a completed slice.
     pub(crate) device_ns: u64,
-    /// What sessions opened from now on may have staged, with their tenant's others.
+    /// Staged bytes that sessions opened from now on may have, with their tenant's others.
     pub(crate) staged: Allowance,
 }
 

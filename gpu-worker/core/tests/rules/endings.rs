@@ -152,7 +152,7 @@ fn a_result_smaller_than_it_might_be_leaves_the_rest_of_its_room() {
     bench.batch_of(1, 1, 3, &[(1, 100), (3, rest)], &[]);
     let started = starts(&bench.order(&[run(1, 1, 1), run(1, 2, 2), run(1, 3, 3)]));
     assert_eq!(started.len(), 2, "the third finds no room");
-    // The second runs on; what the first might have taken is free again.
+    // The second session runs on; the room that the first might have taken is free again.
     let actions = bench.complete(started[0], &[8]);
     assert_eq!(starts(&actions)[0].first, 3);
 }
@@ -186,7 +186,7 @@ fn a_draining_worker_finishes_what_it_accepted_and_takes_no_more() {
             .iter()
             .any(|action| matches!(action, Action::Beat(beat) if beat.draining))
     );
-    // Said again it is not answered again: a leader says so at each heartbeat.
+    // A repeated request is not answered again: a leader repeats it at each heartbeat.
     let again = bench.tell(Event::Drain);
     assert!(!again.iter().any(|it| matches!(it, Action::Beat(_))));
     bench.order(&[run(1, 2, 2)]);
@@ -255,7 +255,7 @@ fn what_a_leader_was_told_a_later_one_is_told_again() {
         epoch,
         leader: LeaderId(epoch),
     };
-    // It was not told that it leaves: what it notes then means nothing.
+    // The leader was not told that the worker leaves: its word then means nothing.
     bench.tell(Event::Leave(&noted(1)));
     bench.open(1);
     bench.batch(1, 1, 1);
@@ -284,7 +284,7 @@ fn a_worker_told_to_leave_does_so_when_it_has_no_session() {
         let drains = |action: &Action| matches!(action, Action::Beat(beat) if beat.draining);
         actions.iter().any(drains)
     };
-    // The leader has heard of everything, and granted a session since.
+    // The leader has heard everything, and has granted a session since.
     bench.open(1);
     assert!(!goes(&bench.tell(Event::Leave(&leave(1, 1)))));
     bench.order(&[grant(GrantKind::Close, 1, 0, 0)]);

@@ -1,4 +1,4 @@
-//! Leaders: their orders, their seals, those no longer obeyed, and the reports they hear.
+//! Leaders: their orders, their seals, deposed leaders, and the reports to leaders.
 
 use bus_schemas::{Grant, GrantKind, LeaderId, encode, limits};
 use gpu_worker_core::sequencer::{Action, Event};
@@ -75,7 +75,7 @@ fn a_seal_says_all_that_is_accepted_and_no_more() {
     );
     let reply = bench.seal(2, 2);
     assert!(encode(&reply).len() < limits::MESSAGE_BYTES);
-    // The gap's grant was discarded: the new leader's own takes its place.
+    // The grant behind the gap was discarded: the new leader's own takes its place.
     bench.epoch = 2;
     bench.next = 4;
     let second = Grant {
@@ -136,7 +136,7 @@ fn a_seal_names_the_closed_sessions_of_its_tail() {
             session: id(session),
         });
     }
-    // Closed long ago, and forgotten.
+    // The session was closed long ago, and is forgotten.
     bench.after(5_000 * MS);
     let answer = bench.seal(2, 2).sealed.unwrap();
     assert_eq!((answer.tail.len(), answer.sessions.len()), (5, 1));
@@ -149,7 +149,7 @@ fn a_seal_names_the_closed_sessions_of_its_tail() {
         .collect();
     let opened = open_grant(id(2));
     assert_eq!(whose[0], (opened.tenant, opened.ordinal));
-    // Whose grants are recorded need not be named.
+    // A session with recorded grants need not be named.
     let mut bench = Bench::new();
     bench.open(2);
     bench.order(&[grant(GrantKind::Close, 2, 0, 0)]);

@@ -1,4 +1,4 @@
-//! Ops that are missing: what is waited for, for how long, and what is void then.
+//! Missing ops: the waits for them, the length of each wait, and the voids after it.
 
 use bus_schemas::Outcome;
 use gpu_worker_core::sequencer::Action;
@@ -41,7 +41,7 @@ fn a_report_of_next_to_nothing_waits_a_millisecond_for_more() {
     assert!(done(&bench.complete(second[0], &[0])).is_none());
     let report = done(&bench.after(MS)).expect("told by now");
     assert_eq!((report.first, report.reports.len()), (2, 2));
-    // What is more than little is told at once, with what waited.
+    // More than little work is reported at once, with the reports that waited.
     bench.batch(1, 3, 2);
     let third = starts(&bench.order(&[run(1, 3, 3)]));
     assert!(done(&bench.complete(third[0], &[0])).is_none());

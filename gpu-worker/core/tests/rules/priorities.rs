@@ -1,4 +1,4 @@
-//! Urgency, on a device that parks what it overtakes and on one that cannot.
+//! Urgency, on a device that parks overtaken slices and on one that cannot.
 
 use bus_schemas::{Grant, Outcome};
 
@@ -26,7 +26,7 @@ fn backlog(preemptive: bool, low: u8, high: u8) -> (Bench, Vec<u64>) {
 
 #[test]
 fn what_is_urgent_starts_at_once_where_the_device_parks_what_it_overtakes() {
-    // In order: what lies before it has started too.
+    // Positions start in order: those before it have started too.
     assert_eq!(backlog(true, 4, 0).1, [8, 9, 10]);
     for (preemptive, low, high) in [(false, 4, 0), (true, 2, 2), (true, 1, 3)] {
         let (_, started) = backlog(preemptive, low, high);
@@ -39,11 +39,11 @@ fn what_is_less_urgent_takes_no_room_from_what_is_more_so() {
     let (mut bench, _) = backlog(true, 4, 0);
     let rows: Vec<_> = (2..=6).map(|op| at(0, run(2, op, op))).collect();
     let started = starts(&bench.order(&rows));
-    // Four of its own, however many of the other; the fifth and sixth wait.
+    // Four slices of its own run beside any number of the other's; the fifth and sixth wait.
     assert_eq!(started.len(), 3);
     let done = bench.complete(started[0], &[]);
     assert!(starts(&done).len() == 1, "one ended, one starts");
-    // Another low one waits behind them.
+    // Another slice of low priority waits behind them.
     let low = bench.order(&[at(4, run(3, 1, 1))]);
     assert!(starts(&low).is_empty());
 }

@@ -1,4 +1,4 @@
-//! A tail that is more than a message holds comes in pages, ahead of the answer to the seal.
+//! A tail that exceeds a message comes in pages, ahead of the answer to the seal.
 
 use bus_schemas::{Grant, GrantKind, SealAnswer, SealPage, SealedGrant, encode, limits};
 use gpu_worker_core::sequencer::{Config, Event};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::bench::{Bench, MS, grant, id, run, starts};
 
-/// Seals as a leader does that takes pages: those, and the answer.
+/// Seals as a leader that takes pages; returns the pages and the answer.
 fn sealed(bench: &mut Bench, epoch: u64) -> (Vec<SealPage>, SealAnswer) {
     let (mut pages, mut after): (Vec<SealPage>, _) = (Vec::new(), 0);
     loop {
@@ -39,7 +39,7 @@ fn whatever_was_accepted_and_not_recorded_is_handed_over() {
     let all = positions(tails.chain([&answer.tail]));
     let expected: Vec<u64> = (1..=answer.position).collect();
     assert_eq!(all, expected);
-    // The next leader is handed the same, and so is one that asks again.
+    // The next leader gets the same, and so does a leader that asks again.
     assert_eq!(sealed(&mut bench, 3).0.len(), pages.len());
     let again = bench.seal_after(3, 3, Some(0)).page.expect("the first");
     assert_eq!(again.tail, pages[0].tail);
@@ -123,7 +123,7 @@ fn what_is_beyond_what_a_worker_keeps_is_named() {
 }
 
 proptest! {
-    /// Pages of any size, and the answer, are the tail: each position once, in order.
+    /// Pages of any size together with the answer are the tail: each position once, in order.
     #[test]
     fn pages_and_the_answer_are_the_tail(
         seal_rows in 1_usize..9,

@@ -1,4 +1,4 @@
-//! Staged bytes: those of a tenant's sessions are bounded, and go with the sessions.
+//! Staged bytes: those of a tenant's sessions are bounded, and are freed with the sessions.
 
 use bus_schemas::{Allowance, Code, GrantKind};
 use gpu_worker_core::sequencer::Action;
@@ -7,7 +7,7 @@ use crate::bench::{Bench, MS, ack, grant, id};
 
 const MIB: u64 = 1 << 20;
 
-/// Sessions 1 and 2 of one tenant, 100 of another, who may have 64 MiB staged each.
+/// Sessions 1 and 2 of one tenant, 100 of another; each tenant may have 64 MiB staged.
 fn bench() -> Bench {
     let mut bench = Bench::new();
     bench.staged = Allowance::of(64 * MIB);
@@ -43,7 +43,7 @@ fn a_tenant_stages_no_more_than_it_may_whatever_its_credit_and_others_do() {
         "of another tenant"
     );
     assert_eq!(bench.core.staged(), 128 * MIB);
-    // What is begun goes on.
+    // A transfer that has begun goes on.
     assert!(stores(&bench.chunk(1, 1, 15 * MIB, MIB)));
 }
 
@@ -70,7 +70,7 @@ fn who_waits_for_room_fails_when_its_tenant_gets_on_with_nothing() {
     let stall = 10_000 * MS;
     assert!(!stores(&bench.chunk(2, 1, 8 * MIB, 0)));
     bench.after(stall - 2 * MS);
-    // A part of what is begun comes: there will be room some time.
+    // A part of a transfer that has begun arrives: there will be room at some time.
     assert!(stores(&bench.chunk(1, 1, 60 * MIB, MIB)));
     bench.after(stall - 2 * MS);
     assert_eq!(failure(&bench.chunk(2, 1, 8 * MIB, 0)), None);

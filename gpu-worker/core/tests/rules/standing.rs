@@ -1,11 +1,11 @@
-//! Standing grants: ops that run as they arrive, and what closes the grant.
+//! Standing grants: ops that run as they arrive, and the events that close the grant.
 
 use bus_schemas::{Grant, GrantKind, LeaderId, Leave, Outcome, WIRE_VERSION, fold};
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
 
 use crate::bench::{Bench, MS, done, grant, id, outcomes, run, starts};
 
-/// A standing grant that lets 80 us of ops be on the device.
+/// A standing grant that allows 80 us of ops on the device.
 fn standing(session: u64, first: u64) -> Grant {
     Grant {
         cost: 80_000,
@@ -45,7 +45,7 @@ fn ops_start_as_they_arrive_and_the_next_position_closes_the_grant() {
     let part = starts(&bench.batch(1, 2, 1))[0];
     assert_eq!((part.position, part.first, part.last), (2, 2, 2));
     bench.batch(1, 3, 2);
-    // What was started belongs to it, what was not does not.
+    // Started ops belong to it, others do not.
     let actions = bench.order(&[grant(GrantKind::Revoke, 1, 0, 0)]);
     assert_eq!(outcomes(&actions), [(3, Outcome::Ran)]);
     assert!(reports(&actions).starts_with(&[(2, Outcome::Closed, 2)]));
@@ -61,7 +61,7 @@ fn ops_start_as_they_arrive_and_the_next_position_closes_the_grant() {
 fn at_most_a_window_is_on_the_device_and_a_part_ends_where_an_answer_is_due() {
     let mut bench = stands();
     bench.device_ns = 20_000;
-    // An op is taken for 20 us: four fill the window.
+    // An op is assumed to take 20 us: four fill the window.
     let outs: Vec<_> = [(9, 0), (12, 8)].into();
     let mut waiting = starts(&bench.batch_of(1, 1, 40, &outs, &[]));
     assert_eq!(waiting.len(), 4);
@@ -114,7 +114,7 @@ fn what_was_closed_is_kept_until_the_leader_has_recorded_that() {
     bench.order(&[grant(GrantKind::Revoke, 1, 0, 0)]);
     bench.recorded = 9;
     bench.order(&[]);
-    // The grants' inputs are recorded; that the first was closed, at which op, is not known to be.
+    // The grants' inputs are recorded, but it is not known to be recorded at which op the first was closed.
     let kept = |bench: &mut Bench, epoch| {
         let tail = bench.seal(epoch, epoch).sealed.unwrap().tail;
         tail.iter().map(|row| row.position).collect::<Vec<_>>()
@@ -135,7 +135,7 @@ fn one_that_never_began_ends_where_it_would_have_begun() {
     bench.open(1);
     bench.open(2);
     bench.batch(2, 1, 1);
-    // The head is not here: nothing behind it begins.
+    // The ops of the head are missing: nothing behind it begins.
     bench.order(&[run(1, 1, 1), standing(2, 1), run(1, 2, 2)]);
     assert_eq!(bench.core.accepted().0, 5);
     let actions = bench.after(2 * MS);
@@ -198,7 +198,7 @@ fn one_without_a_first_op_goes_on_where_the_last_was_closed() {
     (1..=2).for_each(|session| bench.open(session));
     bench.order(&[standing(1, 1)]);
     let part = starts(&bench.batch(1, 1, 2))[0];
-    // What is on the device belongs to the first, and the second stands behind the other's slice.
+    // Ops on the device belong to the first grant, and the second stands behind the other session's slice.
     let mut told = reports(&bench.order(&[run(2, 1, 1), standing(1, 0)]));
     assert!(
         starts(&bench.batch(1, 3, 1)).is_empty(),
@@ -221,8 +221,8 @@ fn one_that_goes_on_ends_after_those_that_it_goes_on_from() {
     (1..=2).for_each(|session| bench.open(session));
     bench.order(&[standing(1, 1)]);
     let part = starts(&bench.batch(1, 1, 1))[0];
-    // All that comes behind is closed with nothing of its own: one that has begun, and one that has
-    // not, for the other's slice is not here.
+    // Everything behind is closed without ops of its own: a grant that has begun, and one that has not
+    // because the ops of the other's slice are missing.
     let mut actions = bench.order(&[grant(GrantKind::Revoke, 1, 0, 0), standing(1, 0)]);
     actions.extend(bench.order(&[run(2, 1, 1), standing(1, 0)]));
     actions.extend(bench.order(&[grant(GrantKind::Revoke, 1, 0, 0)]));
@@ -232,8 +232,8 @@ fn one_that_goes_on_ends_after_those_that_it_goes_on_from() {
     actions.extend(bench.complete(started[0], &[]));
     let ended = [(4, Outcome::Ran), (6, Outcome::Ran)];
     assert!(outcomes(&actions).iter().all(|it| ended.contains(it)));
-    // Ended sooner, the leader would take the first's ops for done, and what it grants of the
-    // session then would begin its sums anew under them.
+    // If it ended sooner, the leader would take the first grant's ops for done. Later grants of the session
+    // would then begin their sums anew among them.
     let actions = bench.complete_declared(part, 7 << 40);
     assert_eq!(
         outcomes(&actions),

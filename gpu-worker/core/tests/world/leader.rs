@@ -1,4 +1,4 @@
-//! A leader, as simple as the protocol allows: it grants, repeats, and hears reports.
+//! A leader, as simple as the protocol allows: it grants, repeats, and takes reports.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use bus_schemas::{
     OpNumber, OpenGrant, Outcome, SealAnswer, SessionId, Tenant, WIRE_VERSION, Window, encode,
 };
 
-/// A leader: grants what its sessions have queued, resends what is not accepted.
+/// A leader: it grants the ops that its sessions have queued, and resends grants that are not accepted.
 #[derive(Debug)]
 pub(crate) struct Leader {
     pub(crate) epoch: Epoch,
@@ -22,9 +22,9 @@ pub(crate) struct Leader {
     pub(super) doubted: BTreeMap<u64, OpNumber>,
     pub(super) rewound: BTreeMap<u64, GpuPosition>,
     pub(super) closed: BTreeMap<u64, bool>,
-    /// Positions of standing grants that are not closed, the last of each session.
+    /// Position of the last standing grant of each session that is not closed.
     pub(super) standing: BTreeMap<u64, GpuPosition>,
-    /// The last position granted to each session.
+    /// Last position granted to each session.
     pub(super) last: BTreeMap<u64, GpuPosition>,
 }
 
@@ -57,7 +57,7 @@ impl Leader {
         self.accepted = answer.position;
         self.reports = answer.reports;
         for sealed in &answer.outstanding {
-            // Outcomes of these come with later reports; voids rewind below.
+            // Later reports have the outcomes of these; voids rewind below.
             self.last.insert(sealed.grant.session.0, sealed.position);
             self.next
                 .insert(sealed.grant.session.0, sealed.grant.last + 1);
@@ -99,7 +99,7 @@ impl Leader {
         ));
     }
 
-    /// Whether all that a session was granted has ended.
+    /// True if everything granted to a session has ended.
     pub(super) fn is_clear(&self, session: u64) -> bool {
         let last = self.last.get(&session);
         last.is_none_or(|last| self.ended.contains_key(last))
@@ -146,7 +146,7 @@ impl Leader {
             }
             self.ended.insert(report.position, report.outcome);
             if report.outcome == Outcome::Void {
-                // Only the first void of a row of them rewinds.
+                // Only the first of several successive voids rewinds.
                 let rewound = self.rewound.get(&session).copied().unwrap_or(0);
                 if report.position > rewound {
                     self.next.insert(session, old[&report.position].first);

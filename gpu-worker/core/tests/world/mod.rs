@@ -52,7 +52,7 @@ struct Client {
     failed: bool,
 }
 
-/// Everything, and what was seen of the sequencer.
+/// The whole world, and the observed behaviour of the sequencer.
 pub(crate) struct World {
     pub(crate) now: u64,
     pub(crate) dice: Dice,
@@ -63,14 +63,14 @@ pub(crate) struct World {
     device: VecDeque<(GpuPosition, u64, OpNumber, OpNumber)>,
     opening: VecDeque<u64>,
     closing: VecDeque<u64>,
-    /// Grants as accepted, by position, from the orders that were in force.
+    /// Accepted grants, by position, from the orders that were in force.
     pub(crate) accepted: BTreeMap<GpuPosition, Grant>,
     chain: Chain,
     begun: GpuPosition,
     begun_epoch: Epoch,
     pub(crate) ran: BTreeMap<u64, OpNumber>,
     kept: BTreeMap<u64, OpNumber>,
-    /// What the leader that is obeyed granted, accepted or not.
+    /// Grants of the current leader, accepted or not.
     offered: BTreeMap<GpuPosition, Grant>,
     /// The last op started of each standing grant.
     pub(crate) parts: BTreeMap<GpuPosition, OpNumber>,
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// A new leader of a higher epoch, or a rival of the same one.
+    /// Elects a leader of a higher epoch, or a rival of the same one.
     pub(crate) fn elect(&mut self, rival: bool) {
         let highest = self.leaders.iter().map(|leader| leader.epoch).max();
         let epoch = match highest {
@@ -125,7 +125,7 @@ impl World {
         self.leaders.push(Leader::new(epoch, id));
     }
 
-    /// One random thing happens.
+    /// Does one random thing.
     pub(crate) fn step(&mut self) {
         self.now += self.dice.roll(MS / 2);
         match self.dice.roll(20) {
@@ -172,7 +172,7 @@ impl World {
                     if slice == 0 {
                         leader.grant(GrantKind::Revoke, sessions, 0, 0);
                     } else if slice == 1 && stands && !closed {
-                        // On behind whatever was granted since, but for the session's end.
+                        // It goes on behind any later grants, except the session's end.
                         leader.grant(GrantKind::Standing, sessions, 0, 0);
                     }
                 } else if let (true, false, Some(client)) = (known, closed, clients.get(&sessions))
@@ -181,7 +181,8 @@ impl World {
                     if stands && leader.is_clear(sessions) {
                         return leader.grant(GrantKind::Standing, sessions, first, 0);
                     }
-                    // Announced is submitted; doubted, what the worker has.
+                    // An announced session is granted its submitted ops; a doubted one, the ops that the
+                    // worker has.
                     let most = match leader.doubted.get(&sessions) {
                         Some(received) => *received,
                         None => client.submitted,
@@ -217,7 +218,7 @@ impl World {
                 self.bus.push(Message::State(session, state));
             }
             _ => {
-                // Anything between a stale repeat and a batch beyond a gap.
+                // Any batch from a stale repeat to one beyond a gap.
                 let back = self.dice.roll(4);
                 let first = (client.received + 2).saturating_sub(back).max(1);
                 let last = (first + count).min(client.submitted);
@@ -364,7 +365,7 @@ impl World {
         actions
     }
 
-    /// The bus is calm, the last leader lives: all that was submitted runs.
+    /// Runs all submitted ops, with a calm bus and a live last leader.
     pub(crate) fn calm(&mut self) {
         self.bus.clear();
         self.faults = false;

@@ -1,4 +1,4 @@
-//! A witness of the sequencer: it holds each of its actions against the invariants.
+//! A witness of the sequencer that checks each of its actions against the invariants.
 
 use bus_schemas::{ChainEntry, Epoch, GpuPosition, GrantKind, OpNumber, Outcome};
 use gpu_worker_core::sequencer::{Action, StartAction};
@@ -7,7 +7,7 @@ use super::World;
 use super::leader::tenant;
 
 impl World {
-    /// What was accepted must be the leader's own grants, chained.
+    /// Checks that accepted grants are the leader's own, chained.
     pub(super) fn note_accepted(&mut self, before: GpuPosition, after: GpuPosition) {
         for position in before + 1..=after {
             let mut grant = self.offered[&position];
@@ -29,7 +29,7 @@ impl World {
         assert_eq!(self.core.accepted(), (after, self.chain));
     }
 
-    /// The first op of a standing grant; one without goes on where its session's last was closed.
+    /// The first op of a standing grant; without one, it goes on at the end of the session's last.
     fn first(&self, position: GpuPosition) -> OpNumber {
         let grant = self.offered[&position];
         if grant.first > 0 {
@@ -56,7 +56,7 @@ impl World {
         self.begun_epoch = epoch;
     }
 
-    /// A part of the standing grant that is open starts.
+    /// Notes that a part of the open standing grant starts.
     fn part(&mut self, start: &StartAction) {
         let granted = self.offered[&start.position];
         assert_eq!(granted.kind, GrantKind::Standing);

@@ -1,4 +1,4 @@
-//! The part of a session's answers beside the bytes that it asked for.
+//! Answers to a session beside the bytes that it asked for.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use device::Device;
 use crate::kernels::{alloc, copy_in, copy_out, free, increment_params, launch, load};
 use crate::program::{TestProgram, complete};
 
-/// Variables of every kind; a kernel uses them, or a device might leave them out.
+/// Variables of every kind; a kernel uses them, because otherwise a device might leave them out.
 pub(crate) const VARIABLES: &str = "
 .version 7.0
 .target sm_75
@@ -37,8 +37,8 @@ pub(crate) const VARIABLES: &str = "
 /// The slot of the module with variables.
 const SLOT: u32 = 9;
 
-/// Symbols say where a session's own instances of a module's variables lie: copies reach them, and
-/// kernels see what was copied.
+/// Symbols report the addresses of a session's own instances of a module's variables. Copies reach them, and
+/// kernels see the copied bytes.
 pub(super) fn reports_symbols(device: &mut dyn Device, programs: [&mut TestProgram; 2]) {
     let hash = ModuleHash::of(VARIABLES.as_bytes());
     device
@@ -61,7 +61,7 @@ pub(super) fn reports_symbols(device: &mut dyn Device, programs: [&mut TestProgr
     }
 }
 
-/// Looks at the variables of a session's instance; gives their addresses.
+/// Checks the variables of a session's instance and returns their addresses.
 fn variables(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHash) -> Vec<u64> {
     let load = program.slice(&[
         (Op::LoadModule { slot: SLOT, hash }, &[]),
@@ -111,7 +111,7 @@ fn variables(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHas
     addresses
 }
 
-/// There are no symbols where there is no module.
+/// A slot without a module has no symbols.
 pub(super) fn misses_symbols(device: &mut dyn Device) {
     let mut program = TestProgram::new(5);
     let (session, window) = (program.session(), program.window());
@@ -122,7 +122,7 @@ pub(super) fn misses_symbols(device: &mut dyn Device) {
     device.close(session);
 }
 
-/// Timed events say when what comes before them was done, on a clock that goes forward.
+/// Timed events report the time at which the work before them was done, on a clock that goes forward.
 pub(super) fn reports_times(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHash) {
     let address = program.window().base;
     let n = 1_000_u32;

@@ -1,4 +1,4 @@
-//! A device that a kernel's fault ends, as it ends the context of a GPU: everybody learns of it, and nobody
+//! A device that a kernel's fault ends, as it ends the context of a GPU: every session learns of it, and none
 //! waits for ever.
 
 use std::time::{Duration, Instant};
@@ -19,12 +19,13 @@ fn completed(device: &mut dyn Device, slices: usize) -> Vec<Completion> {
     done
 }
 
-/// One session's kernel writes where nothing is. Its slice has that fault and no answers; another's slices,
-/// behind it and later ones, fail as well, and the device says why it is lost. A device whose sessions are
-/// kept apart is not ended by this: it is for the others, and the last that is done with one.
+/// A session's kernel writes to an unmapped address. Its slice has that fault and no answers. Another
+/// session's slices fail as well, both those behind it and later ones, and the device reports why it is lost.
+/// A device that keeps its sessions apart is not ended by this. This test is for other devices, and is the
+/// last that is done with one.
 ///
 /// # Panics
-/// When the device hangs, or serves somebody afterwards.
+/// When the device hangs, or serves a session afterwards.
 pub fn ends_by_a_fault(device: &mut dyn Device) {
     let hash = ModuleHash::of(PTX.as_bytes());
     device.prepare(hash, PTX.as_bytes()).expect("it builds");

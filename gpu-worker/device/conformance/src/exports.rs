@@ -1,4 +1,4 @@
-//! Memory of one session that another uses as well.
+//! Memory of one session that another session uses as well.
 
 use bus_schemas::{Code, ExportPlace, ModuleHash, Op, SessionId, limits};
 use device::{Device, ExportMemory, OpResult};
@@ -6,9 +6,9 @@ use device::{Device, ExportMemory, OpResult};
 use crate::kernels::{alloc, copy_in, copy_out, free, increment_params, launch, load, set};
 use crate::program::{TestProgram, complete};
 
-/// Small allocations, so that what is exported lies between others on its pages.
+/// Small allocations, so that exported ones lie between others on their pages.
 const SIZES: [u64; 3] = [512, 70_400, 4_352];
-/// Where in the owner's window they begin.
+/// Offset in the owner's window at which they begin.
 const BEGIN: u64 = (6 << 20) + 768;
 
 fn exchange(device: &mut dyn Device) -> &mut dyn ExportMemory {
@@ -30,7 +30,7 @@ fn run(device: &mut dyn Device, program: &mut TestProgram, ops: &[(Op, &[u8])]) 
     copied.collect()
 }
 
-/// Where an importer with all of its window free puts it.
+/// Address at which an importer with a free window puts it.
 fn room(program: &TestProgram, place: ExportPlace) -> u64 {
     let first = program.window().base.next_multiple_of(limits::IPC_ALIGN);
     first + limits::IPC_ALIGN + place.before
@@ -44,7 +44,8 @@ fn codes(device: &mut dyn Device, at: &[(SessionId, u64, u64)]) -> Vec<Option<Co
     at.iter().map(&mut code).collect()
 }
 
-/// What both see, what nobody sees, and what is left when the owner frees it or goes.
+/// Checks which bytes both sessions see, which none sees, and which remain when the owner frees the memory or
+/// leaves.
 pub(super) fn are_reached(device: &mut dyn Device, hash: ModuleHash) {
     for owner_closes in [false, true] {
         let (mut owner, mut other) = (opened(device, 1), opened(device, 2));
@@ -96,7 +97,7 @@ pub(super) fn are_reached(device: &mut dyn Device, hash: ModuleHash) {
         exchange(device)
             .import(other.session(), mine, 7)
             .expect("there is room");
-        // It is charged to its owner alone.
+        // Only its owner is charged for it.
         let read = other.slice(&[copy_out(mine, bytes)]);
         let done = complete(device, read);
         assert_eq!((done.fault.clone(), done.resident), (None, 0));
@@ -128,7 +129,7 @@ pub(super) fn are_reached(device: &mut dyn Device, hash: ModuleHash) {
         );
         device.close(other.session());
         if !owner_closes {
-            // Whoever is given that memory next finds zeros.
+            // A session that gets the memory next finds zeros.
             let again = run(
                 device,
                 &mut owner,
@@ -142,7 +143,7 @@ pub(super) fn are_reached(device: &mut dyn Device, hash: ModuleHash) {
     twice(device);
 }
 
-/// Kernels, copies and fills of either are seen by the other.
+/// Kernels, copies and fills of either session are seen by the other.
 fn written_by_both(
     device: &mut dyn Device,
     owner: &mut TestProgram,
@@ -187,7 +188,7 @@ fn written_by_both(
     assert!(before[0].iter().all(|byte| *byte == 1) && before[1].iter().all(|byte| *byte == 3));
 }
 
-/// What lies on the same pages is not reached, nor is anything allocated there.
+/// Other bytes on the same pages are not reached, and no memory is allocated there.
 fn only_its_bytes(device: &mut dyn Device, other: &TestProgram, (mine, bytes): (u64, u64)) {
     let mistakes = [
         (copy_out(mine - 4, 4), Code::IllegalAddress),
@@ -197,7 +198,7 @@ fn only_its_bytes(device: &mut dyn Device, other: &TestProgram, (mine, bytes): (
         (alloc(mine + bytes, 256), Code::BadAddress),
     ];
     for (n, (op, code)) in (31..).zip(mistakes) {
-        // A session of its own that imports it in the same way.
+        // A fresh session imports it in the same way.
         let mut fresh = opened(device, n);
         let at = fresh.window().base + (mine - other.window().base);
         exchange(device)
@@ -215,8 +216,8 @@ fn only_its_bytes(device: &mut dyn Device, other: &TestProgram, (mine, bytes): (
     }
 }
 
-/// An importer that drops it, or is closed, leaves the owner's as it was; and a session that has something to
-/// do with others stays on the device.
+/// An importer that drops it, or is closed, leaves the owner's memory unchanged. A session with exports or
+/// imports stays on the device.
 fn dropped(device: &mut dyn Device) {
     let (mut owner, mut other) = (opened(device, 1), opened(device, 2));
     let at = owner.window().base;
@@ -261,7 +262,7 @@ fn dropped(device: &mut dyn Device) {
     device.close(owner.session());
 }
 
-/// A session has an allocation of its own at a second address, until it frees it.
+/// A session has its own allocation at a second address, until it frees it.
 fn twice(device: &mut dyn Device) {
     let mut owner = opened(device, 1);
     let at = owner.window().base;

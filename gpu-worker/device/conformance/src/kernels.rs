@@ -79,7 +79,7 @@ pub(crate) fn copy(to: u64, from: u64, bytes: u64) -> Bare {
     (Op::Copy { to, from, bytes }, &[])
 }
 
-/// A fill with `count` values of `width` bytes.
+/// A fill of `count` values of `width` bytes.
 pub(crate) fn set(address: u64, count: u64, value: u32, width: u8) -> Bare {
     let set = Op::Set {
         address,
@@ -90,7 +90,7 @@ pub(crate) fn set(address: u64, count: u64, value: u32, width: u8) -> Bare {
     (set, &[])
 }
 
-/// A copy from the host: of the bytes beside it, or of a transfer's.
+/// A copy from the host: of the payload's bytes, or of a transfer's.
 pub(crate) fn copy_in(address: u64, bytes: u64, transfer: u64) -> Op {
     Op::CopyIn {
         address,
@@ -103,7 +103,7 @@ pub(crate) fn increment_params(address: u64, n: u32) -> Vec<u8> {
     [&address.to_le_bytes()[..], &n.to_le_bytes()[..]].concat()
 }
 
-/// True if a kernel's fault is its session's alone: a GPU loses its context by one, and all sessions.
+/// True if a kernel's fault ends only its session. On a GPU it ends the context, and all sessions with it.
 pub(crate) fn survives_kernels(device: &dyn Device) -> bool {
     device.info().properties.kind != "cuda"
 }

@@ -1,5 +1,5 @@
-//! The conformance suite of devices: what every implementation of [`device::Device`] must do. Its tests
-//! call [`run`]; nothing that is shipped depends on this crate.
+//! The conformance suite of devices: the required behaviour of every implementation of [`device::Device`].
+//! Its tests call [`run`]; no shipped crate depends on this one.
 
 mod answers;
 mod ended;
@@ -30,7 +30,7 @@ pub use wiped::wiped;
 /// Ops with their bytes.
 type OpList = Vec<(Op, Vec<u8>)>;
 
-/// What a program asks a device about before it does anything.
+/// Checks the description that a program asks a device for before it does anything.
 fn described(device: &DeviceProperties, capacity: u64) {
     assert!(
         !device.name.is_empty() && device.memory >= capacity,
@@ -61,11 +61,11 @@ fn described(device: &DeviceProperties, capacity: u64) {
     assert!(device.sm_registers >= device.block_registers, "{device:?}");
 }
 
-/// Runs the whole suite on a fresh device of less than 14 GiB capacity, and 64 MiB at least. If it has a swap
-/// space, that is of 16 MiB, in memory and in a file, either of less than 12 MiB.
+/// Runs the whole suite on a fresh device of less than 14 GiB capacity, and at least 64 MiB. Its swap space,
+/// if any, has 16 MiB, in memory and in a file, each of less than 12 MiB.
 ///
 /// # Panics
-/// When the device does not conform, saying where.
+/// When the device does not conform, with the place of the failure.
 pub fn run(device: &mut dyn Device) {
     let capacity = device.info().capacity;
     assert!(capacity > 0 && capacity < 14 << 30, "{capacity}");
@@ -193,8 +193,8 @@ fn staged(device: &mut dyn Device, program: &mut TestProgram) {
     assert_eq!(done.results[0].copied(), Some(data));
 }
 
-/// Allocations that lie side by side are one to copies and fills, for a program may have mapped them so; what
-/// lies behind the last is nobody's.
+/// Allocations that lie side by side are one to copies and fills, because a program may have mapped them so.
+/// Bytes behind the last belong to no session.
 fn side_by_side(device: &mut dyn Device, program: &mut TestProgram) {
     let address = program.window().base + (1 << 30);
     let bytes = 1_u64 << 20;
@@ -219,7 +219,7 @@ fn side_by_side(device: &mut dyn Device, program: &mut TestProgram) {
     assert_eq!(read, [data.clone(), data, threes].map(Some));
 }
 
-/// Ops of which the last fails, and how.
+/// Ops of which the last fails, with its code.
 fn mistakes(
     device: &dyn Device,
     program: &TestProgram,
@@ -263,7 +263,7 @@ fn mistakes(
     cases
 }
 
-/// Each mistake is its session's; one other session holds memory that must stay unread.
+/// Each mistake fails only its session; one other session holds memory that must stay unread.
 fn faults(
     device: &mut dyn Device,
     program: &mut TestProgram,

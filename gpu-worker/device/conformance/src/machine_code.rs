@@ -1,4 +1,4 @@
-//! Machine code: a GPU that it was made for runs it, every other device says that it does not.
+//! Machine code: a GPU that it was made for runs it, and every other device refuses it.
 
 use bus_schemas::{Code, Column, Launch, ModuleHash, Op, Symbol};
 use device::Device;
@@ -6,7 +6,7 @@ use device::Device;
 use crate::kernels::{alloc, copy_in, copy_out, free};
 use crate::program::{TestProgram, complete};
 
-/// Of `wide.ptx` beside it, for GPUs of compute capability 9.
+/// Machine code of `wide.ptx` beside it, for GPUs of compute capability 9.
 const WIDE: &[u8] = include_bytes!("../../../ptx/tests/cubins/wide-sm_90.cubin");
 
 /// Bytes of the parameters: 4,200 and an address, then a word.
@@ -33,7 +33,7 @@ pub(super) fn runs_or_is_refused(device: &mut dyn Device, program: &mut TestProg
     assert_eq!(completion.fault, None);
     let rows = completion.results[0].copied().expect("rows");
     let rows: Vec<Symbol> = Column::new(&rows).expect("whole rows").iter().collect();
-    // In the order of its symbols, whatever that is: `added` and `factor`.
+    // The order is that of its symbols, whichever that is: `added` and `factor`.
     let added = rows.iter().find(|row| row.writable).expect("a variable");
     let factor = rows.iter().find(|row| !row.writable).expect("a constant");
     assert_eq!((rows.len(), added.bytes, factor.bytes), (2, 4, 4));

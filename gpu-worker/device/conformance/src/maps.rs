@@ -1,4 +1,4 @@
-//! Allocations that get other addresses, and those that are reached at several.
+//! Allocations that move to other addresses, and allocations that are reached at several.
 
 use bus_schemas::{Code, ModuleHash, Op, limits};
 use device::{Completion, Device};
@@ -27,7 +27,7 @@ fn map(to: u64, from: u64) -> (Op, &'static [u8]) {
     (Op::Map { to, from, bytes }, &[])
 }
 
-/// The addresses of a program: its allocation's first, and others that it is moved to and mapped at.
+/// The addresses of a program: the first of its allocation, and others that it is moved to and mapped at.
 fn places(program: &TestProgram) -> [u64; 4] {
     let base = program.window().base.next_multiple_of(UNIT);
     [0, 4, 6, 10].map(|at| base + at * UNIT)
@@ -61,7 +61,7 @@ pub(super) fn all(device: &mut dyn Device, hash: ModuleHash) {
     }
 }
 
-/// What is moved is at the new addresses, charged once, and nothing is at the old ones.
+/// Moved memory is at the new addresses, charged once, and gone from the old ones.
 fn bytes_go_along(device: &mut dyn Device) {
     let mut program = opened(device, 1);
     let [first, second, ..] = places(&program);
@@ -72,7 +72,7 @@ fn bytes_go_along(device: &mut dyn Device) {
         moved(second, first, false),
         copy_out(second, 8),
         copy_out(second + BYTES - 8, 8),
-        // Others have the addresses then, and find nothing there.
+        // Other allocations have the addresses then, and find no old bytes there.
         alloc(first, UNIT),
         copy_out(first, 8),
         free(first),
@@ -92,7 +92,7 @@ fn bytes_go_along(device: &mut dyn Device) {
     device.close(program.session());
 }
 
-/// Copies, fills and kernels reach the same bytes at each place, until the place is freed.
+/// Copies, fills and kernels reach the same bytes at each address, until that is freed.
 fn every_place_is_the_same(device: &mut dyn Device, hash: ModuleHash) {
     let mut program = opened(device, 1);
     let [first, home, other, last] = places(&program);
@@ -110,7 +110,7 @@ fn every_place_is_the_same(device: &mut dyn Device, hash: ModuleHash) {
         (copy_in(first + UNIT, 8, 0), &[1, 2, 3, 4, 5, 6, 7, 8]),
         copy(other + 16, last + UNIT, 8),
         copy_out(home + 16, 8),
-        // Copies go over places that lie side by side.
+        // Copies may cross mappings that lie side by side.
         copy_out(other + BYTES - 4, 4),
         free(last),
         free(first),
@@ -126,7 +126,7 @@ fn every_place_is_the_same(device: &mut dyn Device, hash: ModuleHash) {
     ];
     assert_eq!(read(&done), there);
     assert_eq!(done.resident, BYTES);
-    // Addresses that were freed are free, and zeros.
+    // Freed addresses are free, and zeros when allocated again.
     let ops = [
         alloc(first, BYTES),
         copy_out(first + UNIT, 8),
@@ -139,7 +139,7 @@ fn every_place_is_the_same(device: &mut dyn Device, hash: ModuleHash) {
     assert_eq!(read(&done), [vec![0; 8], vec![1, 2]]);
     assert_eq!(done.resident, 0);
     device.close(program.session());
-    // One that ends with all of it mapped leaves nothing.
+    // A session that ends with everything mapped leaves nothing behind.
     let mut next = opened(device, 1);
     let ops = [alloc(first, BYTES), map(home, first), map(other, first)];
     run(device, &mut next, &ops);
@@ -157,7 +157,7 @@ fn every_place_is_the_same(device: &mut dyn Device, hash: ModuleHash) {
     device.close(next.session());
 }
 
-/// What is not there, not free or not whole is refused, and ends the session.
+/// An op on an address that is not mapped, not free or not whole is refused, and ends the session.
 fn mistakes_are_told(device: &mut dyn Device) {
     let [first, home, other, _] = places(&TestProgram::new(1));
     let end = TestProgram::new(1).window().end() & !(UNIT - 1);
@@ -214,7 +214,7 @@ fn mistakes_are_told(device: &mut dyn Device) {
     }
 }
 
-/// A session with maps leaves the device and comes back: its bytes once, and the places reach them still.
+/// A session with maps leaves the device and returns: its bytes move once, and its mappings still reach them.
 fn leave_and_come(device: &mut dyn Device, hash: ModuleHash) {
     let mut program = opened(device, 1);
     let [first, home, other, last] = places(&program);
@@ -244,7 +244,7 @@ fn leave_and_come(device: &mut dyn Device, hash: ModuleHash) {
         let there = [[6 + round, 0, 0, 0], [5, 0, 0, 0], [5, 0, 0, 0], [3; 4]];
         assert_eq!(read(&done), there, "round {round}");
     }
-    // Places that are freed are not there when it has left and come again.
+    // Freed mappings are gone after it has left and returned.
     run(device, &mut program, &[free(other)]);
     out(device, program.session());
     back(device, program.session());

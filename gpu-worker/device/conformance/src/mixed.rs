@@ -1,4 +1,5 @@
-//! Sessions of different urgency with work under way at the same time, each of which reads what it would alone.
+//! Sessions of different urgency with work under way at the same time. Each reads the bytes that it would
+//! read alone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use crate::program::TestProgram;
 
 /// Words of each session's memory.
 const WORDS: usize = 700_000;
-/// Words that kernels reach.
+/// Number of words that kernels reach.
 const REACHED: u32 = 4_096;
-/// Where it allocates and frees, behind its memory.
+/// Offset at which it allocates and frees, behind its memory.
 const APART: u64 = 64 << 20;
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Numbers(u64);
 
 impl Numbers {
@@ -33,17 +34,17 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// One session, and what its memory has to hold.
+/// One session, and the expected content of its memory.
 struct Tenant {
     program: TestProgram,
     words: Vec<u32>,
-    /// What it has allocated apart, and the byte that is in all of it.
+    /// Size of its other allocation, and the byte that fills it.
     apart: Option<(u64, u8)>,
-    /// For each slice under way: its launches, and what it has to read.
+    /// For each slice under way: its number of launches, and the bytes that it must read.
     wanted: VecDeque<(u64, Vec<Vec<u8>>)>,
 }
 
-/// A slice that is made.
+/// A slice in the making.
 #[derive(Default)]
 struct Draft {
     ops: Vec<(Op, Vec<u8>)>,
@@ -126,7 +127,8 @@ impl Tenant {
         }
     }
 
-    /// Allocates apart and fills that, or frees it, and may have it anew at once: then it holds zeros.
+    /// Allocates memory apart and fills it, or frees it. It may allocate the memory anew at once; then that
+    /// holds zeros.
     fn comes_and_goes(&mut self, draft: &mut Draft, numbers: &mut Numbers) {
         let address = self.program.window().base + APART;
         if let Some((bytes, value)) = self.apart.take() {
@@ -165,7 +167,7 @@ impl Tenant {
     }
 }
 
-/// Compares what has completed.
+/// Compares the answers of completed slices.
 fn looks(device: &mut dyn Device, tenants: &mut [Tenant], budget: Duration) {
     let mut done = Vec::new();
     device.poll(budget, &mut done);
@@ -191,11 +193,11 @@ fn looks(device: &mut dyn Device, tenants: &mut [Tenant], budget: Duration) {
     }
 }
 
-/// Five sessions, from the most to the least urgent, have `slices` slices each with up to some dozen under way, and
-/// each reads what it would if it were alone. The device is fresh.
+/// Runs five sessions, from the most to the least urgent, with `slices` slices each and up to some dozen
+/// under way. Each reads the bytes that it would read alone. The device is fresh.
 ///
 /// # Panics
-/// When one reads something else.
+/// When a session reads other bytes.
 pub fn mixed(device: &mut dyn Device, slices: usize) {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let mut tenants: Vec<_> = (1..=5).map(|n| Tenant::opened(device, n)).collect();

@@ -1,4 +1,4 @@
-//! The program side of a session: what a client would send, as slices.
+//! The program side of a session: a client's ops, as slices.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ impl TestProgram {
     /// A program in session number `n` with a window of its own.
     #[must_use]
     pub fn new(n: u64) -> Self {
-        // Of addresses there are more than of memory, which is then what there is too little of.
+        // There are more addresses than memory, so that memory runs out first.
         let size = 8 * limits::WINDOW_MIN_BYTES;
         let window = Window {
             base: limits::ADDRESS_FIRST + n * size,
@@ -37,11 +37,11 @@ impl TestProgram {
         }
     }
 
-    /// A program in session number `n`, opened on a device that has prepared a module of this text; and
-    /// the operation that loads the module as number 0.
+    /// Creates a program in session number `n`, opened on a device that has prepared a module of this text.
+    /// Also returns the op that loads the module as number 0.
     ///
     /// # Panics
-    /// Where the device refuses the module or the session.
+    /// If the device refuses the module or the session.
     pub fn opened(device: &mut dyn Device, n: u64, module: &str) -> (Self, Op) {
         let hash = ModuleHash::of(module.as_bytes());
         device.prepare(hash, module.as_bytes()).expect("builds");
@@ -51,7 +51,7 @@ impl TestProgram {
         (program, Op::LoadModule { slot: 0, hash })
     }
 
-    /// As it is, with slices of this priority from now on.
+    /// Sets the priority of slices from now on.
     #[must_use]
     pub fn at(mut self, priority: u8) -> Self {
         self.priority = priority;
@@ -64,16 +64,16 @@ impl TestProgram {
         self.session
     }
 
-    /// The session's addresses.
+    /// The session's address window.
     #[must_use]
     pub fn window(&self) -> Window {
         self.window
     }
 
-    /// The next slice: these ops with their payloads.
+    /// Returns the next slice: these ops with their payloads.
     ///
     /// # Panics
-    /// When the ops are not ones a batch can hold.
+    /// When a batch cannot hold the ops.
     pub fn slice(&mut self, ops: &[(Op, &[u8])]) -> Slice {
         let (mut descriptors, mut blob) = (Vec::new(), Vec::new());
         for (op, payload) in ops {
@@ -126,7 +126,7 @@ pub fn flat_launch(function: u32, blocks: u32, threads: u32) -> Op {
 /// Submits one slice and polls until it has completed.
 ///
 /// # Panics
-/// When it has not after a minute.
+/// When it has not completed after a minute.
 pub fn complete(device: &mut dyn Device, slice: Slice) -> Completion {
     let (position, started) = (slice.position, Instant::now());
     device.submit(slice);

@@ -1,4 +1,4 @@
-//! Sessions that may share what they hold alike must not see one another's writes.
+//! Sessions that may share equal memory must not see one another's writes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::program::{TestProgram, complete};
 /// Three mebibytes and a bit: no whole number of pages.
 const BYTES: u64 = (3 << 20) + 70_000;
 
-/// What both sessions hold: no two pages are alike.
+/// Bytes that both sessions hold: no two pages are alike.
 fn weights() -> Vec<u8> {
     let words = 0..(BYTES / 4) as u32;
     words
@@ -27,7 +27,7 @@ fn read(device: &mut dyn Device, program: &mut TestProgram) -> Vec<u8> {
     done.results[0].copied().expect("a copy to the host")
 }
 
-/// What both copy, as their clients sent it or as chunks that the device keeps.
+/// Staged bytes that both copy, as their clients sent them or as chunks that the device keeps.
 fn staged(device: &mut dyn Device, weights: &[u8], kept: bool) -> Arc<CopyBytes> {
     if !kept {
         return Arc::new(CopyBytes::from(weights));
@@ -51,7 +51,7 @@ fn fill(
     assert_eq!(complete(device, slice).fault, None);
 }
 
-/// Changes some of a session's bytes, by a kernel, two copies and a fill; gives what it has then.
+/// Changes some of a session's bytes by a kernel, two copies and a fill. Returns the resulting bytes.
 fn write(device: &mut dyn Device, program: &mut TestProgram, weights: &[u8]) -> Vec<u8> {
     let address = program.window().base;
     let params = increment_params(address + (1 << 20), 1_000);
@@ -72,8 +72,8 @@ fn write(device: &mut dyn Device, program: &mut TestProgram, weights: &[u8]) -> 
     changed
 }
 
-/// Two sessions of a sharing domain copy equal bytes. A kernel, a copy and a fill change one's, and the other
-/// sees its own; whoever goes first, the other keeps them.
+/// Two sessions of a sharing domain copy equal bytes. A kernel, a copy and a fill change those of one
+/// session, and the other still sees its own. Whichever session leaves first, the other keeps its bytes.
 pub(super) fn keeps_writes_apart(device: &mut dyn Device, hash: ModuleHash) {
     let weights = weights();
     for (first_goes, kept) in [(true, false), (false, false), (true, true), (false, true)] {
@@ -86,7 +86,7 @@ pub(super) fn keeps_writes_apart(device: &mut dyn Device, hash: ModuleHash) {
             fill(device, program, hash, &staged);
         }
         let [one, two] = &mut programs;
-        // Nobody but the sessions has the chunks from here on.
+        // From here on only the sessions have the chunks.
         drop(staged);
         let changed = write(device, one, &weights);
         while device.tend() {}

@@ -1,4 +1,4 @@
-//! Sessions whose memory leaves the device and comes back: nobody can tell, its program least of all.
+//! Sessions with memory that leaves the device and returns, unnoticed by programs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use crate::answers::VARIABLES;
 use crate::kernels::{PTX, alloc, copy_in, copy_out, free, increment_params, launch, load, set};
 use crate::program::{TestProgram, complete};
 
-/// Bytes of a program's memory: less than the swap space has, more than either part of it.
+/// Bytes of a program's memory: fewer than the swap space has, more than either part of it.
 const BYTES: u64 = 12 << 20;
 const MIB: u64 = 1 << 20;
 /// The slot of the module with variables.
 const SLOT: u32 = 9;
 
-/// A device without a swap space says so, and the session stays.
+/// A device without a swap space reports a failure, and the session stays.
 pub(super) fn is_refused(device: &mut dyn Device) {
     let mut program = opened(device, 1);
     device.swap_out(program.session());
@@ -26,7 +26,7 @@ pub(super) fn is_refused(device: &mut dyn Device) {
     device.close(program.session());
 }
 
-/// All that a device with a swap space of 16 MiB must do.
+/// Checks everything that a device with a swap space of 16 MiB must do.
 pub(super) fn moves(device: &mut dyn Device) {
     let room = device.swap_use().expect("a swap space");
     let (memory, file) = (room.memory.1, room.file.1);
@@ -52,7 +52,7 @@ fn opened(device: &mut dyn Device, n: u64) -> TestProgram {
     program
 }
 
-/// Asks for the moves that have ended, until one has.
+/// Polls the moves that have ended, until one has.
 fn ended(device: &mut dyn Device) -> Moved {
     let until = Instant::now() + Duration::from_secs(60);
     let mut moved = Vec::new();
@@ -65,7 +65,7 @@ fn ended(device: &mut dyn Device) -> Moved {
     moved.remove(0)
 }
 
-/// Polls until so many slices have completed.
+/// Polls until this many slices have completed.
 fn completed(device: &mut dyn Device, slices: usize) -> Vec<Completion> {
     let until = Instant::now() + Duration::from_secs(60);
     let mut done = Vec::new();
@@ -76,13 +76,13 @@ fn completed(device: &mut dyn Device, slices: usize) -> Vec<Completion> {
     done
 }
 
-/// No move is in progress, and none has ended.
+/// Checks that no move is in progress, and none has ended.
 fn nothing_moves(device: &mut dyn Device) {
     let mut moved = Vec::new();
     assert!(!device.moved(&mut moved) && moved.is_empty(), "{moved:?}");
 }
 
-/// Moves a session out; gives how many bytes.
+/// Moves a session out; returns the number of bytes.
 pub(crate) fn out(device: &mut dyn Device, session: SessionId) -> u64 {
     device.swap_out(session);
     let moved = ended(device);
@@ -91,7 +91,7 @@ pub(crate) fn out(device: &mut dyn Device, session: SessionId) -> u64 {
     moved.bytes
 }
 
-/// Brings a session back; gives what it is charged.
+/// Brings a session back; returns its charge.
 pub(crate) fn back(device: &mut dyn Device, session: SessionId) -> u64 {
     device.swap_in(session);
     let moved = ended(device);
@@ -100,7 +100,7 @@ pub(crate) fn back(device: &mut dyn Device, session: SessionId) -> u64 {
     moved.resident
 }
 
-/// The swap space is empty, once what was closed is gone.
+/// Waits until the swap space is empty, once closed sessions are gone.
 fn emptied(device: &mut dyn Device) {
     let until = Instant::now() + Duration::from_secs(60);
     let held = |device: &mut dyn Device| {
@@ -124,7 +124,7 @@ fn read(done: &Completion, place: usize) -> Vec<u8> {
     done.results[place].copied().expect("bytes")
 }
 
-/// Bytes of which no two pages are alike.
+/// Bytes in which no two pages are alike.
 fn pattern() -> Vec<u8> {
     let words = 0..(BYTES / 4) as u32;
     words
@@ -132,7 +132,7 @@ fn pattern() -> Vec<u8> {
         .collect()
 }
 
-/// A program fills its memory; gives what is there.
+/// Fills a program's memory; returns its content.
 fn filled(device: &mut dyn Device, program: &mut TestProgram) -> Vec<u8> {
     let (address, mut bytes) = (program.window().base, pattern());
     let mut slice = program.slice(&[
@@ -153,7 +153,7 @@ fn has(device: &mut dyn Device, program: &mut TestProgram, bytes: &[u8]) {
     assert!(read(&done, 0) == bytes, "the program has other bytes");
 }
 
-/// The session is there, and runs what comes.
+/// Checks that the session is on the device and runs slices.
 fn works(device: &mut dyn Device, program: &mut TestProgram) {
     let address = program.window().base + (1 << 31);
     let done = run(
@@ -169,7 +169,7 @@ fn works(device: &mut dyn Device, program: &mut TestProgram) {
     assert_eq!(read(&done, 0), [5, 0, 0, 0, 5, 0, 0, 0]);
 }
 
-/// The kernel of the module with variables, which changes them; and the first variable after it.
+/// Runs the kernel that changes the module's variables; returns the first variable after it.
 fn touched(device: &mut dyn Device, program: &mut TestProgram, counter: u64) -> Vec<u8> {
     let touch = Op::Launch(Launch {
         module: SLOT,
@@ -207,7 +207,7 @@ fn goes_and_comes(device: &mut dyn Device) {
     let room = device.swap_use().expect("a swap space");
     assert_eq!(room.memory.0, room.memory.1, "memory is filled first");
     assert!(room.file.0 > 0 && room.moving == (0, 0), "{room:?}");
-    // Another has what it left, and sees nothing of it; nor the other way round.
+    // Another session gets the memory that it left, and sees none of its bytes; nor the other way round.
     let mut two = opened(device, 2);
     let base = two.window().base;
     let done = run(
@@ -230,7 +230,7 @@ fn goes_and_comes(device: &mut dyn Device) {
         *word = u32::from_le_bytes(*word).wrapping_add(1).to_le_bytes();
     }
     assert_eq!(touched(device, &mut one, counter), 13_u64.to_le_bytes());
-    // Again, as often as one likes.
+    // This works any number of times.
     for _ in 0..3 {
         out(device, one.session());
         back(device, one.session());
@@ -249,7 +249,7 @@ fn is_told_of_once(device: &mut dyn Device) {
         device.swap_in(SessionId(77));
         nothing_moves(device);
         device.swap_out(session);
-        // It is on its way, in whichever direction.
+        // It is on its way, in either direction.
         device.swap_out(session);
         device.swap_in(session);
         assert!(ended(device).out);
@@ -320,7 +320,7 @@ fn ends_while_it_is_out(device: &mut dyn Device) {
     }
 }
 
-/// What is done to a session before it is closed.
+/// A step done to a session before it is closed.
 type Step<'s> = &'s dyn Fn(&mut dyn Device, SessionId);
 
 fn is_closed_anywhere(device: &mut dyn Device) {
@@ -345,7 +345,7 @@ fn is_closed_anywhere(device: &mut dyn Device) {
         device.close(program.session());
         nothing_moves(device);
         assert!(!device.is_busy());
-        // The same session, in the same window.
+        // The same session number, in the same window.
         let mut program = opened(device, 1);
         let base = program.window().base;
         let done = run(
@@ -384,7 +384,7 @@ fn stays_where_there_is_no_room(device: &mut dyn Device) {
     assert!(read(&done, 0).iter().all(|byte| *byte == 9));
     has(device, &mut program, &bytes);
     emptied(device);
-    // With less it goes.
+    // With less memory in use, it leaves.
     run(device, &mut program, &[free(address)]);
     out(device, program.session());
     back(device, program.session());

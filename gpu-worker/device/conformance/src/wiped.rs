@@ -1,5 +1,5 @@
-//! Memory that a session has left is zeros to the next: each takes all there is, looks at it, fills it and
-//! leaves, in every way there is.
+//! Memory that a session has left is zeros to the next. Each session takes all memory, reads it, fills it and
+//! leaves, in every possible way.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::kernels::{alloc, copy_in, copy_out, free, set, survives_kernels};
 use crate::program::{TestProgram, complete, flat_launch};
 use crate::swapping::out;
 
-/// `look` notes in `found`, by the piece's number, whether there is anything but zeros; `put` writes to every
-/// word, which is never 0 then. Both have the first address and the one behind the last.
+/// `look` notes in `found`, under the piece's number, if there is anything but zeros; `put` writes to every
+/// word a value that is never 0. Both take the first address and the one behind the last.
 const PTX: &str = "
 .version 7.0
 .target sm_75
@@ -75,7 +75,7 @@ done:
 
 const LOOK: u32 = 0;
 const PUT: u32 = 1;
-/// Threads of either kernel, each of which has every 256th word of eight bytes.
+/// Number of threads of either kernel; each has every 256th word of eight bytes.
 const THREADS: u32 = 256;
 /// Bytes of pieces, in turns: no whole pages, of 4 KiB or of 2 MiB.
 const PIECES: [u64; 6] = [
@@ -86,7 +86,7 @@ const PIECES: [u64; 6] = [
     (3 << 20) + 12_544,
     4_352,
 ];
-/// Pieces at most: `found` has room for so many.
+/// Maximum number of pieces: `found` has room for this many.
 const MOST: usize = 64;
 
 /// Bytes at an address of a session.
@@ -97,9 +97,9 @@ struct Reader {
     program: TestProgram,
     /// Its allocations.
     allocated: Vec<Piece>,
-    /// They, and the variable that is filled as they are.
+    /// Its allocations, and the variable that is filled like them.
     pieces: Vec<Piece>,
-    /// Where it notes what a kernel found.
+    /// Address at which a kernel notes what it found.
     found: u64,
 }
 
@@ -115,11 +115,11 @@ fn params(piece: Piece, third: u64) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Divides so many bytes from an address on, in another way each round.
+/// Divides a range of bytes into pieces, in another way each round.
 fn divided(mut address: u64, mut bytes: u64, round: u64) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for next in PIECES.iter().cycle().skip(round as usize % PIECES.len()) {
-        // What there is no number for is one piece with the last.
+        // Bytes beyond the last piece's number belong to the last piece.
         let rest = pieces.len() + 2 == MOST;
         let piece = if rest { bytes } else { bytes.min(*next) };
         pieces.push((address, piece));
@@ -132,7 +132,7 @@ fn divided(mut address: u64, mut bytes: u64, round: u64) -> Vec<Piece> {
 }
 
 impl Reader {
-    /// Takes all there is.
+    /// Takes all memory of the device.
     fn takes_all(device: &mut dyn Device, mut program: TestProgram, round: u64) -> Self {
         let hash = ModuleHash::of(PTX.as_bytes());
         let module = device.prepare(hash, PTX.as_bytes()).expect("it builds");
@@ -158,8 +158,8 @@ impl Reader {
         }
     }
 
-    /// How many pieces are not all zeros: every second one as a kernel sees it, the others as a copy to
-    /// the host has them; the other way round at the next turn.
+    /// Number of pieces that are not all zeros. A kernel looks at every second piece, and a copy to the host
+    /// at the others. At the next turn it is the other way round.
     fn looks(&mut self, device: &mut dyn Device, turn: u64) -> usize {
         let numbered = self.pieces.iter().zip(0_u64..);
         let params: Vec<_> = numbered.map(|(piece, n)| params(*piece, n)).collect();
@@ -190,7 +190,7 @@ impl Reader {
         seen + copies.iter().filter(full).count()
     }
 
-    /// Fills all of it, by kernels, fills and copies from the host, in another way each round.
+    /// Fills all its memory, by kernels, fills and copies from the host, in another way each round.
     fn fills(&mut self, device: &mut dyn Device, round: u64) {
         let value = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let params: Vec<_> = self.pieces.iter().map(|it| params(*it, value)).collect();
@@ -212,14 +212,14 @@ impl Reader {
         assert_eq!(complete(device, slice).fault, None);
     }
 
-    /// What it does last fails, as it must.
+    /// Runs an op that must fail, as the session's last.
     fn fails(&mut self, device: &mut dyn Device, op: (Op, &[u8]), code: Code) {
         let slice = self.program.slice(&[op]);
         let fault = complete(device, slice).fault.map(|(_, why)| why.code);
         assert_eq!(fault, Some(code));
     }
 
-    /// Frees all that it took.
+    /// Frees all its memory.
     fn frees(mut self, device: &mut dyn Device) -> TestProgram {
         let pieces = self.allocated.iter();
         let mut ops: Vec<_> = pieces.map(|piece| free(piece.0)).collect();
@@ -230,10 +230,10 @@ impl Reader {
     }
 }
 
-/// Three sessions in turns, of which one may be out.
+/// Three sessions in turns; one may be out.
 #[derive(Default)]
 struct Sessions {
-    /// Those that are open and have nothing.
+    /// Sessions that are open and have no memory.
     waiting: [Option<TestProgram>; 3],
     out: Option<SessionId>,
 }
@@ -244,7 +244,7 @@ impl Sessions {
             return program;
         }
         let program = TestProgram::new(1 + round % 3);
-        // Every second time it may share, with itself alone.
+        // Every second time it may share, but only with itself.
         let domain = round.is_multiple_of(2);
         let domain = domain.then_some(SharingDomain(1 + round % 3));
         let opened = device.open(program.session(), program.window(), domain);
@@ -252,12 +252,12 @@ impl Sessions {
         program
     }
 
-    /// The reader leaves in one of the ways, and whoever went before has then left as well.
+    /// The reader leaves in one of the ways; the session before it has then left as well.
     fn leaves(&mut self, device: &mut dyn Device, mut reader: Reader, round: u64) {
         let session = reader.program.session();
         let noted = set(reader.found, MOST as u64, 1, 4);
         run(device, &mut reader.program, &[noted]);
-        // It was out while this one had everything.
+        // That session was out while this one had all memory.
         if let Some(session) = self.out.take() {
             device.close(session);
         }
@@ -275,7 +275,7 @@ impl Sessions {
                 device.close(session);
             }
             3 => {
-                // There is nothing left: it had all.
+                // No memory is left: the reader had all.
                 reader.fails(device, alloc(behind, 1), Code::OutOfMemory);
                 device.close(session);
             }
@@ -284,11 +284,11 @@ impl Sessions {
     }
 }
 
-/// So many sessions take all memory of a fresh device, one after another, and find nothing but zeros in it. The
-/// device has 64 MiB; its swap space, if any, has room for a little more, in two parts.
+/// Runs this many sessions, each of which takes all memory of a fresh device in turn and finds only zeros in
+/// it. The device has 64 MiB; its swap space, if any, has room for a little more, in two parts.
 ///
 /// # Panics
-/// When one finds what another has left, saying in which round.
+/// When a session finds bytes of another, with the round.
 pub fn wiped(device: &mut dyn Device, rounds: u64) {
     assert_eq!(device.info().capacity, 64 << 20);
     let mut sessions = Sessions::default();
@@ -299,7 +299,7 @@ pub fn wiped(device: &mut dyn Device, rounds: u64) {
         assert_eq!(left, 0, "pieces that others left, round {round}");
         reader.fills(device, round);
         if round <= 2 {
-            // It can fail: what was written itself is found, whoever looks.
+            // The test can fail: a session's own bytes are found by both ways of looking.
             let found = reader.looks(device, round);
             assert_eq!(found, reader.pieces.len());
         }

@@ -1,5 +1,5 @@
-//! The time to prepare modules of each shape: `growth [SIZE] [SHAPE]` prints microseconds for each of
-//! SIZE pieces and of a tenth as many.
+//! Time to prepare modules of each shape. `growth [SIZE] [SHAPE]` prints the microseconds for each
+//! of SIZE pieces and of a tenth as many.
 
 #[path = "../tests/growth/shapes.rs"]
 mod shapes;

@@ -1,6 +1,6 @@
-//! A loader of PTX, without a device: `load FILE...` says of each file that it does not load, and why.
-//! `load -` reads modules from standard input, each ended by a NUL, and prints a line for each:
-//! empty, or why it does not load.
+//! A loader of PTX, without a device. `load FILE...` reports each file that does not load, and the
+//! reason. `load -` reads modules from standard input, each ended by a NUL. It prints a line for
+//! each: empty, or the reason that the module does not load.
 
 use std::io::Read as _;
 use std::process::ExitCode;

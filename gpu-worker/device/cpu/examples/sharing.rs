@@ -1,6 +1,6 @@
-//! Costs and savings of sharing: `sharing [MIB]` has sessions copy equal weights of so many mebibytes,
-//! with and without a sharing domain in common, and prints how long copies and kernels took and how
-//! much memory the process has for it.
+//! Costs and savings of sharing. `sharing [MIB]` has sessions copy equal weights of that many
+//! mebibytes, with and without a common sharing domain. It prints the time of copies and kernels,
+//! and the memory that the process uses for them.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ done:
 }
 ";
 
-/// Memory of this process, pages shown several times counted once, MiB.
+/// Memory of this process in MiB; a page that is mapped several times counts once.
 fn memory() -> Result<u64, Box<dyn Error>> {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup")?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
@@ -59,14 +59,14 @@ fn millis(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
-/// Prints how long something took.
+/// Prints the time that `run` took.
 fn timed(what: &str, run: impl FnOnce()) {
     let began = Instant::now();
     run();
     println!("  {what}: {}", millis(began.elapsed()));
 }
 
-/// Opens the sessions, and has each copy the weights.
+/// Opens the sessions and copies the weights into each.
 fn opened(
     device: &mut CpuDevice,
     mib: u64,

@@ -1,5 +1,6 @@
-//! Speed of swapping: `swapping [MIB] [DIR]` moves a session of so many mebibytes out and back, to the
-//! host's memory and to a file in DIR, and says what a kernel of another session loses meanwhile.
+//! Speed of swapping. `swapping [MIB] [DIR]` moves a session of that many mebibytes out and back,
+//! to the host's memory and to a file in DIR. It prints what a kernel of another session loses
+//! meanwhile.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use device_swap::{SwapConfig, SwapFile, SwapSpace};
 
 const ROUNDS: usize = 5;
 
-/// Each thread reads and writes one word of its own again and again.
+/// Each thread reads and writes one word of its own repeatedly.
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 .visible .entry mill(.param .u64 data) {
     .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;
@@ -29,7 +30,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// A program with so many bytes, all written.
+/// A program with that many bytes allocated, all written.
 fn opened(device: &mut CpuDevice, n: u64, bytes: u64) -> TestProgram {
     let (mut program, load) = TestProgram::opened(device, n, PTX);
     let address = program.window().base;
@@ -48,8 +49,8 @@ fn opened(device: &mut CpuDevice, n: u64, bytes: u64) -> TestProgram {
     program
 }
 
-/// Moves the large session, while the other runs kernels if it is to. Gives the move, and the milliseconds
-/// of the kernels that ended meanwhile.
+/// Moves the large session while the other runs kernels, if requested. Returns the move, and the
+/// milliseconds of the kernels that ended meanwhile.
 fn moved(
     device: &mut CpuDevice,
     (large, out): (&TestProgram, bool),
@@ -139,7 +140,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .map_or_else(std::env::temp_dir, PathBuf::from);
     let bytes = mib << 20;
-    // Modules have a page or two beside it.
+    // Modules take another page or two.
     let room = bytes + (1 << 20);
     let memory = SwapConfig {
         memory: room,

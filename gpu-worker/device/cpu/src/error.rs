@@ -1,23 +1,23 @@
-//! Errors of building a program, launching it, running it.
+//! Errors of building, launching and running a program.
 
 use ptx::PtxError;
 use thiserror::Error;
 
-/// A module this engine cannot run.
+/// The error for a module that this engine cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BuildError {
-    /// The text is not PTX, or uses what the engine does not know.
+    /// The text is not PTX, or uses features that the engine does not support.
     #[error(transparent)]
     Ptx(#[from] PtxError),
     /// The module is too large or contradicts itself.
     #[error("{0}")]
     Module(String),
-    /// Preparing it was given up.
+    /// The build was given up.
     #[error("{0}")]
     Halted(device::Halt),
 }
 
-/// What comes of decoding a module, or a part of it.
+/// Result of decoding a module, or a part of it.
 pub(crate) type BuildResult<T> = Result<T, BuildError>;
 
 /// The reason why a launch was refused or ended early.
@@ -32,10 +32,10 @@ pub enum LaunchError {
     /// A block dimension is zero or the block is too large.
     #[error("invalid block {0:?}: dimensions must be 1 to (1024, 1024, 64), at most 1024 threads")]
     Block([u32; 3]),
-    /// The block differs from what the entry was compiled for.
+    /// The block differs from the one that the entry was compiled for.
     #[error("block {block:?} does not fit the entry, which was compiled for {limit:?}")]
     BlockLimit {
-        /// What was asked.
+        /// The requested block.
         block: [u32; 3],
         /// `.reqntid` or `.maxntid`.
         limit: [u32; 3],
@@ -46,9 +46,9 @@ pub enum LaunchError {
     /// The parameter block has the wrong size.
     #[error("{given} bytes of parameters given, the entry takes {wanted}")]
     Params {
-        /// What was given.
+        /// Bytes given.
         given: usize,
-        /// What the entry takes.
+        /// Bytes that the entry takes.
         wanted: usize,
     },
     /// There is no room for the registers, local and shared memory of one block.
@@ -58,7 +58,7 @@ pub enum LaunchError {
     BlockMemory {
         /// Bytes of one block.
         needed: u64,
-        /// Bytes that the launch may take.
+        /// Maximum bytes for the launch.
         room: u64,
     },
     /// The kernel itself failed.
@@ -73,7 +73,7 @@ pub enum FaultKind {
     IllegalAddress,
     /// Not a multiple of the access size.
     Misaligned,
-    /// An instruction that cannot run (an indirect branch or call to nowhere).
+    /// An instruction that cannot run (an indirect branch or call to an invalid address).
     IllegalInstruction,
     /// `trap`.
     Trap,
@@ -86,7 +86,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// In words.
+    /// The kind in words.
     pub fn text(self) -> &'static str {
         match self {
             Self::IllegalAddress => "illegal address",
@@ -100,7 +100,7 @@ impl FaultKind {
     }
 }
 
-/// A kernel's fault: what, where, who.
+/// A kernel's fault: its kind, place and thread.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{} in kernel `{kernel}`, PTX line {line}, block {block:?}, thread {thread:?}{}: {detail}",
@@ -108,7 +108,7 @@ impl FaultKind {
     address.map_or(String::new(), |address| format!(", address {address:#x}")),
 )]
 pub struct Fault {
-    /// What happened.
+    /// Kind of the fault.
     pub kind: FaultKind,
     /// The entry that ran.
     pub kernel: String,
@@ -118,9 +118,9 @@ pub struct Fault {
     pub block: [u32; 3],
     /// Thread index in the block.
     pub thread: [u32; 3],
-    /// The address accessed, if any: as the kernel formed it, in the space it named.
+    /// The accessed address, if any, as the kernel formed it, in the space that it named.
     pub address: Option<u64>,
-    /// More words.
+    /// Further explanation.
     pub detail: String,
 }
 
@@ -132,7 +132,7 @@ pub enum MemoryError {
     IllegalAddress {
         /// First byte.
         addr: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
     /// The address is not a multiple of the width.
@@ -146,13 +146,13 @@ pub enum MemoryError {
     Occupied {
         /// First byte.
         addr: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
     /// No allocation starts here.
     #[error("no allocation starts at {0:#x}")]
     NotAllocated(u64),
-    /// The capacity, or the machine's memory, does not suffice.
+    /// The capacity, or the machine's memory, is not sufficient.
     #[error("out of memory: {0} bytes more do not fit")]
     OutOfMemory(u64),
 }

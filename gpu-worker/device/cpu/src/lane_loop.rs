@@ -1,8 +1,8 @@
 //! The lane loops: one operation over the 32 lanes of a warp.
 //!
 //! Every kernel is compiled twice from the same source: for AVX2, FMA and F16C, and portably.
-//! Which of the two runs is chosen once, at decode. A kernel computes all 32 lanes and stores
-//! those of the mask, so every operation must be total: it may not trap on any bits.
+//! Decode chooses one of the two, once. A kernel computes all 32 lanes and stores those of the
+//! mask. So every operation must be total: it must not trap on any bits.
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
@@ -13,22 +13,22 @@ use std::marker::PhantomData;
 
 pub(crate) use crate::lane_value::LANES;
 
-/// What runs an instruction for the lanes of a mask; false after a fault.
+/// Function that runs an instruction for the lanes of a mask; false after a fault.
 pub(crate) type Handler = unsafe fn(&mut Context<'_>, &Inst, u32) -> bool;
 
 /// The instruction set that the lane loops use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
-    /// Whatever the target's baseline offers.
+    /// The baseline of the target.
     Portable,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2,
-    /// These lane loops, and native code for what the generator knows.
+    /// The AVX2 lane loops, and native code for the operations that the generator supports.
     Native,
 }
 
 impl Isa {
-    /// The best this machine offers.
+    /// The best instruction set of this machine.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2")
@@ -43,7 +43,7 @@ impl Isa {
 
 /// One operation over a warp.
 pub(crate) trait Kernel {
-    /// Runs it. `SIMD` says that AVX2, FMA and F16C may be used.
+    /// Runs it. `SIMD` states that AVX2, FMA and F16C may be used.
     ///
     /// # Safety
     /// The context's register files hold every slot of the instruction.
@@ -53,7 +53,7 @@ pub(crate) trait Kernel {
 /// # Safety
 /// As [`Kernel::run`].
 unsafe fn portable<K: Kernel>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-    // SAFETY: passed on.
+    // SAFETY: forwarded from the caller.
     unsafe { K::run::<false>(cx, inst, mask) }
 }
 
@@ -62,7 +62,7 @@ unsafe fn portable<K: Kernel>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> b
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn avx2<K: Kernel>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-    // SAFETY: passed on.
+    // SAFETY: forwarded from the caller.
     unsafe { K::run::<true>(cx, inst, mask) }
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn pick<K: Kernel>(isa: Isa) -> Handler {
 /// Reads a source's lanes.
 ///
 /// # Safety
-/// The slot lies in the context's files, in the bank of `B`.
+/// The slot is in the context's files, in the bank of `B`.
 #[inline(always)]
 pub(crate) unsafe fn source<'c, B: Bits>(cx: &Context<'_>, slot: Slot) -> &'c Row<B> {
     // SAFETY: the caller vouches for the slot; rows are aligned to 128 bytes.
@@ -112,7 +112,7 @@ pub(crate) unsafe fn store<B: Bits>(cx: &mut Context<'_>, slot: Slot, mask: u32,
 pub(crate) fn mask_of<const SIMD: bool>(row: &Row<u32>) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if SIMD {
-        // SAFETY: `SIMD` says that AVX2 is there.
+        // SAFETY: `SIMD` states that AVX2 is available.
         return unsafe { movemask(row) };
     }
     let mut mask = 0;
@@ -220,8 +220,8 @@ impl<O: Op3> Kernel for Map3<O> {
     }
 }
 
-/// Chooses by the kind of an operation: `@how (arguments): Name …;` has the macro `how` make the handler
-/// of the operation that is named as its kind is, the arms behind it are those of a `match`.
+/// Chooses by the kind of an operation. `@how (arguments): Name …;` has the macro `how` make the
+/// handlers of the operations named like their kinds. The remaining arms are those of a `match`.
 macro_rules! by_kind {
     ($op:expr, $kind:ident; $(@$how:ident $args:tt: $($name:ident)+;)*
         $($pattern:pat $(if $guard:expr)? => $result:expr,)*) => {

@@ -1,4 +1,4 @@
-//! The lanes of a warp, and a value of one as it lies in a register.
+//! The lanes of a warp, and the value of one lane as stored in a register.
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -7,7 +7,7 @@ pub(crate) const FULL: u32 = u32::MAX;
 
 /// The bits of one lane of a bank.
 pub(crate) trait Bits: Copy + Default {
-    /// Whether this is the bank of 64-bit registers.
+    /// True for the bank of 64-bit registers.
     const DOUBLE: bool;
     fn low(self) -> u64;
     fn cut(value: u64) -> Self;
@@ -37,7 +37,7 @@ impl Bits for u64 {
     }
 }
 
-/// A value as it lies in a register.
+/// A value as stored in a register.
 pub(crate) trait Lane: Copy {
     type Bits: Bits;
     fn of(bits: Self::Bits) -> Self;

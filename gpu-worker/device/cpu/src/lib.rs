@@ -1,8 +1,8 @@
-//! PTX on the CPU: a warp-vector engine, one decoded instruction for 32 lanes at once.
+//! PTX on the CPU: a warp-vector engine that runs one decoded instruction for 32 lanes at once.
 //!
 //! [`Program::build`] decodes a module; [`Instance::new`] places its variables in a session's
-//! [`Memory`]; [`Engine::launch`] runs an entry of it, or [`Engine::start`] makes a [`Running`]
-//! that stops and goes on between instructions. [`CpuDevice`] is all of it as a worker's device.
+//! [`Memory`]. [`Engine::launch`] runs an entry of it, or [`Engine::start`] makes a [`Running`]
+//! that stops and resumes between instructions. [`CpuDevice`] is all of it as a worker's device.
 
 mod decode;
 mod device;

@@ -1,13 +1,13 @@
 //! One session's memory: a window of device addresses over a range of the process's addresses.
 //!
-//! A device address is an index, never a host pointer: it is checked against the exact table of
-//! live allocations and then translated. Behind the window lies a range of the device's
-//! [`PhysicalMemory`], mapped as a whole for as long as the session lives. Its pages take memory
+//! A device address is an index, never a host pointer. It is checked against the exact table of
+//! live allocations and then translated. Behind the window is a range of the device's
+//! [`PhysicalMemory`], mapped as a whole for the lifetime of the session. Its pages take memory
 //! from their first touch on, and are given back when the last allocation on them is freed.
 //!
-//! All of the window may be read and written, as far as the host is concerned: the table is what
-//! says which access is allowed, to the byte. To forbid what lies between allocations would cost the
-//! host a mapping for each of them, and the number of mappings is limited.
+//! To the host, all of the window may be read and written; the table decides which access is
+//! allowed, to the byte. Protecting the gaps between allocations would cost the host a mapping for
+//! each of them, and the number of mappings is limited.
 
 #![expect(
     unsafe_code,
@@ -36,9 +36,9 @@ use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Copies of so many bytes are written to the file rather than through the mapping.
+/// Minimum bytes of a copy that is written to the file rather than through the mapping.
 const WRITTEN: u64 = 1 << 16;
-/// The least alignment that module variables get.
+/// The minimum alignment of module variables.
 pub(crate) const ALIGN: u64 = 256;
 
 /// A run of live bytes.
@@ -49,7 +49,7 @@ pub(crate) struct Live {
     pub(crate) writable: bool,
 }
 
-/// A session's memory. Addresses are those the tenant sees.
+/// A session's memory. Addresses are those that the tenant sees.
 #[derive(Debug)]
 pub struct Memory {
     base: u64,
@@ -57,32 +57,32 @@ pub struct Memory {
     capacity: u64,
     used: u64,
     physical: Arc<PhysicalMemory>,
-    /// Whose it is, if that was said.
+    /// The tenant that owns it, if known.
     tenant: Option<TenantNumber>,
-    /// Where its range of the physical memory begins.
+    /// Start of its range of the physical memory.
     start: u64,
     host: NonNull<u8>,
     live: Vec<Live>,
-    /// Where bytes from elsewhere are shown: the end of each, by where it begins. Pages of whole
-    /// allocations, behind which there are none of its own.
+    /// Ranges that show bytes of the store: the end of each, by its start. They are pages of whole
+    /// allocations; the session has no pages of its own behind them.
     shown: BTreeMap<u64, u64>,
-    /// What it has of others, and others of it.
+    /// Allocations imported from other sessions, and exported to them.
     imports: imports::Imports,
-    /// What it reaches at further addresses.
+    /// Allocations that it maps at additional addresses.
     maps: maps::Maps,
-    /// Where module variables lie, by address.
+    /// Blocks of module variables, by address.
     blocks: Vec<block::Block>,
     heap: Option<Heap>,
 }
 
-// SAFETY: the mapping belongs to this value alone; shared access goes through raw pointers to
-// plain bytes, whose races are the tenant's own (see `engine`).
+// SAFETY: the mapping belongs to this value alone. Shared access goes through raw pointers to plain
+// bytes; races on them are the tenant's own (see `engine`).
 unsafe impl Send for Memory {}
 // SAFETY: as above; the table itself changes only through `&mut self`.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// A window of `size` bytes that tenants see at `base`, with physical memory of its own; at most
+    /// A window of `size` bytes that tenants see at `base`, with its own physical memory. At most
     /// `capacity` bytes of it may be allocated at once. Nothing is in memory yet.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Memory {
             return Err(none);
         }
         let start = physical.take(size).ok_or(none)?;
-        // SAFETY: at an address of the host's choice.
+        // SAFETY: at an address chosen by the host.
         let Some(host) = (unsafe { physical.map(None, (start, size)) }) else {
             physical.give(start);
             return Err(none);
@@ -143,12 +143,12 @@ impl Memory {
         self.used
     }
 
-    /// Where the part for module variables begins: the last sixteenth of the window.
+    /// Start of the part for module variables: the last sixteenth of the window.
     pub fn internal_base(&self) -> u64 {
         self.base + (self.size - self.size / 16) / PAGE * PAGE
     }
 
-    /// Sets the range of `malloc` in kernels aside, once; it stays for the session.
+    /// Reserves the range of `malloc` in kernels, once; it stays for the session.
     ///
     /// # Errors
     /// If there is no room for it.
@@ -180,7 +180,7 @@ impl Memory {
         (self.host.as_ptr() as u64).wrapping_sub(self.base)
     }
 
-    /// The live run that holds `[addr, addr + len)`, if one does.
+    /// The live run that contains `[addr, addr + len)`, if any.
     pub(crate) fn find(&self, addr: u64, len: u64) -> Option<Live> {
         let end = addr.checked_add(len)?;
         let next = self.live.partition_point(|live| live.start <= addr);
@@ -188,13 +188,13 @@ impl Memory {
         (end <= live.end).then_some(live)
     }
 
-    /// Whether a range lies within one live allocation.
+    /// True if a range is within one live allocation.
     pub fn contains(&self, addr: u64, len: u64) -> bool {
         len == 0 || self.find(addr, len).is_some()
     }
 
-    /// Whether live allocations that lie side by side hold all of `[addr, addr + len)`: a program may have mapped
-    /// them so.
+    /// True if adjacent live allocations cover all of `[addr, addr + len)`; a program may have
+    /// mapped them so.
     pub(crate) fn covers(&self, addr: u64, len: u64) -> bool {
         let Some(end) = addr.checked_add(len) else {
             return false;
@@ -219,14 +219,14 @@ impl Memory {
         if self.find(addr, len).is_none() && !self.covers(addr, len) {
             return Err(illegal);
         }
-        // The sum cannot leave the window: `find` has placed the range inside it.
+        // The sum cannot leave the window, because `find` has placed the range inside it.
         Ok(addr.wrapping_add(self.delta()) as *mut u8)
     }
 
-    /// Allocates `len` bytes at `addr`, an address of the client's choice: they are zeros.
+    /// Allocates `len` zeroed bytes at `addr`, an address chosen by the client.
     ///
     /// # Errors
-    /// If the range is not free, or the capacity does not suffice.
+    /// If the range is not free, or the capacity is not sufficient.
     pub fn alloc(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
         self.insert(addr, len)
     }
@@ -262,7 +262,8 @@ impl Memory {
     /// Frees the allocation that starts at `addr`; its pages go back to the host.
     ///
     /// # Errors
-    /// If none starts there, or the host takes no pages back; it is then as it was.
+    /// If no allocation starts there, or the host does not take its pages back; nothing changes
+    /// then.
     pub fn free(&mut self, addr: u64) -> Result<(), MemoryError> {
         for at in self.maps_of(addr) {
             self.drop_map(at);
@@ -274,7 +275,7 @@ impl Memory {
         let page = |at: u64| (at - self.base) / PAGE;
         let mut from = page(live.start);
         let mut to = page(live.end - 1) + 1;
-        // Pages that a neighbour shares stay.
+        // Pages shared with a neighbour stay.
         if let Some(before) = place.checked_sub(1).map(|at| self.live[at]) {
             from = from.max(page(before.end - 1) + 1);
         }
@@ -282,12 +283,12 @@ impl Memory {
             to = to.min(page(after.start));
         }
         if from < to && !self.renew(from * PAGE, (to - from) * PAGE) {
-            // What they hold must not be seen by whoever is given them next.
+            // The next owner of these pages must not see their contents.
             return Err(MemoryError::OutOfMemory((to - from) * PAGE));
         }
         self.live.remove(place);
         self.used -= live.end - live.start;
-        // What stays on shared pages must not be seen by the next owner of these bytes.
+        // Bytes that stay on shared pages must not be seen by their next owner.
         let (low, high) = (live.start, live.end);
         let kept = if from < to {
             let head = (self.base + from * PAGE).min(high);
@@ -310,7 +311,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Bytes of the allocation that starts at `addr`, if one does.
+    /// Bytes of the allocation that starts at `addr`, if any.
     pub(crate) fn allocated(&self, addr: u64) -> Option<u64> {
         let live = self.find(addr, 0).filter(|live| live.start == addr)?;
         Some(live.end - live.start)
@@ -330,7 +331,8 @@ impl Memory {
         Ok(())
     }
 
-    /// A range as it is now. No kernel of the session runs meanwhile: that takes the memory too.
+    /// The current bytes of a range. No kernel of the session runs meanwhile, because that needs
+    /// the memory too.
     ///
     /// # Errors
     /// If the range is not within one live allocation.
@@ -339,12 +341,11 @@ impl Memory {
             return Ok(&[]);
         }
         let from = self.host(addr, len)?;
-        // SAFETY: `host` checked the range, and nobody writes to it while this value is
-        // borrowed.
+        // SAFETY: `host` checked the range, and it has no writer while this value is borrowed.
         Ok(unsafe { std::slice::from_raw_parts(from, len as usize) })
     }
 
-    /// Copies into the session; constant memory may be written from here.
+    /// Copies into the session; this may write to constant memory.
     ///
     /// # Errors
     /// If the range is not within one live allocation.
@@ -404,8 +405,8 @@ impl Memory {
         })?;
         let at = self.host(addr, len)?;
         let count = count as usize;
-        // SAFETY: `host` checked the range; the address is aligned and so is the host's, because
-        // the window starts on a page, there and here.
+        // SAFETY: `host` checked the range. The address is aligned and so is the host's, because
+        // both windows start on a page.
         unsafe {
             match width {
                 1 => ptr::write_bytes(at, value as u8, count),
@@ -416,18 +417,18 @@ impl Memory {
         Ok(())
     }
 
-    /// It is this tenant's. It has no maps yet.
+    /// Sets the tenant; it has no maps yet.
     pub(crate) fn belongs(&mut self, tenant: TenantNumber) {
         debug_assert_eq!(self.maps(), 0, "its maps are counted already");
         self.tenant = Some(tenant);
     }
 
-    /// Whose it is, if that was said.
+    /// The tenant that owns it, if known.
     pub(crate) fn tenant(&self) -> Option<TenantNumber> {
         self.tenant
     }
 
-    /// Live allocations of the client, module variables left out: address and bytes.
+    /// Live allocations of the client without module variables: address and bytes.
     pub fn allocations(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let limit = self.internal_base();
         let own = self.live.iter().filter(move |live| live.start < limit);
@@ -437,7 +438,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the window is this value's own and nothing refers to it any more.
+        // SAFETY: the window is this value's own and there are no references to it any more.
         unsafe { libc::munmap(self.host.as_ptr().cast(), self.size as usize) };
         self.physical.give(self.start);
         self.physical.remapped().end(self.tenant, self.maps());

@@ -1,14 +1,14 @@
-//! The watch over a preparation: it is asked now and then whether to go on.
+//! The watch over a build, which is asked periodically if the build may continue.
 
 use crate::error::BuildError;
 use device::{Halt, Watch};
 use std::cell::Cell;
 
-/// Steps, and bytes, between two questions.
+/// Steps, and bytes, between two questions to the watch.
 const STEPS: u32 = 64;
 const BYTES: u64 = 64 << 10;
 
-/// A watch that is asked every few microseconds and not more often.
+/// A watch that is asked at most every few microseconds.
 pub(crate) struct Watched<'w> {
     watch: &'w dyn Watch,
     steps: Cell<u32>,
@@ -26,7 +26,7 @@ impl<'w> Watched<'w> {
         }
     }
 
-    /// A step, by which the program has grown so much.
+    /// Counts a step in which the program has grown by `bytes`.
     pub(crate) fn grown(&self, bytes: usize) -> Result<(), BuildError> {
         self.steps.set(self.steps.get() + 1);
         self.bytes
@@ -42,7 +42,7 @@ impl<'w> Watched<'w> {
         })
     }
 
-    /// Why it was not to go on.
+    /// Reason why the watch halted the build, if it did.
     pub(crate) fn halted(&self) -> Option<Halt> {
         self.halted.get()
     }

@@ -1,5 +1,5 @@
-//! Blocks that take much memory, or much time to start: what they may take, whose turn it is, and how
-//! soon they end.
+//! Blocks that take much memory, or much time to start: their memory limits, their turns, and the
+//! time until they end.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use device_cpu::{
     Progress,
 };
 
-/// `dirty` adds up what its threads find in their local memory and leaves something there; `deep`
-/// calls sixteen functions with half a mebibyte of local memory each; `endless` jumps back.
+/// `dirty` adds up the contents of its threads' local memory and leaves data there. `deep` calls
+/// sixteen functions with half a mebibyte of local memory each; `endless` jumps back.
 fn ptx(local: u32) -> String {
     let callee = |n: u32| {
         let call = match n {
@@ -92,7 +92,7 @@ fn fault(completion: &Completion) -> Option<(OpNumber, Code)> {
 
 #[test]
 fn equals_take_turns_where_blocks_start_and_while_memory_is_cleared() {
-    // Few instructions, and 16 MiB to clear for each of a million blocks: longer than anybody looks.
+    // Few instructions, and 16 MiB to clear for each of a million blocks: that takes very long.
     for threads in [1, 2] {
         let mut device = device(threads);
         let mut bomb = Tenant::open(&mut device, 1, &ptx(16 << 10));
@@ -180,7 +180,7 @@ fn a_launch_takes_no_more_than_it_may() {
         }
         device.close(tenant.client.session());
     }
-    // What nobody was asked for is small.
+    // A slice without granted bytes has only a small limit.
     let mut tenant = Tenant::open(&mut device, 1, &ptx);
     let mut slice = tenant.dirty(1, 1_024);
     slice.launch_bytes.clear();

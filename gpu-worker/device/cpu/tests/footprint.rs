@@ -1,4 +1,4 @@
-//! Memory of a launch's blocks, which goes back to the system. Alone in its process.
+//! Memory of a launch's blocks, which goes back to the system. The test is alone in its process.
 #![cfg(target_os = "linux")]
 
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ fn the_memory_of_large_blocks_is_given_back_when_the_launch_has_ended() {
     let before = resident();
     let slice = program.slice(&[(load, &[]), (flat_launch(0, 2, 1_024), &[])]);
     assert_eq!(complete(&mut device, slice).fault, None);
-    // 128 MiB were touched; a thread of its own gives them back.
+    // 128 MiB were touched; a separate thread gives them back.
     let until = Instant::now() + Duration::from_secs(60);
     while resident() > before + (48 << 20) {
         assert!(Instant::now() < until, "{} bytes stay", resident() - before);

@@ -1,4 +1,4 @@
-//! The fuzz target without a fuzzer: what it once found, and seeded mutations of the kernels.
+//! The fuzz target without a fuzzer: its earlier findings, and seeded mutations of the kernels.
 
 #[path = "../../../../tests/fuzz/src/exercise.rs"]
 mod exercise;
@@ -28,8 +28,8 @@ fn what_was_found_stays_mended() {
     }
 }
 
-/// Every mutation ends in a result or an error: no panic, no hang, the same bytes from both kinds
-/// of lane loops.
+/// Every mutation ends in a result or an error: no panic, no hang, and the same bytes from both
+/// kinds of lane loops.
 #[test]
 fn mutated_kernels_end_in_a_result_or_an_error() {
     let mut numbers = mutate::Numbers::new(20_261_121);

@@ -1,5 +1,5 @@
-//! Where variables lie in shared memory and in the session's, against rules that are computed here from the text
-//! and against what an assembler reserves (`tests/corpus/shared.txt`).
+//! Offsets of variables in shared memory and in the session's memory. They are compared with rules
+//! that are applied to the text here, and with an assembler's sizes (`tests/corpus/shared.txt`).
 
 mod launch;
 
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// A variable as a line of text declares it.
+/// A variable declared by a line of text.
 #[derive(Clone, Debug)]
 struct Declared {
     name: String,
@@ -23,7 +23,7 @@ struct Declared {
     bytes: u64,
 }
 
-/// The declaration in a line, if it is one of a space.
+/// The declaration of a space in a line, if there is one.
 fn declared(line: &str, space: &str) -> Option<Declared> {
     let (head, _) = line.split_once([';', '=']).unwrap_or((line, ""));
     let mut words = head.split_whitespace().peekable();
@@ -57,8 +57,8 @@ fn declared(line: &str, space: &str) -> Option<Declared> {
     })
 }
 
-/// The declarations of a module's scope, one for each name; and those in the body of each entry. The corpus has
-/// one a line.
+/// The declarations of a module's scope, one for each name, and those in the body of each entry.
+/// The corpus has one per line.
 fn scan(text: &str, space: &str) -> (Vec<Declared>, BTreeMap<String, Vec<Declared>>) {
     let (mut module, mut bodies): (Vec<Declared>, BTreeMap<_, Vec<_>>) = Default::default();
     let (mut within, mut depth) = (None, 0_usize);
@@ -85,13 +85,13 @@ fn scan(text: &str, space: &str) -> (Vec<Declared>, BTreeMap<String, Vec<Declare
             (None, _) => {}
         }
         let braces = |brace| line.matches(brace).count();
-        // An initial value has braces, too, and both on one line.
+        // An initial value has braces, too, but both on one line.
         depth = depth + braces('{') - braces('}');
     }
     (module, bodies)
 }
 
-/// Places one behind the other, each at its alignment; the end.
+/// Places variables one behind the other, each at its alignment; also returns the end.
 fn placed<'a>(list: impl Iterator<Item = &'a Declared>, begin: u64) -> (Vec<(&'a str, u64)>, u64) {
     let (mut places, mut end) = (Vec::new(), begin);
     for it in list.filter(|it| it.bytes > 0) {
@@ -102,13 +102,13 @@ fn placed<'a>(list: impl Iterator<Item = &'a Declared>, begin: u64) -> (Vec<(&'a
     (places, end)
 }
 
-/// What static memory is a multiple of: dynamic memory begins at its end.
+/// Alignment of the size of static memory; dynamic memory begins at its end.
 fn unit(module: &[Declared]) -> u64 {
     let dynamic = module.iter().filter(|it| it.bytes == 0);
     dynamic.map(|it| it.align.max(16)).max().unwrap_or(1)
 }
 
-/// The addresses of a module's shared variables, as a kernel beside its own sees them.
+/// The addresses of a module's shared variables, as an additional kernel sees them.
 fn seen(text: &str, names: &[&str], dynamic: u32) -> Vec<u32> {
     let mut probe = String::from(
         "\n.visible .entry seen_by_a_probe(.param .u64 out) { .reg .b64 %o; .reg .b32 %a; ld.param.u64 %o, [out];",
@@ -159,7 +159,7 @@ fn corpus() -> Vec<(String, String)> {
     found
 }
 
-/// Static shared bytes as an assembler has them, by file and entry.
+/// Static shared bytes by an assembler, by file and entry.
 fn recorded() -> BTreeMap<(String, String), u64> {
     let text = std::fs::read_to_string(root().join("tests/corpus/shared.txt")).expect("the record");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -192,7 +192,7 @@ fn shared_variables_of_the_corpus_lie_where_an_assembler_has_room_for_them() {
             let (_, end) = placed(own.iter(), end);
             let all = end.next_multiple_of(unit(&module));
             assert_eq!(u64::from(entry.static_shared), all, "{path} {}", entry.name);
-            // An assembler leaves out what a kernel does not name.
+            // An assembler omits variables that a kernel does not name.
             let Some(assembled) = recorded.get(&(path.clone(), entry.name.clone())) else {
                 continue;
             };
@@ -258,8 +258,8 @@ fn constant_and_global_variables_of_the_corpus_are_aligned_whole_and_apart() {
 
 const HEAD: &str = ".version 7.0\n.target sm_80\n.address_size 64\n";
 
-/// Declarations, the names that are looked at, where they lie, and the static bytes of a kernel, which an
-/// assembler (13.5.37, of CUDA 13.5) reserves as well.
+/// Declarations, the examined names, their addresses, and the static bytes of a kernel. An
+/// assembler (13.5.37, of CUDA 13.5) reserves the same bytes.
 #[test]
 fn declarations_take_the_room_that_an_assembler_gives_them() {
     type Case = (&'static str, &'static [&'static str], &'static [u32], u32);

@@ -1,5 +1,5 @@
-//! Matrix products by `mma` and `wmma`, as NVRTC compiles them, against plain loops: bit by bit,
-//! for the engine's sums are in the order of k.
+//! Matrix products by `mma` and `wmma`, as compiled by NVRTC, against plain loops. They are
+//! compared bit by bit, because the engine sums in the order of k.
 
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
 use ptx::ParsedModule;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const BASE: u64 = 0x1000_0000_0000;
 const PTX: &str = include_str!("../../../../tests/kernels/matmul_mma.ptx");
 
-/// The f16 of a value that has one.
+/// The f16 of a value that can be represented.
 fn half(x: f32) -> u16 {
     if x == 0.0 {
         return 0;
@@ -18,7 +18,7 @@ fn half(x: f32) -> u16 {
     ((bits >> 16 & 0x8000) | ((bits >> 13 & 0x3_ffff) - (112 << 10))) as u16
 }
 
-/// Sixty-fourths, a different sequence for each seed.
+/// Multiples of 1/64, a different sequence for each seed.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed;
     let next = || {
@@ -28,7 +28,7 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Runs an entry on matrices of bytes; the bytes of the third one are what it gives.
+/// Runs an entry on matrices of bytes; returns the bytes of the third one.
 fn run(
     (isa, threads): (Isa, usize),
     entry: &str,
@@ -97,7 +97,7 @@ fn halves_through_shared_memory_and_mma() {
 
 #[test]
 fn halves_through_wmma() {
-    // Ten warps for nine tiles: the last one has nothing to do.
+    // Ten warps for nine tiles; the last one has no work.
     check_half("matmul_f16_wmma", (48, 48, 80), [5, 1, 1], 64);
 }
 
@@ -130,7 +130,7 @@ fn bytes_through_mma() {
     }
 }
 
-/// The kernel that the test is about is what it says: copies, matrix loads and products.
+/// The tested kernels really contain copies, matrix loads and products.
 #[test]
 fn the_kernels_use_what_they_are_to_show() {
     let mut missing = String::new();

@@ -1,5 +1,5 @@
-//! Modules beside their code: variables and their initial values, parameters, directives, special
-//! registers, function pointers; and images linked into one.
+//! Modules apart from their code: variables and their initial values, parameters, directives,
+//! special registers, function pointers; and linked images.
 
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Memory, Program};
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const BASE: u64 = 0x1000_0000_0000;
 const HEAD: &str = ".version 8.3\n.target sm_80\n.address_size 64\n";
 
-/// Runs entry `k` of a module in one warp; the 64-bit words it leaves at its first parameter.
+/// Runs entry `k` of a module in one warp; returns the 64-bit words at its first parameter.
 fn run_image(text: &str, grid: Grid, more: &[u8], words: usize) -> Vec<u64> {
     let program = Program::build(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
@@ -30,7 +30,7 @@ fn run_image(text: &str, grid: Grid, more: &[u8], words: usize) -> Vec<u64> {
 
 const ONE: Grid = Grid::flat(1, 1);
 
-/// A module whose one thread stores each of these expressions: text that leaves `%v`.
+/// A module with one thread, which stores each of these expressions: text that leaves `%v`.
 fn values(outside: &str, list: &[&str]) -> Vec<u64> {
     let mut text = format!(
         "{HEAD}{outside}\n.visible .entry k(.param .u64 out) {{ .reg .b64 %o, %v, %c<9>;
@@ -271,7 +271,7 @@ fn special_registers() {
     assert_eq!(found, wanted);
 }
 
-/// Shared memory apart from the program's is there where a kernel, or what it calls, asks for it.
+/// Reserved shared memory exists if a kernel, or a function that it calls, uses it.
 #[test]
 fn reserved_shared_memory_lies_between_what_is_static_and_what_is_dynamic() {
     let text = format!(
@@ -298,12 +298,12 @@ fn reserved_shared_memory_lies_between_what_is_static_and_what_is_dynamic() {
     };
     let found = run_image(&text, grid(16), &[], 7);
     assert_eq!(found, [32, 32 + 512, 32 + 1024, 32 + 16, 1, 2, 3]);
-    // It is not the program's, whose limit stays what it is.
+    // It is not part of the program's shared memory, so the limit of that stays the same.
     let most = 163 * 1024 - 32;
     assert_eq!(run_image(&text, grid(most), &[], 1), [32]);
 }
 
-/// What compilers write around code and what changes nothing.
+/// Directives that compilers write around code, without any effect.
 #[test]
 fn directives_without_effect() {
     let text = format!(
@@ -376,8 +376,8 @@ fn what_contradicts_itself_or_is_not_there_names_its_place() {
     }
 }
 
-/// Functions, variables, function pointers, dynamic shared memory and names kept apart, over
-/// three images.
+/// Functions, variables, function pointers, dynamic shared memory and local names, over three
+/// images.
 #[test]
 fn linked_images_run_as_one() {
     let main = format!(
@@ -422,7 +422,7 @@ fn linked_images_run_as_one() {
     // table[2] = 9; step = 3; own = 5; scale(9) = 118; local(118) = 119; feeble = 3; pointers[1](5) = 110.
     assert_eq!(found, [3 << 32 | 9, 118 << 32 | 5, 3 << 32 | 119, 110]);
     assert!(linked.contains(".version 8.7\n.target sm_89"));
-    // Linking what is linked changes nothing that runs.
+    // Linking a linked image again does not change the result.
     let again = ptx::link(&[image("linked", linked.leak())]).expect("links");
     assert_eq!(run_image(&again, grid, &[], 4), found);
 }

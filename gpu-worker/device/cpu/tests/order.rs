@@ -1,5 +1,5 @@
-//! Results that do not depend on timing: the order of a block's warps, the fault that is blamed, and
-//! the output before it.
+//! Results that do not depend on timing: the order of a block's warps, the reported fault, and the
+//! output before it.
 
 use device_cpu::{Engine, EngineConfig, Fault, Grid, Instance, Memory, Program, Progress, Running};
 use std::sync::atomic::AtomicBool;
@@ -28,7 +28,7 @@ impl Bench {
         Self { memory, running }
     }
 
-    /// Runs to the end, with a stop after every `budget` instructions; how often it stopped.
+    /// Runs to the end, with a stop after every `budget` instructions; returns the number of stops.
     fn run(&mut self, budget: u64) -> Result<u64, Box<Fault>> {
         let kill = AtomicBool::new(false);
         let mut stops = 0;
@@ -67,8 +67,8 @@ fn the_order_of_warps_does_not_depend_on_interruptions() {
     }
 }
 
-/// Each thread adds up what it finds in shared memory, in its local memory and in that of a function
-/// it calls, and leaves its block's number and more there.
+/// Each thread adds up the contents of shared memory, of its local memory and of that of a called
+/// function. It leaves data with its block's number there.
 const LEFTOVERS: &str = ".func (.reg .b32 %sum) depth(.reg .b32 %mark) {
     .reg .b32 %a, %b; .local .align 4 .b8 own[24];
     ld.local.u32 %a, [own+8]; ld.local.u32 %b, [own+20]; add.u32 %sum, %a, %b;
@@ -97,8 +97,8 @@ fn a_block_finds_nothing_of_earlier_blocks() {
     }
 }
 
-/// Every thread prints its block, the lower blocks after more work; thread 40 of each block whose
-/// number is 7 more than a multiple of 16 traps, and does so early.
+/// Every thread prints its block, the lower blocks after more work. In each block with a number
+/// that is 7 more than a multiple of 16, thread 40 traps, and does so early.
 const TRAPS: &str = ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
     .global .align 1 .b8 text[7] = {37, 117, 44, 37, 117, 10, 0};
     .entry k() {
@@ -117,7 +117,7 @@ const TRAPS: &str = ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param
 
 #[test]
 fn what_was_printed_before_the_first_fault_is_kept_and_that_fault_blamed() {
-    // The first warp of block 7 is done, the second has printed and trapped.
+    // The first warp of block 7 is done; the second has printed and trapped.
     let wanted: String = (0..8)
         .flat_map(|block| (0..64).map(move |tid| format!("{block},{tid}\n")))
         .collect();
@@ -132,7 +132,7 @@ fn what_was_printed_before_the_first_fault_is_kept_and_that_fault_blamed() {
     }
 }
 
-/// Block 0 waits for what block 9 would store, had it not trapped.
+/// Block 0 waits for a value that block 9 would store, had it not trapped.
 const WAITS: &str = ".global .b32 flag;
     .entry k() {
     .reg .b32 %block, %seen; .reg .pred %p;

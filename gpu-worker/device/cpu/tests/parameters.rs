@@ -5,7 +5,7 @@ mod launch;
 use device_cpu::{EngineConfig, Grid, Program};
 use launch::launch;
 
-/// What each of 64 threads stores of its own, of a kernel with these parameters behind the address.
+/// The value that each of 64 threads stores, for a kernel with these parameters behind the address.
 fn found(body: &str) -> Vec<u64> {
     let source = format!(
         ".version 8.0\n.target sm_80\n.address_size 64

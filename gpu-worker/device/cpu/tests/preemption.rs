@@ -1,5 +1,5 @@
-//! The most urgent session runs; what it overtakes is parked between instructions and goes on
-//! where it was, with the results it would have had alone.
+//! The most urgent session runs. A preempted session is parked between instructions and resumes
+//! there, with the results that it would have had alone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use device::{Completion, CopyBytes, Device, Slice};
 use device_conformance::TestProgram;
 use device_cpu::{CpuConfig, CpuDevice};
 
-/// `mill` makes each of 32 words of a block what `n` rounds of a generator of numbers make of it;
-/// `dust` has nothing that jumps back; `endless` nothing else.
+/// `mill` applies `n` rounds of a number generator to each of 32 words of a block. `dust` has no
+/// backward jumps; `endless` has nothing else.
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 .visible .entry mill(.param .u64 data, .param .u32 n) {
     .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %d<4>;
@@ -41,7 +41,7 @@ fn launch(function: u32, blocks: u32) -> Op {
     device_conformance::flat_launch(function, blocks, THREADS as u32)
 }
 
-/// A session's program, and where its data lies.
+/// A session's program, and the address of its data.
 struct Tenant {
     program: TestProgram,
     data: u64,
@@ -74,7 +74,7 @@ impl Tenant {
         self.program.session()
     }
 
-    /// A slice: `mill` for so many rounds, and its result.
+    /// A slice with `mill` for that many rounds, and its result.
     fn mill(&mut self, blocks: u32, rounds: u32) -> Slice {
         let mut params = self.data.to_le_bytes().to_vec();
         params.extend(rounds.to_le_bytes());
@@ -85,7 +85,7 @@ impl Tenant {
     }
 }
 
-/// What `mill` makes of words that are all `word`.
+/// The result of `mill` for words that are all `word`.
 fn milled(word: u64, blocks: u32, rounds: u32) -> Vec<u8> {
     let step = |word: u32, _| word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
     let word = (0..rounds).fold(word as u32, step);
@@ -109,7 +109,7 @@ fn drain(device: &mut CpuDevice) -> Vec<Completion> {
     completions
 }
 
-/// Lets something begin and be parked.
+/// Lets a slice begin and be parked.
 fn begin(device: &mut CpuDevice) {
     let mut completions = Vec::new();
     device.poll(Duration::from_micros(1), &mut completions);
@@ -134,7 +134,7 @@ fn three_levels_deep_each_ends_before_what_it_overtook() {
         for done in &completions {
             assert_eq!(read(done), milled(done.session.0, blocks, rounds));
         }
-        // Each began before the one that overtook it, and is charged its own time only.
+        // Each began before the one that preempted it, and is charged only its own time.
         let began = |at: usize| completions[at].began.expect("known");
         assert!(began(2) < began(1) && began(1) < began(0));
         let whole = began(2).elapsed().as_nanos() as u64;
@@ -158,7 +158,7 @@ fn many_sessions_end_by_priority() {
     let priorities: Vec<_> = completions.iter().map(|it| it.session.0 * 7 % 5).collect();
     assert!(priorities.is_sorted(), "{priorities:?}");
     for done in &completions {
-        // The second slice goes on where the first ended.
+        // The second slice continues the result of the first.
         let rounds = if done.position % 1_000 == 2 { 100 } else { 150 };
         assert_eq!(read(done), milled(done.session.0, 2, rounds), "{done:?}");
     }
@@ -177,7 +177,7 @@ fn a_session_closed_while_parked_leaves_nothing() {
     let completions = drain(&mut device);
     assert_eq!(completions.len(), 1, "nothing of what was closed");
     assert_eq!(read(&completions[0]), milled(2, 16, 20_000));
-    // All memory is there again but what the other holds.
+    // All memory is free again, except for the other session's.
     let mut next = TestProgram::new(1);
     device
         .open(next.session(), next.window(), None)
@@ -202,7 +202,7 @@ fn the_watchdog_counts_a_kernels_own_time() {
     let started = Instant::now();
     let (mut ran, mut rounds) = (0, 0);
     while started.elapsed() < 2 * watchdog {
-        // Something more urgent is there all the time.
+        // More urgent work is present all the time.
         device.submit(high.mill(16, 1_000));
         let mut completions = Vec::new();
         while completions.is_empty() {
@@ -258,7 +258,8 @@ fn blocks_without_a_loop_are_parked_between_blocks() {
         let mut completions = Vec::new();
         interrupt.raise();
         for _ in 0..100 {
-            // Raised before it begins: it does next to nothing, whatever the budget.
+            // The interrupt is raised before it begins, so it does next to nothing, whatever the
+            // budget.
             device.poll(Duration::from_secs(60), &mut completions);
         }
         assert!(completions.is_empty());
@@ -317,7 +318,7 @@ fn large_copies_are_parked_between_pieces() {
         .transfers
         .push((9, Arc::new(CopyBytes::from(&given[..]))));
     device.submit(slice);
-    // Whatever is copied, somebody always wants in.
+    // Whatever is copied, another session always wants to run.
     let (mut completions, mut polls) = (Vec::new(), 0);
     interrupt.raise();
     while device.is_busy() {

@@ -5,7 +5,7 @@ mod launch;
 use device_cpu::{EngineConfig, Grid, Program};
 use launch::launch;
 
-/// Runs blocks of 64 threads of entry `k`; each thread has 64 bytes for what it found.
+/// Runs blocks of 64 threads of entry `k`; each thread has 64 bytes for its results.
 fn found(body: &str, functions: &str, blocks: u32, threads: usize) -> Vec<u64> {
     let source = format!(
         ".version 8.0\n.target sm_80\n.address_size 64\n{functions}
@@ -28,7 +28,7 @@ fn found(body: &str, functions: &str, blocks: u32, threads: usize) -> Vec<u64> {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What every thread stores, by block: eight words each.
+/// Checks the results of every thread, by block: eight words each.
 fn check(body: &str, functions: &str, want: impl Fn(u64) -> [u64; 8]) {
     for threads in [1, 2] {
         let all = found(body, functions, 128, threads);
@@ -45,7 +45,7 @@ fn check(body: &str, functions: &str, want: impl Fn(u64) -> [u64; 8]) {
 
 #[test]
 fn a_block_sees_nothing_of_an_earlier_one() {
-    // Each way past a write: a branch, a guard, a loop that may not run.
+    // Each path around a write: a branch, a guard, a loop that may not run.
     let body = "
         .reg .b32 %word; .reg .b64 %wide; .reg .b16 %half; .reg .f64 %number; .reg .pred %p;
         .reg .b32 %guarded, %looped, %left, %held;
@@ -99,7 +99,7 @@ fn a_function_sees_nothing_of_what_used_its_frame_before() {
             @%p bra end; add.u32 %out, %b, %c;
             end: ret;
         }";
-    // A result that a way through the function does not write is zero too.
+    // A result that a path through the function does not write is zero too.
     let body = "
         .reg .b32 %one, %two, %in;
         call (%one), dirty, (%thread); call (%one), clean, (%odd);
@@ -119,8 +119,8 @@ fn lanes_of_one_warp_are_apart() {
     check(body, "", |block| [1 - block % 2, 0, 0, 0, 0, 0, 0, 0]);
 }
 
-/// A kernel of `count` registers that all live at once, then as many in turn: each thread folds the
-/// first ones backwards and the others as they come.
+/// A kernel of `count` registers that are all live at once, then as many one after the other. Each
+/// thread folds the first ones backwards and the others in order.
 fn many(count: usize) -> String {
     use std::fmt::Write as _;
     let mut body = format!(".reg .b32 %r<{count}>, %s<{count}>, %sum; .reg .b64 %d<{count}>;\n");

@@ -1,4 +1,4 @@
-//! A tenant that maps its memory as often as it may leaves maps to others.
+//! A tenant that maps its memory as often as it may leaves maps for others.
 #![cfg(target_os = "linux")]
 
 use bus_schemas::{Code, Failure, Op, SessionId, Window, limits};
@@ -10,7 +10,7 @@ const UNIT: u64 = limits::MAP_ALIGN;
 /// Maps that one slice makes.
 const AT_ONCE: u64 = 64;
 
-/// A session of a tenant's, with one allocation that it maps again and again.
+/// A tenant's session, with one allocation that it maps repeatedly.
 struct Session {
     program: TestProgram,
     base: u64,
@@ -50,7 +50,7 @@ impl Session {
         complete(device, slice).fault.map(|(_, why)| why)
     }
 
-    /// Maps as often as a session may, or until it ends for its tenant's share.
+    /// Maps as often as a session may, or until its tenant's share is used up.
     fn map_all(&mut self, device: &mut CpuDevice) -> Option<Failure> {
         let times = limits::MAPS as u64 / AT_ONCE;
         (0..times).find_map(|_| self.map(device, AT_ONCE))

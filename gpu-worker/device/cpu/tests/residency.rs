@@ -1,5 +1,5 @@
-//! What allocations cost the host: memory from the first touch until they are freed, and no mappings.
-//! Alone in its process, whose mappings are counted.
+//! Cost of allocations for the host: memory from the first touch until they are freed, and no
+//! mappings. The test is alone in its process, because it counts the mappings.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use device_cpu::{CpuConfig, CpuDevice, Memory};
 const PAGE: u64 = 4_096;
 const CAPACITY: u64 = 64 << 20;
 const STEPS: u64 = 10_000;
-/// The name of the file that a device's memory lies in.
+/// The name of the file with a device's memory.
 const NAME: &str = "memfd:warploom-device";
 
-/// Mappings of the process, and of them those of devices' memory.
+/// Number of mappings of the process, and of those of devices' memory.
 fn mappings() -> (usize, usize) {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let of_devices = maps.lines().filter(|line| line.contains(NAME));
@@ -36,7 +36,7 @@ fn stored() -> u64 {
         .sum()
 }
 
-/// Bytes of devices' memory that the process's page table has.
+/// Bytes of devices' memory in the process's page table.
 fn mapped() -> u64 {
     let smaps = std::fs::read_to_string("/proc/self/smaps").expect("smaps");
     let (mut inside, mut kib) = (false, 0);
@@ -55,7 +55,7 @@ fn mapped() -> u64 {
     kib << 10
 }
 
-/// A program that finds addresses: the lowest that are free.
+/// A program that allocates at the lowest free addresses.
 struct Tenant {
     device: CpuDevice,
     program: TestProgram,
@@ -85,7 +85,7 @@ impl Tenant {
         self.live.values().sum()
     }
 
-    /// Bytes of the pages on which something is allocated.
+    /// Bytes of the pages with allocations.
     fn pages(&self) -> u64 {
         let (mut pages, mut from) = (0, 0);
         for (at, bytes) in &self.live {
@@ -108,7 +108,8 @@ impl Tenant {
         at
     }
 
-    /// Allocates, and touches all of it, the first byte or nothing. What it reads before is zero.
+    /// Allocates, and touches all of it, the first byte or nothing. Checks that it reads as zero
+    /// before.
     fn alloc(&mut self, bytes: u64) {
         let address = self.room(bytes);
         let mut ops = vec![Op::Alloc { address, bytes }];
@@ -176,7 +177,7 @@ fn allocations_take_memory_while_they_are_touched_and_no_mappings() {
     let (now, in_table) = (mappings().0, mapped());
     assert!(now <= all + 16, "{all} mappings, then {now}");
     assert!(in_table <= stored(), "{in_table} {}", stored());
-    // Nearly all that is free, and nobody has been there.
+    // Nearly all of the free memory, which is untouched.
     let bytes = (CAPACITY - tenant.held()) / 20 * 19;
     let address = tenant.room(bytes);
     let read = tenant.run(&[
@@ -195,7 +196,7 @@ fn allocations_take_memory_while_they_are_touched_and_no_mappings() {
     assert_eq!(mappings().1, 0);
 }
 
-/// More than the host would have mappings for, if each needed one.
+/// Allocates more times than the host would allow mappings, if each needed one.
 fn many_small_ones() {
     const BASE: u64 = 1 << 32;
     const MANY: u64 = 100_000;
@@ -206,7 +207,7 @@ fn many_small_ones() {
         memory.write(BASE + n * 2 * PAGE, &[1]).expect("allocated");
     }
     assert_eq!(stored(), MANY * PAGE);
-    // From the last to the first: the table of allocations is a list.
+    // From the last to the first, because the table of allocations is a list.
     for n in (0..MANY).rev().filter(|n| n % 2 == 0) {
         memory.free(BASE + n * 2 * PAGE).expect("allocated");
     }

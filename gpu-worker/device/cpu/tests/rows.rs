@@ -1,5 +1,5 @@
-//! Whole warps that access neighbours or one place, again and again: the allocation that an
-//! instruction hit last is remembered, and what lies outside of it is found all the same.
+//! Whole warps that repeatedly access neighbours or one address. The allocation that an instruction
+//! accessed last is remembered, but accesses outside of it are still found.
 
 mod launch;
 
@@ -9,8 +9,8 @@ use launch::{BASE, launch};
 /// Two rows and a half of a warp's words.
 const BYTES: u64 = 320;
 
-/// A loop of four rounds over one instruction, on line 8; `%a` is the thread's word of the round's
-/// row, `%s` the same in 32 bits from 0, `%n` the round.
+/// A loop of four rounds over one instruction, on line 8. `%a` is the address of the thread's word
+/// of the round's row, `%s` the same in 32 bits from 0, and `%n` the round.
 fn text(inst: &str) -> String {
     format!(
         ".version 8.3\n.target sm_80\n.address_size 64\n.const .b32 fixed[32];
@@ -53,9 +53,9 @@ fn the_first_lane_outside_is_blamed() {
         ("st.global.u32 [%a+-2], %x1;", Misaligned, 0, BASE - 2),
         ("ld.shared.u32 %x1, [%s];", Illegal, 16, BYTES),
         ("st.shared.u32 [%s], %x1;", Illegal, 16, BYTES),
-        // Neighbours in 32 bits across zero are none in memory.
+        // Neighbours in 32 bits across zero are not neighbours in memory.
         ("ld.shared.u32 %x1, [%s+-8];", Illegal, 0, 0xffff_fff8),
-        // One place for all lanes.
+        // One address for all lanes.
         (
             "mad.wide.u32 %c1, %n, 128, %base; ld.global.u32 %x1, [%c1+64];",
             Illegal,
@@ -94,7 +94,7 @@ fn what_is_inside_is_no_fault() {
     }
 }
 
-/// Constants are written by nobody, however the lanes lie.
+/// Constants have no writer, whatever the pattern of the lanes.
 #[test]
 fn constants_stay() {
     for isa in [Isa::Portable, Isa::Avx2, Isa::Native] {

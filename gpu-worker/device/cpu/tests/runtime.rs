@@ -1,5 +1,5 @@
-//! Functions that kernels call and no module defines: `printf`, `malloc`, `free`, `assert`. The kernels are
-//! NVRTC's; the expectations are what C prints.
+//! Functions that kernels call without a definition in the module: `printf`, `malloc`, `free`,
+//! `assert`. The kernels are NVRTC's; the expectations are the output of C.
 
 use bus_schemas::{Code, Op};
 use device::{Completion, Device};
@@ -21,7 +21,7 @@ fn device(threads: usize) -> CpuDevice {
     })
 }
 
-/// Loads the module into a session of its own, with two buffers.
+/// Loads the module into a new session, with two buffers.
 fn begin(device: &mut dyn Device, n: u64) -> TestProgram {
     let (mut program, load) = TestProgram::opened(device, n, PTX);
     let address = program.window().base;
@@ -105,7 +105,7 @@ fn printf_returns_the_count_of_its_arguments() {
     assert_eq!(printed(&done), "plain\n1 two\n");
 }
 
-/// As CUDA shows output before the error of the next sync: that of earlier launches, too.
+/// As in CUDA, output comes before the error of the next sync, including that of earlier launches.
 #[test]
 fn what_was_printed_before_a_fault_comes_with_it() {
     let mut device = device(1);
@@ -126,7 +126,7 @@ fn what_was_printed_before_a_fault_comes_with_it() {
     assert!(again.fault.is_some() && again.printed.is_empty());
 }
 
-/// As CUDA's: of more than a mebibyte, the last one is kept.
+/// As in CUDA: of more than a mebibyte, the newest part is kept.
 #[test]
 fn the_oldest_records_make_room() {
     let mut device = device(2);
@@ -189,8 +189,8 @@ fn a_failed_assertion_says_so_and_harms_nobody_else() {
     assert_eq!(complete(&mut device, slice).fault, None);
 }
 
-/// Compilers declare `vprintf` without its result where it is of no use, and name shared variables without their
-/// space, which an assembler sees by the name.
+/// Compilers declare `vprintf` without its result if it is unused, and name shared variables
+/// without their space. An assembler knows the space by the name.
 #[test]
 fn printing_needs_no_result_and_a_shared_name_no_space() {
     let text = ".version 8.0\n.target sm_80\n.address_size 64
@@ -214,7 +214,7 @@ fn printing_needs_no_result_and_a_shared_name_no_space() {
     assert_eq!(printed(&done), "83\n");
 }
 
-/// Text is charged for: one call of `printf` can be a million times the work of an addition.
+/// Text is charged: one call of `printf` can be a million times the work of an addition.
 #[test]
 fn endless_printing_is_ended() {
     let text = ".version 8.0\n.target sm_80\n.address_size 64

@@ -1,4 +1,4 @@
-//! Mistakes of kernels: each ends its launch with CUDA's error, which names the kernel, line, block,
+//! Faults of kernels: each ends its launch with CUDA's error, which names the kernel, line, block,
 //! thread and address.
 
 use bus_schemas::{Code, Failure, Op};
@@ -11,15 +11,15 @@ use device_cpu::{
 use std::time::Duration;
 
 const BASE: u64 = 0x1000_0000_0000;
-/// Bytes of the one live allocation, at `BASE`; behind it one that was freed, and nothing.
+/// Bytes of the one live allocation, at `BASE`; behind it are a freed one, and nothing.
 const LIVE: u64 = 4096;
 const FREED: u64 = BASE + 0x1_0000;
 const SHARED: u64 = 0x0100_0000_0000;
 const LOCAL: u64 = 0x0200_0000_0000;
 const PARAM: u64 = 0x0400_0000_0000;
 
-/// A kernel around a body that stands on line 6: `%base` is the allocation, `%a` its own word of
-/// it; 256 bytes each of shared and local memory and 16 of constants are there.
+/// A kernel around a body on line 6. `%base` is the allocation, `%a` its own word of it. There are
+/// 256 bytes each of shared and local memory, and 16 of constants.
 fn text(body: &str, outside: &str) -> String {
     format!(
         ".version 8.3\n.target sm_80\n.address_size 64\n.const .b32 fixed[4] = {{1, 2, 3, 4}}; {outside}
@@ -54,7 +54,8 @@ fn fault(body: &str) -> Fault {
     }
 }
 
-/// Accesses by thread 37 of block 1 alone, all of which must fault: of this kind, at this address.
+/// Accesses by thread 37 of block 1 alone, all of which must cause a fault of this kind, at this
+/// address.
 fn faulty(kind: FaultKind, cases: &[(u64, &[&str])]) {
     for (address, body) in cases
         .iter()
@@ -99,7 +100,7 @@ fn every_kind_of_access_out_of_bounds_is_a_fault() {
     );
 }
 
-/// What was freed, is another tenant's, or nobody's.
+/// Memory that was freed, is another tenant's, or is not allocated.
 #[test]
 fn memory_that_the_session_does_not_own_is_a_fault() {
     let cases: &[(u64, &[&str])] = &[
@@ -159,7 +160,7 @@ fn shared_and_local_memory_and_parameters_have_bounds() {
     faulty(FaultKind::IllegalAddress, cases);
 }
 
-/// Among eight lanes that access neighbours at once, the one that is wrong is blamed.
+/// Among eight lanes that access neighbours at once, the wrong one is reported.
 #[test]
 fn the_right_thread_of_a_group_is_blamed() {
     let it = fault("ld.global.u32 %x1, [%a+3964];");
@@ -203,7 +204,7 @@ fn nothing_runs_for_ever() {
             "again: ld.volatile.global.u32 %x1, [%base]; setp.eq.u32 %p1, %x1, 0; @%p1 bra again;",
             FaultKind::Timeout,
         ),
-        // One warp waits for threads that have left, and for a count that cannot come.
+        // One warp waits for threads that have ended, and for a count that cannot be reached.
         (
             "setp.gt.u32 %p1, %tid, 31; @%p1 ret; bar.sync 1, 64;",
             FaultKind::Timeout,
@@ -230,8 +231,8 @@ fn alloc(address: u64) -> Op {
     }
 }
 
-/// How a launch ends that does what it must not, of a tenant of its own beside that of the memory at
-/// `other`.
+/// Fault of a launch with a mistake, of its own tenant. The memory at `other` belongs to another
+/// one.
 fn mistaken(device: &mut CpuDevice, tenant: u64, body: &str, other: u64) -> Failure {
     let outside = ".func flat_one() { call flat_one; ret; }";
     let text = text(&format!("{body}\nflat: .callprototype _ ();"), outside);
@@ -247,7 +248,7 @@ fn mistaken(device: &mut CpuDevice, tenant: u64, body: &str, other: u64) -> Fail
     failure
 }
 
-/// The codes a CUDA program sees, and that a neighbour notices nothing of them.
+/// The codes that a CUDA program sees; a neighbour is not affected.
 #[test]
 fn a_mistake_is_its_session_s_alone() {
     let mut device = CpuDevice::new(CpuConfig {

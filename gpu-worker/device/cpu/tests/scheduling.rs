@@ -54,8 +54,8 @@ fn a_spin_lock_among_the_lanes_of_a_warp_makes_progress() {
     assert_eq!(got, (0..96).collect::<Vec<_>>());
 }
 
-/// Lanes below 16 write for three rounds, in which the others have nothing to do; then all read what was
-/// written. There is no barrier: as on a GPU, lanes wait where their ways meet.
+/// Lanes below 16 write for three rounds, in which the others have no work; then all read the
+/// written values. There is no barrier: as on a GPU, lanes wait where their paths meet.
 #[test]
 fn lanes_wait_where_ways_meet_however_the_text_is_laid() {
     let first = "mov.u64 %d1, word; mov.u32 %t1, 0; mov.u32 %t3, 0; setp.gt.u32 %p2, %tid, 15;";
@@ -65,12 +65,12 @@ fn lanes_wait_where_ways_meet_however_the_text_is_laid() {
     let last = "ld.shared.u32 %r, [%d1];";
     let laid = [
         format!("{first} body: @%p2 bra next; {inner} next: {next} @%p1 bra body; {last}"),
-        // The end of the loop, and what is behind it, ahead of its body.
+        // The end of the loop, and the code behind it, come before its body.
         format!(
             "{first} bra body; next: {next} @%p1 bra body; {last} bra out;
             body: @%p2 bra next; {inner} bra next; out:"
         ),
-        // What is behind the loop ahead of it, which some lanes never enter.
+        // The code behind the loop comes before the loop, which some lanes never enter.
         format!(
             "{first} top: setp.lt.u32 %p1, %t1, 3; not.pred %p4, %p2; and.pred %p1, %p1, %p4; @%p1 bra body; {last} bra out;
             body: {inner} add.u32 %t1, %t1, 1; bra top; out:"
@@ -90,7 +90,7 @@ fn barriers_count_reduce_and_forget_those_who_left() {
         selp.u32 %r, 1, 0, %p2; selp.u32 %t1, 2, 0, %p3; add.u32 %r, %r, %t1;";
     assert_eq!(good(body, "", 100), [2; 100]);
     assert_eq!(good(body, "", 99), [1; 99]);
-    // Half of each warp leaves; the others still meet.
+    // Half of each warp exits; the others still meet.
     let body =
         "and.b32 %t1, %tid, 1; setp.eq.u32 %p1, %t1, 0; @%p1 exit; bar.sync 0; mov.u32 %r, 5;";
     let got = good(body, "", 64);
@@ -271,7 +271,7 @@ fn unknown_instructions_name_their_place() {
     }
 }
 
-/// Compilers leave a function the shared variables that only it uses.
+/// Compilers keep shared variables in the only function that uses them.
 #[test]
 fn functions_keep_shared_variables_of_their_own() {
     let function = |name: &str| {
@@ -297,7 +297,7 @@ fn functions_keep_shared_variables_of_their_own() {
     assert_eq!(good(body, &outside, 1), [7912]);
 }
 
-/// Each block writes its word, waits for all, and reads the next one's, three times over.
+/// Each block writes its word, waits for all, and reads the next one's, three times.
 const GRID: &str = "
 .extern .func (.param .b64 func_retval0) cudaCGGetIntrinsicHandle(.param .b32 p0);
 .extern .func (.param .b32 func_retval0) cudaCGSynchronize(.param .b64 p0, .param .b32 p1);
@@ -344,7 +344,7 @@ fn a_grid_waits_for_all_its_blocks_again_and_again() {
             threads,
             ..EngineConfig::default()
         });
-        // Grids of any size, one after the other, with one word between their blocks.
+        // Grids of any size, one after the other, with one word shared by their blocks.
         for (blocks, block) in [(48, 96), (1, 32), (5, 64)] {
             let grid = Grid::flat(blocks, block);
             let done = engine.launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory);

@@ -1,13 +1,13 @@
-//! Launches one behind the other that are equal, or nearly so: what goes from one to the next is
-//! right for it, and each is counted.
+//! Consecutive launches that are equal, or nearly so: state reused from one is right for the next,
+//! and each is counted.
 
 use bus_schemas::{FunctionFingerprint, ModuleHash, Op};
 use device::Device;
 use device_conformance::{TestProgram, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 
-/// Each thread adds to the word of its block; `FACTOR` tells one module from another. What a block
-/// leaves in shared memory and registers must not show in the next.
+/// Each thread adds to the word of its block; `FACTOR` distinguishes the modules. Data that a block
+/// leaves in shared memory and registers must not be visible in the next.
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 .visible .entry add(.param .u64 data, .param .u32 by) {
     .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %d<4>; .shared .b32 word;
@@ -35,8 +35,8 @@ fn launch(blocks: u32) -> Op {
     device_conformance::flat_launch(0, blocks, THREADS)
 }
 
-/// Launches of two modules, one after the other, on the memory at `address`: some with the parameters of
-/// the one before, some not.
+/// Launches of two modules, one after the other, on the memory at `address`: some with the
+/// parameters of the previous one, some not.
 fn operations(address: u64, hashes: [ModuleHash; 2], [one, two]: [&[u8]; 2]) -> Vec<(Op, &[u8])> {
     let load = |at: usize| Op::LoadModule {
         slot: 0,
@@ -119,7 +119,7 @@ fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
     assert!(total > 0 && total <= completion.device_ns);
 }
 
-/// Parameters of a length that the kernel has not are refused behind a launch of the right length.
+/// Parameters of a wrong length are rejected after a launch with the right length.
 #[test]
 fn a_wrong_length_behind_a_right_one_is_refused() {
     let mut device = CpuDevice::new(CpuConfig::default());

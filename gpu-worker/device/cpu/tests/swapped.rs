@@ -1,4 +1,4 @@
-//! Memory that the host has for sessions which come and go. Alone in its process.
+//! The host's memory for sessions that leave and return. The test is alone in its process.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::MetadataExt;
@@ -11,11 +11,11 @@ use device_cpu::{CpuConfig, CpuDevice};
 use device_swap::{SwapConfig, SwapFile, SwapSpace};
 
 const MIB: u64 = 1 << 20;
-/// Less than both programs have.
+/// Less than both programs need.
 const CAPACITY: u64 = 48 * MIB;
 const BYTES: u64 = 32 * MIB;
 const MEMORY: u64 = 12 * MIB;
-/// The files of a device's memory, and of the part of its swap space that is in memory.
+/// The files of a device's memory, and of the in-memory part of its swap space.
 const DEVICE: &str = "memfd:warploom-device";
 const SWAP: &str = "memfd:warploom-swap";
 
@@ -76,7 +76,8 @@ impl Stage {
         result.and_then(|it| it.copied()).unwrap_or_default()
     }
 
-    /// Allocates all of a program's memory and writes to all of it but every other page of its second half.
+    /// Allocates all of a program's memory and writes to all of it except every other page of its
+    /// second half.
     fn fill(&mut self, n: usize) {
         let address = self.programs[n].window().base;
         let bytes = BYTES;
@@ -152,7 +153,7 @@ fn two_that_do_not_fit_take_turns_and_never_more_than_there_is() {
     assert!(refused[0].failure.is_some());
     for _ in 0..3 {
         for (goes, comes) in [(1, 0), (0, 1)] {
-            // Both are out for a moment: the swap space has room for that.
+            // Both are out for a moment; the swap space has room for that.
             stage.out(goes);
             assert_eq!(stored(DEVICE), 0);
             stage.back(comes);
@@ -160,8 +161,8 @@ fn two_that_do_not_fit_take_turns_and_never_more_than_there_is() {
             stage.has(comes);
         }
     }
-    // One is closed in the middle of its move, the other while it is out: nothing of either is on the
-    // device then, for others are given the room at once.
+    // One session is closed in the middle of its move, the other while it is out. Nothing of either
+    // is on the device then, because others may get the room at once.
     stage.device.swap_out(stage.programs[1].session());
     let until = Instant::now() + Duration::from_secs(60);
     while stored(DEVICE) == BYTES / 4 * 3 {

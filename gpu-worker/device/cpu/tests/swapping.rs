@@ -1,5 +1,5 @@
-//! What a session has beside its allocations goes along when it leaves the device; and kernels of others do
-//! not notice.
+//! A session's state besides its allocations moves with it when it leaves the device. Kernels of
+//! other sessions are not affected.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use device_conformance::{TestProgram, complete, flat_launch};
 use device_cpu::{CpuConfig, CpuDevice};
 use device_swap::{SwapConfig, SwapSpace};
 
-/// `grow` takes a block of the heap, writes to it and notes where it is; `tell` prints what is there and
-/// gives it back; `endless` does not end.
+/// `grow` takes a block of the heap, writes to it and stores its address. `tell` prints its
+/// contents and frees it; `endless` does not end.
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 .extern .func (.param .b64 r) malloc(.param .b64 n);
 .extern .func free(.param .b64 p);
@@ -127,7 +127,7 @@ fn heap_variables_and_what_was_printed_go_along() {
         &[(flat_launch(TELL, 1, 1), &[]), (Op::Sync, &[])],
     );
     assert_eq!(done.results[0].printed, b"[43][53]");
-    // What kernels printed is told, too, if the session is ended while it is out.
+    // The output of kernels is also reported if the session is stopped while it is out.
     let (op, value) = grow(60);
     run(
         &mut device,
@@ -183,7 +183,7 @@ fn a_kernel_ends_while_another_session_moves() {
             true => device.swap_out(large.session()),
             false => device.swap_in(large.session()),
         }
-        // The move has not ended before it is said to have.
+        // The move has not ended before it is reported.
         let value = 7_u32.to_le_bytes();
         let kernels = [
             (flat_launch(GROW, 1, 1), &value[..]),

@@ -1,5 +1,5 @@
-//! Modules with very many variables, and with large ones: placed, filled and freed piece by piece, at
-//! a cost that grows as they do.
+//! Modules with very many variables, and with large ones: placed, filled and freed piece by piece,
+//! at a cost in proportion to their size.
 
 use bus_schemas::{Column, ModuleHash, Op, Symbol};
 use device::Device;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const BASE: u64 = 0x1000_0000_0000;
 
-/// Variables that hold their number, some behind the address of another one; and a large one.
+/// Variables that contain their number, some behind the address of another one; and a large one.
 fn module(count: usize, words: usize) -> String {
     let mut text = ".version 8.3\n.target sm_80\n.address_size 64\n".to_owned();
     for at in 0..count {
@@ -27,7 +27,7 @@ fn module(count: usize, words: usize) -> String {
     text + ".visible .entry k(.param .u64 out) { ret; }\n"
 }
 
-/// What the variable `at` holds, where variable `n` lies at `address(n)`.
+/// Contents of the variable `at`, if variable `n` is at `address(n)`.
 fn held(at: usize, address: impl Fn(usize) -> u64) -> Vec<u8> {
     let number = (at as u64).to_le_bytes();
     match at % 7 {
@@ -54,7 +54,7 @@ fn two_hundred_thousand_are_placed_and_freed_again_and_again() {
             memory.read(addresses[at], &mut bytes).expect("live");
             assert_eq!(bytes, right, "variable {at}");
         }
-        // What the next one finds there is not what this one left.
+        // The next instance must not see data that this one left.
         memory.write(addresses[0], &[0xff; 8]).expect("live");
         held_by.push(instance);
         if round % 2 == 1 {
@@ -83,7 +83,8 @@ fn what_does_not_fit_leaves_nothing() {
     }
 }
 
-/// Somebody always wants in: loads and unloads are parked again and again, and come out the same.
+/// Another session always wants to run: loads and unloads are parked repeatedly, with the same
+/// result.
 #[test]
 fn loads_are_parked_between_pieces() {
     const COUNT: usize = 60_000;

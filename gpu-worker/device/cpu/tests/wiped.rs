@@ -1,12 +1,12 @@
-//! No session reads what another left in the device's memory.
+//! No session reads data that another one left in the device's memory.
 
 use std::time::Instant;
 
 use device_cpu::{CpuConfig, CpuDevice};
 use device_swap::{SwapConfig, SwapFile, SwapSpace};
 
-/// All of the device's memory fits into both parts of the swap space, which either alone has no room for: half
-/// of it in memory, and the pages that are not whole.
+/// A device with memory that fits only into both parts of the swap space together. Half of it fits
+/// into memory; there is also room for the pages that are not whole.
 fn device() -> CpuDevice {
     let space = SwapSpace::new(&SwapConfig {
         memory: 32 << 20,

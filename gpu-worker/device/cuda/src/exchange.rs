@@ -1,4 +1,4 @@
-//! Memory of one session that another uses.
+//! Memory of one session that another session uses.
 
 use bus_schemas::{Code, ExportPlace, Failure, SessionId};
 use device::ExportMemory;
@@ -28,12 +28,12 @@ impl CudaDevice {
 }
 
 impl CudaDevice {
-    /// Ends the exports of a session, of one allocation or all: those that have imported them do with them
-    /// what they have begun, and reach nothing there any more.
+    /// Ends the exports of a session, of one allocation or of all. Importers finish the work on them that
+    /// they have begun, and reach nothing there any more.
     pub(crate) fn end_exports(&mut self, session: SessionId, address: Option<u64>) {
         for (id, at) in self.exports.end(session, address) {
             if let Some(importer) = self.sessions.get_mut(&id) {
-                // One whose context has ended reaches nothing either.
+                // An importer with an ended context reaches nothing either.
                 let _ = importer.drop_import(at);
             }
         }

@@ -1,4 +1,4 @@
-//! Allocations that sessions let others use: who has imported which.
+//! Exported allocations of sessions, and their importers.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use bus_schemas::SessionId;
 
 use crate::memory::ExportedExtents;
 
-/// What the sessions of a device have exported.
+/// The exports of a device's sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Exports {
-    /// By the numbers of the exports.
+    /// Exports by number.
     exported: BTreeMap<u64, Exported>,
     gone: Vec<u64>,
 }
@@ -19,15 +19,15 @@ struct Exported {
     session: SessionId,
     address: u64,
     extents: ExportedExtents,
-    /// Who has it, and where.
+    /// Importers, each with its address.
     importers: Vec<Importer>,
 }
 
-/// A session that has imported something, and where.
+/// A session that has imported an export, and the address.
 pub(crate) type Importer = (SessionId, u64);
 
 impl Exports {
-    /// A session exports the allocation that begins at `address`.
+    /// Adds an export of a session: the allocation that begins at `address`.
     pub(crate) fn add(
         &mut self,
         export: u64,
@@ -44,27 +44,27 @@ impl Exports {
         self.exported.insert(export, exported);
     }
 
-    /// The extents of an export, if it is there.
+    /// Returns the extents of an export, if it exists.
     pub(crate) fn extents(&self, export: u64) -> Option<ExportedExtents> {
         let exported = self.exported.get(&export);
         exported.map(|exported| exported.extents.clone())
     }
 
-    /// It was imported.
+    /// Adds an importer of an export.
     pub(crate) fn imported(&mut self, export: u64, importer: Importer) {
         if let Some(exported) = self.exported.get_mut(&export) {
             exported.importers.push(importer);
         }
     }
 
-    /// What was imported is not used any more.
+    /// Removes an importer that does not use its import any more.
     pub(crate) fn dropped(&mut self, importer: Importer) {
         for exported in self.exported.values_mut() {
             exported.importers.retain(|it| *it != importer);
         }
     }
 
-    /// The exports of a session end, of one allocation or all: those that have imported them are to reach
+    /// Ends the exports of a session, of one allocation or of all. Returns the importers, which must reach
     /// nothing there any more.
     pub(crate) fn end(&mut self, session: SessionId, address: Option<u64>) -> Vec<Importer> {
         let ended = self.exported.extract_if(.., |_, it| {
@@ -78,14 +78,14 @@ impl Exports {
         importers
     }
 
-    /// A session is closed: it uses nothing of others.
+    /// Removes a closed session from all importers.
     pub(crate) fn closed(&mut self, session: SessionId) {
         for exported in self.exported.values_mut() {
             exported.importers.retain(|(id, _)| *id != session);
         }
     }
 
-    /// The exports that are gone since this was last asked.
+    /// Takes the exports that are gone since the last call.
     pub(crate) fn take_gone(&mut self, gone: &mut Vec<u64>) {
         gone.append(&mut self.gone);
     }

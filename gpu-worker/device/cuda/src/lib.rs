@@ -1,11 +1,12 @@
-//! The CUDA device: one context through the driver API, loaded at run time, so that the same
-//! binary starts with or without a driver.
+//! The CUDA device: one context through the driver API, loaded at run time, so that the same binary starts
+//! with or without a driver.
 //!
-//! Every session has a stream of its urgency, module instances and an address range of its own, backed through
-//! the virtual-memory-management calls at the addresses its client picked. What this device cannot
-//! do, and the CPU device can: a kernel that faults takes the whole context with it, as CUDA
-//! defines, so every session of the device fails with it; and a running kernel is not stopped. What
-//! is more urgent goes before what has not begun: see [`Feed`].
+//! Every session has a stream of its urgency, module instances and an address range of its own, backed
+//! through the virtual-memory-management calls at the addresses its client picked.
+//!
+//! Two things that the CPU device can do, this one cannot. A kernel that faults takes the whole context with
+//! it, as CUDA defines, so every session of the device fails with it. And a running kernel is not stopped.
+//! More urgent work goes before work that has not begun: see [`Feed`].
 
 mod driver;
 mod exchange;
@@ -35,13 +36,13 @@ use pools::Pools;
 use rest::Rest;
 use session::{Session, Surroundings};
 
-/// True if a CUDA driver is installed on this host; Warploom's own drop-in is none.
+/// True if a CUDA driver is installed on this host; Warploom's own drop-in does not count.
 #[must_use]
 pub fn is_present() -> bool {
     driver::is_present() && !driver::is_drop_in()
 }
 
-/// True if Warploom's own drop-in stands where the driver should be.
+/// True if Warploom's own drop-in is in place of the driver.
 #[must_use]
 pub fn is_drop_in() -> bool {
     driver::is_drop_in()
@@ -55,23 +56,23 @@ pub struct CudaDevice {
     info: DeviceInfo,
     modules: BTreeMap<ModuleHash, Arc<Linked>>,
     sessions: BTreeMap<SessionId, Session>,
-    /// Those whose memory is not here, or on its way.
+    /// Sessions with memory off the device, or on its way.
     away: Away<Session>,
     feed: Feed,
     exports: Exports,
     pools: Pools,
-    /// Ends a poll when a command has come.
+    /// Ends a poll early when a command has come.
     interrupt: Arc<Interrupt>,
     rest: Rest,
-    /// Why its context has ended, if it has.
+    /// The failure that has ended its context, if any.
     lost: Option<Failure>,
-    /// Since when its clock runs.
+    /// Start of its clock.
     began: Instant,
 }
 
 impl CudaDevice {
-    /// Opens GPU number `ordinal`. Sessions may have `capacity` bytes together; without it, what
-    /// is free now less `reserve`.
+    /// Opens GPU number `ordinal`. Sessions may have `capacity` bytes together; by default the memory that is
+    /// free now less `reserve`.
     ///
     /// # Errors
     /// When there is no driver or no such GPU.
@@ -95,7 +96,7 @@ impl CudaDevice {
             capacity: capacity.map_or(free, |bytes| bytes.min(free)),
             preemptive: true,
             overlaps: true,
-            // The driver has memory of its own for them.
+            // The driver has memory of its own for blocks.
             blocks: 0,
         };
         let granularity = context.granularity()?;
@@ -117,15 +118,14 @@ impl CudaDevice {
         })
     }
 
-    /// The device, with this room for the memory of sessions that is not on it. Without any its sessions'
-    /// memory stays.
+    /// Sets the room for the memory of sessions that is off the device. Without any, all memory stays.
     #[must_use]
     pub fn swapping(mut self, space: Option<SwapSpace>) -> Self {
         self.away = Away::new(space);
         self
     }
 
-    /// Bytes that sessions take of the device, those on their way among them.
+    /// Bytes that sessions take of the device, including those on their way.
     fn held(&self) -> u64 {
         self.sessions.values().map(Session::held).sum::<u64>() + self.away.moving()
     }
@@ -135,7 +135,7 @@ impl CudaDevice {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// A slice has failed: that may have been a kernel, and then the context has ended with it. What the
+    /// Checks after a failed slice if the context has ended, as it does with a faulting kernel. Work that the
     /// driver has not got yet will not run.
     fn look_whether_lost(&mut self) {
         if self.lost.is_some() {
@@ -149,7 +149,7 @@ impl CudaDevice {
         }
     }
 
-    /// Hands the driver what may begin now, the most urgent first.
+    /// Hands the driver the work that may begin now, the most urgent first.
     fn pump(&mut self) {
         let now = self.now();
         let gate = self.feed.gate(now);
@@ -170,7 +170,8 @@ impl CudaDevice {
         }
     }
 
-    /// Hands the driver ops of a session, up to one that frees what others use: gives what that is.
+    /// Hands the driver ops of a session, up to one that frees memory which others use. Returns that
+    /// allocation's address.
     fn refill(&mut self, id: SessionId, depth: u32) -> Option<u64> {
         let held = self.held();
         let session = self.sessions.get_mut(&id)?;
@@ -191,9 +192,9 @@ impl Device for CudaDevice {
         &self.info
     }
 
-    /// Shares nothing, whatever the domain: memory mapped without the right to write would end the
-    /// whole context, and so every tenant's work, at the first kernel that writes to it; there is no
-    /// fault that could give the writer a copy.
+    /// Shares nothing, whatever the domain. At the first kernel that writes to memory mapped without write
+    /// permission, the whole context would end, and so every tenant's work. No fault could give the writer a
+    /// copy.
     fn open(
         &mut self,
         session: SessionId,
@@ -205,7 +206,7 @@ impl Device for CudaDevice {
         }
         self.context.enter()?;
         let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;
-        // What was closed while it moved has its addresses until the mover has dropped it.
+        // A session that was closed while it moved keeps its addresses until the mover has dropped it.
         self.away.wait_for_closed();
         let here = self.sessions.values().map(Session::window);
         let is_open = self.sessions.contains_key(&session) || self.away.has(session);
@@ -221,7 +222,7 @@ impl Device for CudaDevice {
 
     fn close(&mut self, session: SessionId) {
         self.feed.closed(session);
-        // Nobody reaches what it exported before its memory goes.
+        // Its exports become unreachable before its memory goes.
         self.end_exports(session, None);
         self.exports.closed(session);
         self.sessions.remove(&session);
@@ -229,7 +230,7 @@ impl Device for CudaDevice {
     }
 
     fn stop(&mut self, session: SessionId, why: Failure) {
-        // One that is here runs to the end of what the driver has of it.
+        // A session that is here runs to the end of the work that the driver has of it.
         self.away.stop(session, why);
     }
 
@@ -246,7 +247,7 @@ impl Device for CudaDevice {
         let parsed = ptx::ModuleInfo::parse(image)
             .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
         let is_machine_code = ptx::is_machine_code(image);
-        // Machine code is linked already, and the driver's linker takes no such image.
+        // Machine code is linked already, and the driver's linker does not take it.
         let code = match is_machine_code {
             true => image.to_vec(),
             false => driver::link(image)?,
@@ -259,7 +260,7 @@ impl Device for CudaDevice {
         let info = PreparedModule {
             functions,
             bytes: (image.len() + code.len()) as u64,
-            // The driver has them beside what sessions are given.
+            // The driver has variables and heap beside the memory that sessions get.
             variables: 0,
             heap: 0,
         };
@@ -273,7 +274,7 @@ impl Device for CudaDevice {
         Ok(info)
     }
 
-    /// Raised for every command: a poll runs nothing, so none is worth its end.
+    /// Raised for every command: a poll runs no work, so ending it early costs nothing.
     fn interrupt(&self) -> Option<Arc<Interrupt>> {
         Some(Arc::clone(&self.interrupt))
     }
@@ -324,7 +325,7 @@ impl Device for CudaDevice {
             if ends || !self.is_busy() {
                 return;
             }
-            // Behind a kernel that is the last of few in flight the next is to follow at once.
+            // Behind a kernel that is the last of few in flight, the next should follow at once.
             let hurried = self.sessions.values().any(Session::waits);
             self.rest.pause(hurried, budget);
         }

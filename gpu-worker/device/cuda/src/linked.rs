@@ -11,15 +11,16 @@ pub(crate) struct Linked {
     pub(crate) hash: ModuleHash,
     pub(crate) code: Vec<u8>,
     pub(crate) info: PreparedModule,
-    /// Its variables, as our own parser has them: the driver does not name any.
+    /// Its variables, from our own parser, because the driver does not list their names.
     pub(crate) variables: Vec<ptx::GlobalInfo>,
 }
 
-/// The driver's version from which on it says what parameters a kernel takes.
+/// The first driver version that reports a kernel's parameters.
 pub(crate) const SAYS_PARAMETERS: u32 = 12_040;
 
-/// Checks that the driver takes the kernels of machine code for what our own reader does: by name, and with as many
-/// bytes of parameters. One that it does not give by its name cannot be launched, and is not looked at.
+/// Checks that the driver and our own reader agree on the kernels of machine code: their names and their
+/// bytes of parameters. A kernel that the driver does not find by name cannot be launched, and is not
+/// checked.
 pub(crate) fn agrees(parsed: &ptx::ModuleInfo, module: &Module) -> Result<(), Failure> {
     for entry in &parsed.entries {
         let function = match module.function(&entry.name) {
@@ -39,7 +40,7 @@ pub(crate) fn agrees(parsed: &ptx::ModuleInfo, module: &Module) -> Result<(), Fa
     Ok(())
 }
 
-/// Kernels in the order of our own parser, which is the client's.
+/// Returns the kernels in the order of our own parser, which is the client's.
 pub(crate) fn functions(parsed: &ptx::ModuleInfo) -> Vec<FunctionInfo> {
     let entries = parsed.entries.iter();
     let info = entries.map(|entry| FunctionInfo {

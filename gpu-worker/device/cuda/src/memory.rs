@@ -1,5 +1,5 @@
-//! A session's device memory: allocations at addresses its client picks, physical memory behind
-//! them in extents of whole granules that neighbouring allocations may share.
+//! A session's device memory: allocations at addresses its client picks. The physical memory behind them
+//! comes in extents of whole granules, which neighbouring allocations may share.
 
 mod buried;
 mod exchange;
@@ -23,7 +23,7 @@ pub(crate) struct Memory {
     allocations: BTreeMap<u64, u64>,
     /// First address -> extent.
     extents: BTreeMap<u64, Extent>,
-    /// Those that no allocation touches any more, while work may.
+    /// Extents that no allocation touches any more, but work may.
     buried: Buried<Option<Mapping>>,
     imports: Imports,
     resident: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Memory {
 struct Extent {
     size: u64,
     mapping: Option<Mapping>,
-    /// Allocations that touch it.
+    /// Number of allocations that touch it.
     users: usize,
 }
 
@@ -61,18 +61,18 @@ impl Memory {
         self.resident
     }
 
-    /// Bytes that it takes of the device: those that were freed and may be in use are among them.
+    /// Bytes that it takes of the device, including freed ones that may be in use.
     pub(crate) fn held(&self) -> u64 {
         self.resident + self.buried.held()
     }
 
-    /// The allocation that holds an address: its first address and bytes.
+    /// Returns the allocation that holds an address: its first address and bytes.
     fn holder(&self, address: u64) -> Option<(u64, u64)> {
         let (first, bytes) = self.allocations.range(..=address).next_back()?;
         (address - first < *bytes).then_some((*first, *bytes))
     }
 
-    /// True if a range lies inside one allocation, its own or an imported one.
+    /// Checks that a range lies inside one allocation, its own or an imported one.
     pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let inside = bytes == 0
             || self.holder(address).is_some_and(|(first, size)| {
@@ -87,7 +87,7 @@ impl Memory {
         Err(Failure::new(Code::IllegalAddress, detail))
     }
 
-    /// True if allocations that lie side by side, imported ones among them, hold all of a range: a program may
+    /// True if allocations that lie side by side, imported ones included, hold all of a range: a program may
     /// have mapped them so.
     fn covers(&self, address: u64, bytes: u64) -> bool {
         let Some(end) = address.checked_add(bytes) else {
@@ -104,8 +104,9 @@ impl Memory {
         true
     }
 
-    /// Backs a range of the window that is free, with what was freed there if that is mapped yet: work on it lies
-    /// in front of the caller's. Gives the ranges that are mapped anew: they hold another session's bytes.
+    /// Backs a free range of the window. Freed extents there are used again if they are still mapped, because
+    /// work on them precedes the caller's. Returns the ranges that are mapped anew: they hold another
+    /// session's bytes.
     pub(crate) fn alloc(
         &mut self,
         context: &Context,
@@ -139,7 +140,8 @@ impl Memory {
         Ok(fresh.collect())
     }
 
-    /// Has all of a range of whole granules mapped; gives what was not. Where that fails all is as before.
+    /// Maps all of a range of whole granules; returns the parts that were unmapped. If this fails, everything
+    /// is as before.
     fn back(
         &mut self,
         context: &Context,
@@ -189,7 +191,7 @@ impl Memory {
         }
     }
 
-    /// No allocation touches an extent any more.
+    /// Buries an extent that no allocation touches any more.
     fn bury(&mut self, first: u64, held: u64, free: u64) {
         if let Some(extent) = self.extents.remove(&first) {
             let grave = Grave {
@@ -202,7 +204,7 @@ impl Memory {
         }
     }
 
-    /// Unmapped parts of a range of whole granules.
+    /// Returns the unmapped parts of a range of whole granules.
     fn gaps(&self, base: u64, limit: u64) -> Vec<(u64, u64)> {
         let (mut gaps, mut at) = (Vec::new(), base);
         let below = self.extents.range(..base).next_back();
@@ -230,8 +232,8 @@ impl Memory {
         }
     }
 
-    /// Frees the allocation that begins at an address. What is behind it stays mapped until [`Memory::passed`] is
-    /// told the number of this free, which is above those of earlier ones.
+    /// Frees the allocation that begins at an address. The memory behind it stays mapped until
+    /// [`Memory::passed`] is called with the number of this free, which is above those of earlier ones.
     pub(crate) fn free(&mut self, address: u64, free: u64) -> Result<(), Failure> {
         let Some(bytes) = self.allocations.remove(&address) else {
             return Err(bad(format!("no allocation begins at {address:#x}")));
@@ -255,12 +257,12 @@ impl Memory {
         Ok(())
     }
 
-    /// All work has passed a free, and those before it: what is behind them goes.
+    /// Drops the memory behind a free and those before it, because all work has passed it.
     pub(crate) fn passed(&mut self, free: u64) {
         drop(self.buried.passed(free));
     }
 
-    /// The extents that have physical memory: first address and bytes.
+    /// Returns the extents with physical memory: first address and bytes.
     pub(crate) fn extents(&self) -> Vec<(u64, u64)> {
         let extents = self.extents.iter();
         let mapped = extents.filter(|(_, extent)| extent.mapping.is_some());
@@ -276,8 +278,8 @@ impl Memory {
         }
     }
 
-    /// Gives the extent that holds an address physical memory, if it has none. What is in it is somebody
-    /// else's until it is overwritten, which all of it is by what was taken out of it.
+    /// Gives the extent that holds an address physical memory, if it has none. Until it is overwritten, the
+    /// memory has another session's bytes. The bytes that were taken out of the extent overwrite all of it.
     pub(crate) fn restore(&mut self, context: &Context, address: u64) -> Result<(), Failure> {
         let Some((first, extent)) = self.extents.range_mut(..=address).next_back() else {
             return Err(bad(format!("no extent holds {address:#x}")));

@@ -1,11 +1,11 @@
-//! The properties of a device, as its driver has them.
+//! The properties of a device, by its driver.
 
 use bus_schemas::{DeviceProperties, Failure};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
 use crate::driver::{Context, SharedMemory, active};
 
-/// The device's properties. An attribute that the driver does not know stays 0.
+/// Returns the device's properties. An attribute that the driver does not know stays 0.
 pub(crate) fn of(context: &Context) -> Result<DeviceProperties, Failure> {
     use Attribute as A;
     let get = |which| context.attribute(which).unwrap_or(0);
@@ -50,7 +50,7 @@ pub(crate) fn of(context: &Context) -> Result<DeviceProperties, Failure> {
         answers_ipc: false,
         machine_code: true,
         launch_attributes: driver >= 12_000,
-        // Its sessions do not move memory yet, nor map it a second time.
+        // Its sessions neither move memory nor map it a second time yet.
         maps_memory: false,
         sm_shared: get(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
         block_registers: get(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
@@ -60,7 +60,8 @@ pub(crate) fn of(context: &Context) -> Result<DeviceProperties, Failure> {
     })
 }
 
-/// Clusters that run at a time; none where there are no clusters, or the driver does not say.
+/// Returns the clusters that run at a time; empty if there are no clusters, or the driver does not report
+/// them.
 fn active_clusters(context: &Context, major: u32) -> Vec<u32> {
     use Attribute as A;
     if major < 9 {
@@ -75,8 +76,8 @@ fn active_clusters(context: &Context, major: u32) -> Vec<u32> {
     active(memory).unwrap_or_default()
 }
 
-/// The PTX ISA version that came with a driver API version, as the PTX manual's table of releases
-/// says; a driver that is newer than the table takes at least its last row.
+/// Returns the PTX ISA version of a driver API version, by the PTX manual's table of releases. A driver newer
+/// than the table supports at least its last row.
 fn ptx(driver: u32) -> (u32, u32) {
     let releases = [
         (13_000, (9, 0)),

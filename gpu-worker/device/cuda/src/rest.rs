@@ -1,17 +1,17 @@
-//! How the device's thread passes the time between two looks at the GPU.
+//! The waits of the device's thread between two looks at the GPU.
 
 use std::time::{Duration, Instant};
 
-/// How long after something happened more is looked for without a pause: a sleep takes longer than many kernels.
+/// Time after an event for which the thread looks without a pause: a sleep takes longer than many kernels.
 const AWAKE: Duration = Duration::from_micros(50);
 /// A sleep between two looks.
 const NAP: Duration = Duration::from_micros(20);
-/// Processors of a host that can spare one.
+/// Minimum number of processors of a host that can spare one.
 const SPARE: usize = 3;
-/// Turns of a loop that waits without a pause, some hundred nanoseconds.
+/// Number of turns of a loop that waits without a pause, some hundred nanoseconds.
 const TURNS: usize = 16;
 
-/// What to do until the next look.
+/// The wait until the next look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pause {
     Spin,
@@ -19,12 +19,12 @@ enum Pause {
     Sleep,
 }
 
-/// When the thread may sleep.
+/// The conditions under which the thread may sleep.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// The host has a processor to spare.
+    /// True if the host has a processor to spare.
     spins: bool,
-    /// When something was submitted or completed last.
+    /// Time of the last submission or completion.
     stirred_at: Instant,
 }
 
@@ -37,12 +37,12 @@ impl Rest {
         }
     }
 
-    /// Something was submitted, or has completed.
+    /// Notes that work was submitted, or has completed.
     pub(crate) fn stirred(&mut self) {
         self.stirred_at = Instant::now();
     }
 
-    /// Passes some time, `most` at most; `hurried` where the GPU is to get more work at once.
+    /// Passes some time, at most `most`; `hurried` if the GPU should get more work at once.
     pub(crate) fn pause(&self, hurried: bool, most: Duration) {
         match self.next(hurried, self.stirred_at.elapsed()) {
             Pause::Spin => (0..TURNS).for_each(|_| std::hint::spin_loop()),

@@ -33,10 +33,10 @@ use slots::Slots;
 struct Loaded {
     linked: Arc<Linked>,
     module: Module,
-    /// Those that were launched, by index.
+    /// Functions that were launched, by index.
     functions: Vec<Option<Entry>>,
-    /// Addresses and bytes of its variables, once its client has asked for them. They lie where
-    /// the driver put them, outside of the session's window.
+    /// Addresses and bytes of its variables, once its client has asked for them. The driver placed them,
+    /// outside of the session's window.
     variables: Vec<(u64, u64)>,
 }
 
@@ -47,7 +47,7 @@ struct Entry {
     fingerprint: FunctionFingerprint,
     /// Bytes of its parameters.
     params: usize,
-    /// Dynamic shared bytes that it was allowed.
+    /// Dynamic shared bytes that the function is allowed.
     allowed: u32,
 }
 
@@ -60,31 +60,31 @@ pub(crate) struct Session {
     stream: Stream,
     memory: Memory,
     pools: Pools,
-    /// The window's addresses. Fields go in order, so that nothing is mapped there any more then.
+    /// The window's addresses. Fields are dropped in order, so that nothing is mapped there any more by then.
     _addresses: Reservation,
-    /// The last slice's begin, and when on the device's clock that was. An elapsed time is a
-    /// single-precision number, so it must not grow with the session's age.
+    /// The last slice's begin, and its time on the device's clock. An elapsed time is a single-precision
+    /// number, so it must not grow with the session's age.
     base: (Arc<Mark>, u64),
     slots: Slots<Loaded>,
-    /// What was freed and may be in use.
+    /// Freed memory and modules that may be in use.
     graves: Graves<Loaded>,
     /// The urgency of its stream.
     urgency: u8,
-    /// Slices the driver has all or part of: only the last can be one of which it has a part.
+    /// Slices that the driver has all or part of; only the last can be one of which it has a part.
     flights: VecDeque<Flight>,
-    /// Slices it has nothing of.
+    /// Slices of which the driver has nothing.
     waiting: VecDeque<Slice>,
-    /// Slices that it will not get, and why.
+    /// Slices that the driver will not get, each with the failure.
     given_up: VecDeque<(Slice, Failure)>,
-    /// Allocations that others use, and the one among them that is to be freed next.
+    /// Allocations that others use, and the one among them to free next.
     exported: BTreeSet<u64>,
     frees: Option<u64>,
     failed: bool,
-    /// What ended it while its memory was away.
+    /// The failure that ended it while its memory was away.
     stopped: Option<Failure>,
 }
 
-/// What an op needs beside its session.
+/// The state beside its session that an op needs.
 pub(crate) struct Surroundings<'a> {
     pub(crate) context: &'a Context,
     pub(crate) modules: &'a BTreeMap<ModuleHash, Arc<Linked>>,
@@ -96,7 +96,7 @@ pub(crate) struct Surroundings<'a> {
 impl Drop for Session {
     /// Waits for the session's work; then its memory and modules may go.
     fn drop(&mut self) {
-        // An error here is the session's last and nobody's business any more.
+        // An error here is the session's last and has no reader.
         drop(self.context.enter());
         drop(self.stream.wait());
     }
@@ -106,7 +106,7 @@ impl Drop for Session {
 const NONE: u8 = 4;
 
 impl Session {
-    /// A session that begins at `now` nanoseconds of the device's clock.
+    /// Creates a session that begins at `now` nanoseconds of the device's clock.
     pub(crate) fn new(
         id: SessionId,
         window: Window,
@@ -151,7 +151,7 @@ impl Session {
         self.memory.resident()
     }
 
-    /// Bytes that it takes of the device, those that were freed and may be in use among them.
+    /// Bytes that it takes of the device, including freed ones that may be in use.
     pub(crate) fn held(&self) -> u64 {
         self.memory.held()
     }
@@ -166,7 +166,7 @@ impl Session {
         part || !self.waiting.is_empty()
     }
 
-    /// As urgent as the most urgent of its slices, for they run in order.
+    /// The urgency of the most urgent of its slices, because they run in order.
     pub(crate) fn urgency(&self) -> u8 {
         let flights = self.flights.iter().map(|flight| flight.slice.priority);
         let waiting = self.waiting.iter().map(|slice| slice.priority);
@@ -177,7 +177,7 @@ impl Session {
         self.waiting.push_back(slice);
     }
 
-    /// Hands the driver ops in order, while fewer than `depth` launches are there.
+    /// Hands the driver ops in order, while it has fewer than `depth` launches.
     pub(crate) fn refill(&mut self, surroundings: &Surroundings<'_>, depth: u32) {
         loop {
             if let Some(flight) = self.flights.pop_back_if(|flight| flight.is_part()) {
@@ -200,7 +200,7 @@ impl Session {
         }
     }
 
-    /// Whatever the driver has not got it will not get, for this reason.
+    /// Gives up all ops that the driver has not got, with this failure.
     pub(crate) fn give_up(&mut self, why: &Failure) {
         if let Some(mut flight) = self.flights.pop_back_if(|flight| flight.is_part()) {
             flight.fault.get_or_insert((flight.next, why.clone()));
@@ -212,11 +212,11 @@ impl Session {
             .extend(waiting.map(|slice| (slice, why.clone())));
     }
 
-    /// The mark before a slice, on a stream of its urgency if the session's can be changed.
-    /// It is the end of the slice before where that has not passed.
+    /// Returns the mark before a slice, on a stream of its urgency if the session's stream can be changed. It
+    /// is the end of the slice before, if that has not passed.
     fn begin(&mut self, slice: &Slice) -> Result<Arc<Mark>, Failure> {
         if slice.priority != self.urgency && self.flights.is_empty() {
-            // What was on the old one is done: ops that are no slice's wait for it themselves.
+            // Work on the old stream is done: ops outside of slices wait for it themselves.
             self.stream.wait()?;
             self.stream = Stream::new(slice.priority)?;
             self.urgency = slice.priority;
@@ -228,7 +228,7 @@ impl Session {
         self.mark(EventKind::Timed).map(Arc::new)
     }
 
-    /// Launches that the driver has and that have not ended.
+    /// Number of launches that the driver has and that have not ended.
     fn flying(&mut self) -> usize {
         let mut flying = 0;
         for flight in &mut self.flights {
@@ -237,7 +237,7 @@ impl Session {
         flying
     }
 
-    /// Goes on with a slice; gives whether the driver has all of it.
+    /// Continues a slice; returns true if the driver has all of it.
     fn go_on(
         &mut self,
         surroundings: &Surroundings<'_>,
@@ -253,7 +253,7 @@ impl Session {
         }
     }
 
-    /// Hands over a slice's ops from where it is; gives whether it is to have no more.
+    /// Hands over a slice's ops from its position on; returns true if the driver gets no more of it.
     fn hand_over(
         &mut self,
         surroundings: &Surroundings<'_>,
@@ -296,7 +296,7 @@ impl Session {
         true
     }
 
-    /// The driver has all of a slice that it is to have.
+    /// Finishes a slice of which the driver has everything that it gets.
     fn whole(&mut self, mut flight: Flight) -> Flight {
         flight.at = (usize::MAX, 0);
         match self.mark(EventKind::Timed) {
@@ -313,7 +313,7 @@ impl Session {
     /// Appends the slices that are done, in order.
     pub(crate) fn completed(&mut self, completions: &mut Vec<Completion>) {
         self.complete(completions);
-        // Behind it: what a slice freed is gone when the slice has completed.
+        // Afterwards: memory that a slice freed is gone when the slice has completed.
         self.drop_passed();
     }
 
@@ -329,7 +329,7 @@ impl Session {
                 return;
             };
             if flight.end.is_none() {
-                // Nothing says when its copies have passed, and their buffers go now.
+                // Nothing reports when its copies have passed, and their buffers go now.
                 let _ = self.stream.wait();
             }
             self.failed |= late.is_some();

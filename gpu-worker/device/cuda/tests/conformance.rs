@@ -1,4 +1,4 @@
-//! The conformance suite on the first GPU, where there is one.
+//! The conformance suite on the first GPU, if there is one.
 
 use device_swap::{SwapConfig, SwapFile, SwapSpace};
 

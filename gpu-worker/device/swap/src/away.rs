@@ -1,4 +1,4 @@
-//! The sessions of a device whose memory is not there, or on its way.
+//! The sessions of a device with their memory off it, or on its way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::movable::Movable;
 use crate::mover::{Move, Mover};
 use crate::space::SwapSpace;
 
-/// Where a session is.
+/// The place of an away session.
 #[derive(Debug)]
 enum Place<M> {
-    /// With the mover.
+    /// In the mover's hands.
     Moving(Arc<Gate>),
     Out(M, Kept),
 }
@@ -37,8 +37,8 @@ struct Entry<M> {
 /// A move that has ended.
 #[derive(Debug)]
 pub struct Returned<M> {
-    /// What its worker is to be told. What the session is charged is the device's to say, where it has it
-    /// again.
+    /// The report to its worker. If the device has the session again, the device fills in the session's
+    /// charge.
     pub moved: Moved,
     /// The session, if its memory is on the device now.
     pub session: Option<M>,
@@ -46,19 +46,19 @@ pub struct Returned<M> {
     pub slices: Vec<Slice>,
 }
 
-/// The sessions that are away, and the thread that moves them.
+/// The away sessions, and the thread that moves them.
 #[derive(Debug)]
 pub struct Away<M: Movable> {
     mover: Option<Mover<M>>,
     sessions: BTreeMap<SessionId, Entry<M>>,
-    /// Slices of sessions that something has ended.
+    /// Completed slices of sessions that have ended with a fault.
     completed: Vec<Completion>,
-    /// What is to be told of moves that were none.
+    /// Reports of moves that did not begin.
     refused: Vec<Moved>,
 }
 
 impl<M: Movable> Away<M> {
-    /// Nobody is away yet; without a swap space nobody can be.
+    /// Creates an empty set; without a swap space no session can be away.
     #[must_use]
     pub fn new(space: Option<SwapSpace>) -> Self {
         Self {
@@ -69,10 +69,10 @@ impl<M: Movable> Away<M> {
         }
     }
 
-    /// Whether sessions can be moved.
+    /// Starts the mover if needed.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for which sessions cannot be moved.
     pub fn ready(&mut self) -> Result<(), Failure> {
         match &mut self.mover {
             Some(mover) => mover.start(),
@@ -83,7 +83,7 @@ impl<M: Movable> Away<M> {
         }
     }
 
-    /// A session that is charged so much is not moved, and stays where it is.
+    /// Refuses to move a session with this charge, which stays where it is.
     pub fn refuse(&mut self, session: SessionId, out: bool, resident: u64, why: Failure) {
         self.refused.push(Moved {
             session,
@@ -95,8 +95,8 @@ impl<M: Movable> Away<M> {
         });
     }
 
-    /// Begins to swap a session out that is charged so much. Gives it back where nobody can be moved, as
-    /// [`Away::ready`] has said.
+    /// Begins to swap out a session with this charge. Gives the session back if none can be moved, which
+    /// [`Away::ready`] has reported.
     pub fn swap_out(&mut self, session: SessionId, what: M, charged: u64) -> Option<M> {
         let Some(mover) = &self.mover else {
             return Some(what);
@@ -121,7 +121,7 @@ impl<M: Movable> Away<M> {
         None
     }
 
-    /// Begins to bring a session back, if it is out and the device has room for it: so many bytes.
+    /// Begins to bring a session back, if it is out and fits into `room` bytes of the device.
     pub fn swap_in(&mut self, session: SessionId, room: u64) {
         let (Some(mover), Some(entry)) = (&self.mover, self.sessions.get_mut(&session)) else {
             return;
@@ -151,7 +151,7 @@ impl<M: Movable> Away<M> {
         }
     }
 
-    /// Appends what is to be told of moves that were none, and gives the moves that have ended.
+    /// Appends the reports of moves that did not begin, and returns the moves that have ended.
     pub fn ended(&mut self, refused: &mut Vec<Moved>) -> Vec<Returned<M>> {
         refused.append(&mut self.refused);
         let ended = self.mover.as_ref().map(Mover::ended).unwrap_or_default();
@@ -195,7 +195,7 @@ impl<M: Movable> Away<M> {
         all
     }
 
-    /// Whether a session is on its way.
+    /// True if a session is on its way.
     #[must_use]
     pub fn is_moving(&self) -> bool {
         let mut entries = self.sessions.values();
@@ -210,13 +210,13 @@ impl<M: Movable> Away<M> {
         moving.map(|entry| entry.allocated).sum()
     }
 
-    /// Whether a session is away.
+    /// True if a session is away.
     #[must_use]
     pub fn has(&self, session: SessionId) -> bool {
         self.sessions.contains_key(&session)
     }
 
-    /// A session that is out. None where it is moving, or not away.
+    /// Returns a session that is out; `None` if it is moving, or not away.
     #[must_use]
     pub fn get(&self, session: SessionId) -> Option<&M> {
         match &self.sessions.get(&session)?.place {
@@ -225,12 +225,12 @@ impl<M: Movable> Away<M> {
         }
     }
 
-    /// The addresses of the sessions that are away.
+    /// The address windows of the away sessions.
     pub fn windows(&self) -> impl Iterator<Item = Window> {
         self.sessions.values().map(|entry| entry.window)
     }
 
-    /// Keeps a slice of a session that is away; gives it back where it is not.
+    /// Keeps a slice of an away session; gives it back if the session is not away.
     pub fn submit(&mut self, slice: Slice) -> Option<Slice> {
         let session = slice.session;
         let Some(entry) = self.sessions.get_mut(&session) else {
@@ -241,8 +241,7 @@ impl<M: Movable> Away<M> {
         None
     }
 
-    /// Ends a session that is away, whose slices complete with this fault from now on. Gives whether it
-    /// is away.
+    /// Ends an away session: its slices complete with this fault from now on. Returns true if it is away.
     pub fn stop(&mut self, session: SessionId, why: Failure) -> bool {
         let Some(entry) = self.sessions.get_mut(&session) else {
             return false;
@@ -252,9 +251,9 @@ impl<M: Movable> Away<M> {
         true
     }
 
-    /// A session is no more, and has nothing on the device: one that is moving is waited for, for as long
-    /// as a piece takes to move and the rest to be given back. What it has in the swap space is given back
-    /// soon, by the mover.
+    /// Drops a session that has ended, so that it has nothing on the device. A moving session is waited for,
+    /// for as long as a piece takes to move and the rest to be given back. The mover soon frees its bytes in
+    /// the swap space.
     pub fn close(&mut self, session: SessionId) {
         let entry = self.sessions.remove(&session);
         if let (Some(entry), Some(mover)) = (entry, &self.mover) {
@@ -267,26 +266,26 @@ impl<M: Movable> Away<M> {
         self.refused.retain(|moved| moved.session != session);
     }
 
-    /// Waits until nothing is left of the sessions that were closed while they were away: for as long as
-    /// a piece of one takes to move.
+    /// Waits until nothing is left of closed sessions that were away: for as long as a piece of one takes to
+    /// move.
     pub fn wait_for_closed(&self) {
         if let Some(mover) = &self.mover {
             mover.wait_for_closed();
         }
     }
 
-    /// Whether slices of sessions that are away have completed.
+    /// True if slices of away sessions have completed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.completed.is_empty()
     }
 
-    /// Appends the slices of sessions that are away which have completed, each with its session's fault.
+    /// Appends completed slices of away sessions, each with its session's fault.
     pub fn completed(&mut self, completions: &mut Vec<Completion>) {
         completions.append(&mut self.completed);
     }
 
-    /// How full the swap space is, if there is one.
+    /// Returns the use of the swap space, if there is one.
     #[must_use]
     pub fn used(&self) -> Option<SwapUse> {
         self.mover.as_ref().map(Mover::used)
@@ -294,7 +293,7 @@ impl<M: Movable> Away<M> {
 }
 
 impl<M: Movable> Entry<M> {
-    /// Completes the slices that came, if something has ended the session: nothing of it runs any more.
+    /// Completes the slices that came, if the session has ended with a fault: nothing more of it runs.
     fn complete(&mut self, completed: &mut Vec<Completion>) {
         let Some(fault) = &self.fault else {
             return;
@@ -304,7 +303,7 @@ impl<M: Movable> Entry<M> {
                 position: slice.position,
                 session: slice.session,
                 resident: self.charged,
-                // While it moves nobody can ask it; nothing waits for what it printed.
+                // A moving session cannot be asked; its output is not waited for.
                 printed: match &mut self.place {
                     Place::Moving(_) => Vec::new(),
                     Place::Out(what, _) => what.printed(),

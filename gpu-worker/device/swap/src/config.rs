@@ -2,20 +2,20 @@
 
 use std::path::PathBuf;
 
-/// How large a swap space is. By default it has no room at all.
+/// The size of a swap space. By default it has no room at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwapConfig {
-    /// Bytes that it may hold in the host's memory. They are taken as they are needed.
+    /// Maximum bytes in the host's memory, taken as they are needed.
     pub memory: u64,
-    /// What it may hold beside them in a file.
+    /// The file for further bytes.
     pub file: Option<SwapFile>,
 }
 
 /// A swap file. It has no name, and is gone with its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwapFile {
-    /// The directory whose file system it is in: on a disk, for what is in memory takes memory.
+    /// The directory with the file. Its file system should be on a disk, because one in memory takes memory.
     pub dir: PathBuf,
-    /// Its bytes, all of which are reserved at once.
+    /// Size in bytes, all reserved at once.
     pub bytes: u64,
 }

@@ -1,10 +1,10 @@
-//! The word to a move in progress that its session was closed.
+//! The gate that tells a move in progress that its session was closed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bus_schemas::{Code, Failure};
 
-/// Open while the session of a move is.
+/// A gate that is open while the session of a move is open.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     closed: Mutex<bool>,
@@ -15,7 +15,7 @@ impl Gate {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session was closed. Waits for what goes through meanwhile.
+    /// Closes the gate with its session. Waits for actions that pass through meanwhile.
     pub(crate) fn close(&self) {
         *self.lock() = true;
     }
@@ -24,7 +24,7 @@ impl Gate {
         *self.lock()
     }
 
-    /// Does something unless the session was closed, and holds its closing up meanwhile.
+    /// Runs an action unless the session was closed; closing waits for it meanwhile.
     pub(crate) fn through<T>(&self, what: impl FnOnce() -> T) -> Result<T, Failure> {
         let closed = self.lock();
         match *closed {

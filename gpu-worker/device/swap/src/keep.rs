@@ -1,4 +1,4 @@
-//! What a session gives its bytes to when they leave the device.
+//! The receiver of a session's bytes when they leave the device.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::gate::Gate;
 use crate::progress::Part;
 use crate::space::{Stored, SwapSpace};
 
-/// What is stored of a session, with its addresses. Where two overlap, the later is right.
+/// Stored bytes of a session, with their addresses. If two overlap, the later is right.
 pub(crate) type Kept = VecDeque<(u64, Stored)>;
 
-/// Takes a session's bytes, piece by piece.
+/// The receiver of a session's bytes, piece by piece.
 #[derive(Debug)]
 pub struct Keep<'m> {
     pub(crate) space: &'m Arc<SwapSpace>,
@@ -22,11 +22,11 @@ pub struct Keep<'m> {
 }
 
 impl Keep<'_> {
-    /// Stores the bytes at an address: they may leave the device then.
+    /// Stores the bytes at an address, which may then leave the device.
     ///
     /// # Errors
-    /// If there is no room for them, the host fails, or the session was closed meanwhile: they are to
-    /// stay where they are.
+    /// If there is no room for them, the host fails, or the session was closed meanwhile. Then they must stay
+    /// where they are.
     pub fn piece(&mut self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
         self.gate.through(|| ())?;
         self.kept.push_back((address, self.space.put(bytes)?));
@@ -34,8 +34,8 @@ impl Keep<'_> {
         Ok(())
     }
 
-    /// Does something that must not be done any more once the session was closed: who closes it waits
-    /// meanwhile, so it is to be short.
+    /// Runs an action that must not run after the session was closed. Closing waits for it, so it must be
+    /// short.
     ///
     /// # Errors
     /// If the session was closed.

@@ -1,9 +1,9 @@
-//! Sessions of a device whose memory is not on it, or is on its way.
+//! Sessions of a device with their memory off it, or on its way.
 //!
-//! The [`SwapSpace`] has their bytes: in the host's memory, and in a file once that is full. A thread,
-//! the *mover*, carries them there and back, so that the device's thread never waits for a move. [`Away`]
-//! has the sessions meanwhile, and does for a device what its contract says of them
-//! (`device::Device::swap_out`); what a session's memory is, the device says ([`Movable`]).
+//! The [`SwapSpace`] has their bytes: in the host's memory, and in a file once that is full. A thread, the
+//! *mover*, moves them, so that the device's thread never waits for a move. [`Away`] has the sessions
+//! meanwhile, and keeps a device's contract about them (`device::Device::swap_out`). The device defines a
+//! session's memory ([`Movable`]).
 
 mod away;
 mod config;

@@ -1,7 +1,7 @@
-//! The part of the swap space that is in the host's memory: a file in memory, mapped once.
+//! The part of the swap space in the host's memory: a file in memory, mapped once.
 //!
-//! Its pages stay for a while when what was in them is gone, for what comes next is written twice as fast where
-//! they are there already: while sessions take turns, one leaves what the next one fills.
+//! Freed pages stay for a while, because writing is twice as fast to present pages: while sessions take
+//! turns, each fills the pages that the one before left.
 
 #![expect(
     unsafe_code,
@@ -20,18 +20,18 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::reserve;
 
-/// Bytes of which it is known whether all their pages are there.
+/// Bytes of a block, the unit in which pages are known to be present.
 const BLOCK: u64 = 64 << 10;
 
-/// The file, its mapping, and which of its pages are there.
+/// The file, its mapping, and its present pages.
 #[derive(Debug)]
 pub(crate) struct MemoryTier {
     file: File,
-    /// None where the host maps no so large a file: bytes are then copied by the file's calls alone.
+    /// `None` if the host maps no file of this size: bytes are then copied by the file's calls alone.
     map: Option<MmapRaw>,
-    /// A bit for each block whose pages are all there.
+    /// A bit for each block, set if all its pages are present.
     there: Vec<AtomicU64>,
-    /// Something may be there that nobody has.
+    /// True if free ranges may have pages.
     slack: AtomicBool,
 }
 
@@ -48,23 +48,23 @@ impl MemoryTier {
         })
     }
 
-    /// Writes bytes into a range that the caller alone has.
+    /// Writes bytes into a range that only the caller has.
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let end = at + bytes.len() as u64;
         let to = self.mapped(at..end).filter(|_| self.is_there(at..end));
         let Some(to) = to else {
-            // Fresh pages come without a fault for each of them, and are not made zeros first.
+            // This makes fresh pages without a fault for each of them, and without zeroing them first.
             self.file.write_all_at(bytes, at)?;
             let whole = at.div_ceil(BLOCK)..end / BLOCK;
             whole.for_each(|block| self.mark(block, true));
             return Ok(());
         };
-        // SAFETY: the range lies in the mapping, the caller alone has it, and its pages are there.
+        // SAFETY: the range lies in the mapping, only the caller has it, and its pages are present.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
 
-    /// What a range has that the caller alone has; by way of `spare` where it is not mapped.
+    /// Returns the bytes of a range that only the caller has; through `spare` if it is not mapped.
     pub(crate) fn read<'a>(
         &'a self,
         range: Range<u64>,
@@ -72,7 +72,8 @@ impl MemoryTier {
     ) -> io::Result<&'a [u8]> {
         let len = (range.end - range.start) as usize;
         if let Some(from) = self.mapped(range.clone()) {
-            // SAFETY: the range lies in the mapping; the caller alone has it and does not write to it meanwhile.
+            // SAFETY: the range lies in the mapping; only the caller has it and does not write to it
+            // meanwhile.
             return Ok(unsafe { std::slice::from_raw_parts(from, len) });
         }
         spare.resize(len, 0);
@@ -80,7 +81,7 @@ impl MemoryTier {
         Ok(spare)
     }
 
-    /// Where a range is mapped, if it is.
+    /// Returns the address at which a range is mapped, if it is.
     fn mapped(&self, range: Range<u64>) -> Option<*mut u8> {
         let map = self
             .map
@@ -89,7 +90,7 @@ impl MemoryTier {
         Some(map.as_mut_ptr().wrapping_add(range.start as usize))
     }
 
-    /// Whether all pages of a range are known to be there.
+    /// True if all pages of a range are known to be present.
     fn is_there(&self, range: Range<u64>) -> bool {
         let mut blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
         blocks.all(|block| {
@@ -109,23 +110,23 @@ impl MemoryTier {
         };
     }
 
-    /// Nobody has some range any more.
+    /// Notes that a range was freed.
     pub(crate) fn given(&self) {
         self.slack.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something may be there that nobody has.
+    /// True if free ranges may have pages.
     pub(crate) fn has_slack(&self) -> bool {
         self.slack.load(Ordering::Relaxed)
     }
 
-    /// All that nobody has is about to be given back.
+    /// Notes that the pages of all free ranges are about to be given back.
     pub(crate) fn trimming(&self) {
         self.slack.store(false, Ordering::Relaxed);
     }
 
-    /// Gives the pages of a range back to the host: nobody has it, nor is given it meanwhile. Where the host does
-    /// not take them, they stay with what comes there next.
+    /// Gives the pages of a range back to the host. The range is free and stays free meanwhile. If the host
+    /// does not take them, they stay for the next owner of the range.
     pub(crate) fn trim(&self, range: Range<u64>) {
         let Range { start, end } = range;
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -133,7 +134,7 @@ impl MemoryTier {
         let _ = fallocate(&self.file, hole, start, end - start);
     }
 
-    /// Bytes that the host has for it.
+    /// Bytes of pages that the host has for it.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;

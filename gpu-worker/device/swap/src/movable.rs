@@ -1,25 +1,25 @@
-//! A session of a device, as far as its memory can be moved.
+//! The interface of a device's session for moves of its memory.
 
 use bus_schemas::{Failure, Window};
 
 use crate::keep::Keep;
 
-/// A session whose memory can leave the device and come back. It is moved on another thread than the
-/// device's, and nothing else has it meanwhile.
+/// A session with memory that can leave the device and come back. Another thread than the device's moves it,
+/// and has it alone meanwhile.
 pub trait Movable: Send + 'static {
-    /// Its addresses.
+    /// Returns its address window.
     fn window(&self) -> Window;
 
     /// Bytes of the device that it takes while its memory is there.
     fn allocated(&self) -> u64;
 
-    /// What its slices fail with, if something has ended it.
+    /// The fault of its slices, if it has ended with one.
     fn fault(&self) -> Option<Failure>;
 
-    /// Ends it: each slice that comes completes with this fault.
+    /// Ends it: each later slice completes with this fault.
     fn stop(&mut self, why: Failure);
 
-    /// What its kernels have printed and nobody was told of, which is so given away.
+    /// Takes the output of its kernels that was not reported yet.
     fn printed(&mut self) -> Vec<u8> {
         Vec::new()
     }
@@ -27,14 +27,14 @@ pub trait Movable: Send + 'static {
     /// Bytes that would leave the device.
     fn bytes(&self) -> u64;
 
-    /// Gives all bytes to `keep` and their memory back to the device, piece by piece: what it was given
-    /// goes then.
+    /// Gives all bytes to `keep` and their memory back to the device, piece by piece: given pieces leave the
+    /// device then.
     ///
     /// # Errors
-    /// What `keep` says, or that the device fails. What `keep` was given may be on the device still.
+    /// The failure of `keep`, or of the device. Bytes given to `keep` may still be on the device.
     fn take_out(&mut self, keep: &mut Keep<'_>) -> Result<(), Failure>;
 
-    /// Puts a piece back that `keep` was given, also where it has not left.
+    /// Puts a piece back that `keep` was given, even if it has not left.
     ///
     /// # Errors
     /// If the device has no memory for it, or fails.

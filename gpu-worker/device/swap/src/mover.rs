@@ -1,4 +1,4 @@
-//! The mover: a thread that moves sessions' memory, one session after another, and drops what was closed.
+//! The mover: a thread that moves sessions' memory, one session after another, and drops closed sessions.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,9 +14,9 @@ use crate::movable::Movable;
 use crate::progress::{Part, Progress};
 use crate::space::SwapSpace;
 
-/// How long nothing is moved before memory of the swap space that nothing is in goes back to the host.
+/// Time without moves after which free pages of the swap space go back to the host.
 const QUIET: Duration = Duration::from_secs(2);
-/// How often who waits for the thread looks whether it is there still.
+/// Interval at which a waiter checks that the thread still runs.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A session to be moved.
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Move<M> {
     pub(crate) session: SessionId,
     pub(crate) what: M,
-    /// To the swap space; else back.
+    /// True for a move to the swap space, false for one back.
     pub(crate) out: bool,
     pub(crate) kept: Kept,
     pub(crate) gate: Arc<Gate>,
@@ -36,14 +36,14 @@ pub(crate) struct Ended<M> {
     pub(crate) of: Move<M>,
     pub(crate) bytes: u64,
     pub(crate) took: Duration,
-    /// Why the session is where it was.
+    /// The failure, if the session is where it was.
     pub(crate) failure: Option<Failure>,
 }
 
 #[derive(Debug)]
 enum Job<M> {
     Move(Move<M>),
-    /// A session that was closed, with what is stored of it: to give memory back takes a while.
+    /// A closed session with its stored bytes, which take a while to give back.
     Drop(M, Kept),
 }
 
@@ -52,7 +52,7 @@ struct Desk<M> {
     jobs: VecDeque<Job<M>>,
     /// The gate of the move in progress.
     current: Option<Arc<Gate>>,
-    /// A closed session is being dropped.
+    /// True while a closed session is being dropped.
     dropping: bool,
     ended: Vec<Ended<M>>,
     over: bool,
@@ -71,7 +71,7 @@ impl<M> Shared<M> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something changes, and gives back what nobody needs where nothing does for a while.
+    /// Waits until something changes, and gives free pages back if nothing does for a while.
     fn wait<'d>(&'d self, desk: MutexGuard<'d, Desk<M>>) -> MutexGuard<'d, Desk<M>> {
         if !self.space.has_slack() {
             let waited = self.changed.wait(desk);
@@ -88,7 +88,7 @@ impl<M> Shared<M> {
     }
 }
 
-/// The thread and what it has to do. It starts with the first move, and ends when this is dropped.
+/// The thread and its jobs. It starts with the first move, and ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Mover<M: Movable> {
     shared: Arc<Shared<M>>,
@@ -115,7 +115,7 @@ impl<M: Movable> Mover<M> {
         }
     }
 
-    /// Starts the thread, if it has not.
+    /// Starts the thread, unless it runs.
     pub(crate) fn start(&mut self) -> Result<(), Failure> {
         if self.thread.is_none() {
             let shared = Arc::clone(&self.shared);
@@ -129,7 +129,7 @@ impl<M: Movable> Mover<M> {
         Ok(())
     }
 
-    /// Moves a session after those that were to be moved before.
+    /// Queues a move of a session behind earlier ones.
     pub(crate) fn begin(&self, of: Move<M>) {
         self.shared.desk().jobs.push_back(Job::Move(of));
         self.shared.changed.notify_all();
@@ -137,14 +137,14 @@ impl<M: Movable> Mover<M> {
 
     /// Drops a closed session that is not moving.
     pub(crate) fn drop_session(&self, what: M, kept: Kept) {
-        // Before the moves: what it gives back may be what they need.
+        // It goes before the moves, because they may need the memory that it frees.
         self.shared.desk().jobs.push_front(Job::Drop(what, kept));
         self.shared.changed.notify_all();
     }
 
-    /// The session of a move was closed. A move in progress ends early and its session is dropped, which
-    /// is waited for: what it has on the device is others' from then on. Of one that has not begun, or has
-    /// ended, gives what there is to drop.
+    /// Handles the close of a moving session. A move in progress ends early, and its session is dropped. The
+    /// call waits for that, because the session's memory on the device belongs to others afterwards. If the
+    /// move has not begun, or has ended, returns the session to drop.
     pub(crate) fn close(&self, gate: &Arc<Gate>) -> Option<(M, Kept)> {
         gate.close();
         let mut desk = self.shared.desk();
@@ -165,7 +165,7 @@ impl<M: Movable> Mover<M> {
         None
     }
 
-    /// Waits until all sessions that were closed are gone.
+    /// Waits until all closed sessions are gone.
     pub(crate) fn wait_for_closed(&self) {
         let mut desk = self.shared.desk();
         let runs = |thread: &JoinHandle<()>| !thread.is_finished();
@@ -180,12 +180,12 @@ impl<M: Movable> Mover<M> {
         }
     }
 
-    /// The moves that have ended since this was asked last.
+    /// Takes the moves that have ended since the last call.
     pub(crate) fn ended(&self) -> Vec<Ended<M>> {
         std::mem::take(&mut self.shared.desk().ended)
     }
 
-    /// Where it puts what it takes.
+    /// The space into which it moves bytes.
     #[cfg(test)]
     pub(crate) fn space(&self) -> Arc<SwapSpace> {
         Arc::clone(&self.shared.space)
@@ -216,7 +216,7 @@ impl<M: Movable> Drop for Mover<M> {
     }
 }
 
-/// What the thread does.
+/// The thread's loop.
 fn work<M: Movable>(shared: &Shared<M>) {
     let mut desk = shared.desk();
     while !desk.over {
@@ -236,7 +236,8 @@ fn work<M: Movable>(shared: &Shared<M>) {
                 let ended = carry(shared, of);
                 desk = shared.desk();
                 desk.current = None;
-                // Only what is on the desk can be told of, so this is decided with it in hand.
+                // A move can be reported only once it is on the desk, so this is decided with the desk
+                // locked.
                 match ended.of.gate.is_closed() {
                     true => desk
                         .jobs
@@ -268,7 +269,7 @@ fn carry<M: Movable>(shared: &Shared<M>, mut of: Move<M>) -> Ended<M> {
     }
 }
 
-/// Takes a session's bytes out, all or none. Gives how many.
+/// Takes a session's bytes out, all or none. Returns their number.
 fn out<M: Movable>(shared: &Shared<M>, of: &mut Move<M>) -> Result<u64, Failure> {
     let bytes = of.what.bytes();
     if bytes > shared.space.left() {
@@ -283,34 +284,35 @@ fn out<M: Movable>(shared: &Shared<M>, of: &mut Move<M>) -> Result<u64, Failure>
         Ok(()) => Ok(moved),
         Err(failure) => match bring(shared, of) {
             Ok(_) => Err(failure),
-            // Not even that: it is out then, with what of it is in memory still, until it is brought in.
+            // If that fails too, the session is out, with a part still on the device, until it is brought in.
             Err(_) => Ok(moved),
         },
     }
 }
 
-/// Brings a session's bytes back, all or none. Gives how many.
+/// Brings a session's bytes back, all or none. Returns their number.
 fn back<M: Movable>(shared: &Shared<M>, of: &mut Move<M>) -> Result<u64, Failure> {
     let failure = match bring(shared, of) {
         Ok(bytes) => return Ok(bytes),
         Err(failure) => failure,
     };
     if !of.gate.is_closed() {
-        // The room of what came is there still. What cannot go stays on the device until the next try.
+        // The room of pieces that came is still there. Pieces that cannot leave stay on the device until the
+        // next try.
         let mut again = Kept::new();
         let part = Part::of(&shared.progress, of.what.bytes());
         drop(
             of.what
                 .take_out(&mut keep(shared, &of.gate, part, &mut again)),
         );
-        // A piece that came in part is right where it was stored before.
+        // For a piece that came in part, the stored bytes are right.
         again.append(&mut of.kept);
         of.kept = again;
     }
     Err(failure)
 }
 
-/// Brings pieces in, until all are there or one cannot be.
+/// Brings pieces in, until all are there or one fails.
 fn bring<M: Movable>(shared: &Shared<M>, of: &mut Move<M>) -> Result<u64, Failure> {
     let mut part = Part::of(&shared.progress, stored(&of.kept));
     let (mut bytes, mut piece) = (0, Vec::new());

@@ -1,4 +1,4 @@
-//! How far the moves in progress are, for whoever wants to know.
+//! Progress of the moves under way, for reports.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Bytes that were moved, and that are to be moved together.
+    /// Returns the bytes that were moved, and that are to be moved in all.
     pub(crate) fn read(&self) -> (u64, u64) {
         let moved = self.moved.load(Ordering::Relaxed);
         let total = self.total.load(Ordering::Relaxed);
@@ -18,7 +18,7 @@ impl Progress {
     }
 }
 
-/// One move's part of it, as long as the move is in progress.
+/// One move's part of it, while the move is in progress.
 #[derive(Debug)]
 pub(crate) struct Part<'p> {
     all: &'p Progress,
@@ -27,16 +27,16 @@ pub(crate) struct Part<'p> {
 }
 
 impl<'p> Part<'p> {
-    /// A move of `total` bytes begins.
+    /// Adds a move of `total` bytes that begins.
     pub(crate) fn of(all: &'p Progress, total: u64) -> Self {
         all.total.fetch_add(total, Ordering::Relaxed);
         let moved = 0;
         Self { all, moved, total }
     }
 
-    /// So many more bytes were moved.
+    /// Counts this many more bytes as moved.
     pub(crate) fn count(&mut self, bytes: u64) {
-        // A figure for people: a session may have touched more since the total was taken.
+        // The figure is for users: a session may have touched more since the total was taken.
         let bytes = bytes.min(self.total - self.moved);
         self.moved += bytes;
         self.all.moved.fetch_add(bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The two files of a swap space: made so that nothing is left of them when the process ends.
+//! The two files of a swap space, made so that nothing of them is left when the process ends.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,12 +10,12 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::config::SwapFile;
 
-/// What `/proc` calls the part in the host's memory.
+/// Name in `/proc` of the part in the host's memory.
 const NAME: &str = "warploom-swap";
-/// Names that are tried for a file that must have one for a moment.
+/// Maximum number of names tried for a file that must have one for a moment.
 const NAMES: u32 = 16;
 
-/// A file in memory that may have so many bytes; it takes memory as they are written.
+/// Creates a file in memory for this many bytes; it takes memory as they are written.
 pub(crate) fn in_memory(bytes: u64) -> Result<File, Failure> {
     let made = within_limit(bytes)
         .and_then(|()| fs::memfd_create(NAME, MemfdFlags::CLOEXEC))
@@ -29,7 +29,7 @@ pub(crate) fn in_memory(bytes: u64) -> Result<File, Failure> {
     })
 }
 
-/// A file without a name on this directory's file system, all its bytes reserved there.
+/// Creates a file without a name on this directory's file system, with all its bytes reserved.
 pub(crate) fn on_disk(of: &SwapFile) -> Result<File, Failure> {
     let refused = |why: &str, advice: &str| {
         let (bytes, dir) = (of.bytes, of.dir.display());
@@ -57,7 +57,7 @@ pub(crate) fn on_disk(of: &SwapFile) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// The host ends a process that makes a file longer than its limit, so that is asked before.
+/// Checks the host's limit on file lengths first, because the host ends a process that exceeds it.
 fn within_limit(bytes: u64) -> Result<(), Errno> {
     let most = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
     match bytes <= most.min(i64::MAX as u64) {
@@ -68,12 +68,12 @@ fn within_limit(bytes: u64) -> Result<(), Errno> {
 
 fn without_name(dir: &Path) -> Result<File, Errno> {
     let (mine, flags) = (Mode::RUSR | Mode::WUSR, OFlags::RDWR | OFlags::CLOEXEC);
-    // Exclusive: nobody can give it a name later.
+    // Exclusive: the file can get no name later.
     match fs::open(dir, flags | OFlags::TMPFILE | OFlags::EXCL, mine) {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
         made => return made.map(File::from),
     }
-    // A file system that cannot: the name goes before anything is in the file.
+    // The file system does not support that: the name is removed before anything is in the file.
     for n in 0..NAMES {
         let name = dir.join(format!("{NAME}-{}-{n}", std::process::id()));
         match fs::open(&name, flags | OFlags::CREATE | OFlags::EXCL, mine) {

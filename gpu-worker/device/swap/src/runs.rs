@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Free runs that are looked at for one that is long enough.
+/// Maximum number of free runs examined for one that is long enough.
 const LOOKS: usize = 64;
 
-/// What is free of so many bytes.
+/// The free runs of a range of bytes.
 #[derive(Debug)]
 pub(crate) struct Runs {
-    /// The end of each run, by where it begins.
+    /// The end of each run, by its start.
     free: BTreeMap<u64, u64>,
     left: u64,
 }
 
 impl Runs {
-    /// All of it free.
+    /// Creates the runs of free bytes, all of them free.
     pub(crate) fn new(bytes: u64) -> Self {
         let free = (bytes > 0).then_some((0, bytes));
         Self {
@@ -24,12 +24,12 @@ impl Runs {
         }
     }
 
-    /// Bytes that are free.
+    /// Number of free bytes.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
-    /// The first of what is free from `from` on, `most` bytes of it at most.
+    /// Returns the first free bytes from `from` on, at most `most`.
     pub(crate) fn next(&self, from: u64, most: u64) -> Option<Range<u64>> {
         let around = self.free.range(..from).next_back();
         let around = around.filter(|(_, end)| **end > from);
@@ -38,8 +38,8 @@ impl Runs {
         Some(start..(*end).min(start.saturating_add(most)))
     }
 
-    /// Takes up to `bytes` bytes in one run: of the first that is long enough, else all of the first.
-    /// None where nothing is free.
+    /// Takes up to `bytes` bytes in one run: of the first that is long enough, otherwise all of the first.
+    /// `None` if nothing is free.
     pub(crate) fn take(&mut self, bytes: u64) -> Option<Range<u64>> {
         let mut looked = self.free.iter().take(LOOKS);
         let long_enough = looked.find(|(start, end)| *end - *start >= bytes);
@@ -54,7 +54,7 @@ impl Runs {
         Some(taken)
     }
 
-    /// Gives a run back that was taken.
+    /// Gives back a run that was taken.
     pub(crate) fn give(&mut self, run: Range<u64>) {
         self.left += run.end - run.start;
         let (mut start, mut end) = (run.start, run.end);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody is given what another has, and all of it is one run in the end.
+        /// No byte is given twice, and in the end all bytes are one run.
         #[test]
         fn nothing_is_given_twice_or_lost(
             total in 0..200_u64,

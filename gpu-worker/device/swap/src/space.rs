@@ -1,4 +1,4 @@
-//! The swap space: bytes in the host's memory, and in a file where that is full.
+//! The swap space: bytes in the host's memory, and in a file once that is full.
 
 use std::fs::File;
 use std::ops::Range;
@@ -13,12 +13,12 @@ use crate::memory_tier::MemoryTier;
 use crate::reserve;
 use crate::runs::Runs;
 
-/// Bytes that are given out and taken back as one: a page.
+/// Allocation granularity, bytes: a page.
 const GRAIN: u64 = 4096;
-/// Bytes that are given back to the host at a time: less than a millisecond.
+/// Bytes that are given back to the host at a time, in less than a millisecond.
 const TRIMMED: u64 = 4 << 20;
 
-/// Where bytes lie.
+/// The place of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tier {
     /// In the host's memory.
@@ -27,19 +27,19 @@ enum Tier {
     Disk,
 }
 
-/// A part that the swap space has not: nothing is ever there.
+/// The error of a part that the swap space lacks, where no bytes can be.
 fn missing() -> std::io::Error {
     std::io::Error::other("the swap space has no such part")
 }
 
-/// Whole grains of a tier that one piece has.
+/// Whole grains of a tier that belong to one piece.
 #[derive(Debug)]
 struct Extent {
     tier: Tier,
     range: Range<u64>,
 }
 
-/// What is free of both tiers.
+/// The free bytes of both tiers.
 #[derive(Debug)]
 struct Free {
     memory: Runs,
@@ -59,23 +59,23 @@ impl Free {
     }
 }
 
-/// Room for bytes that were swapped out, two tiers with a limit each.
+/// Room for swapped-out bytes: two tiers with a limit each.
 #[derive(Debug)]
 pub struct SwapSpace {
     memory: Option<MemoryTier>,
     disk: Option<File>,
-    /// Bytes that each may hold, memory first.
+    /// Maximum bytes of each tier, memory first.
     limits: (u64, u64),
     free: Mutex<Free>,
 }
 
 impl SwapSpace {
-    /// A swap space of this size; none where it would have no room at all. The limits count in whole
-    /// pages. The file's bytes are reserved here, so that it cannot be without room later.
+    /// Creates a swap space of this size; `None` if it would have no room at all. The limits count in whole
+    /// pages. The file's bytes are reserved here, so that it cannot lack room later.
     ///
     /// # Errors
-    /// If the host does not give a file in memory, or the directory no room: the failure names it, the
-    /// bytes and what to do.
+    /// If the host does not give a file in memory, or the directory no room. The failure names it, the bytes
+    /// and the remedy.
     pub fn new(config: &SwapConfig) -> Result<Option<Self>, Failure> {
         let whole = |bytes: u64| bytes / GRAIN * GRAIN;
         let disk = config.file.as_ref().map_or(0, |file| whole(file.bytes));
@@ -102,13 +102,13 @@ impl SwapSpace {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the host's memory has pages for what nobody has any more.
+    /// True if the host's memory may have pages for free ranges.
     pub(crate) fn has_slack(&self) -> bool {
         self.memory.as_ref().is_some_and(MemoryTier::has_slack)
     }
 
-    /// Gives memory that nothing is in back to the host, a little at a time, for as long as `more` says: what
-    /// is being given back nobody can be given, nor can anybody ask meanwhile how full it is.
+    /// Gives free pages back to the host, a little at a time, for as long as `more` returns true. Pages that
+    /// are being given back cannot be allocated, and the use of the space cannot be read meanwhile.
     pub(crate) fn trim(&self, more: impl Fn() -> bool) {
         let Some(memory) = &self.memory else {
             return;
@@ -128,13 +128,13 @@ impl SwapSpace {
         }
     }
 
-    /// Bytes that it has room for.
+    /// Bytes for which it has room.
     #[must_use]
     pub fn left(&self) -> u64 {
         self.free().left()
     }
 
-    /// How full it is; of moves it knows nothing.
+    /// Returns the use of the space, without moves, which it does not know.
     #[must_use]
     pub fn used(&self) -> SwapUse {
         let free = self.free();
@@ -146,7 +146,7 @@ impl SwapSpace {
         }
     }
 
-    /// That so many bytes do not fit.
+    /// The failure of bytes that do not fit.
     pub(crate) fn no_room(&self, bytes: u64) -> Failure {
         let SwapUse { memory, file, .. } = self.used();
         let detail = format!(
@@ -156,10 +156,10 @@ impl SwapSpace {
         Failure::new(Code::OutOfMemory, detail)
     }
 
-    /// Stores bytes, in memory as far as there is room. They are there until what it gives is dropped.
+    /// Stores bytes, in memory as far as there is room. They stay until the returned value is dropped.
     ///
     /// # Errors
-    /// If there is no room for all of them, or the host fails: nothing is stored then.
+    /// If there is no room for all of them, or the host fails; then nothing is stored.
     pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<Stored, Failure> {
         let stored = self.take(bytes.len())?;
         stored.pieces(|extent, range| {
@@ -173,7 +173,7 @@ impl SwapSpace {
         Ok(stored)
     }
 
-    /// Takes room for a piece; what is in it is from before.
+    /// Takes room for a piece; it still has old bytes.
     fn take(self: &Arc<Self>, len: usize) -> Result<Stored, Failure> {
         let mut stored = Stored {
             space: Arc::clone(self),
@@ -197,7 +197,7 @@ impl SwapSpace {
         Ok(stored)
     }
 
-    /// Nobody has an extent any more. What was in it is never read: whoever reads has written before.
+    /// Frees an extent. Its old bytes are never read, because each owner writes before it reads.
     fn give(&self, extent: &Extent) {
         if let (Tier::Memory, Some(memory)) = (extent.tier, &self.memory) {
             memory.given();
@@ -206,7 +206,7 @@ impl SwapSpace {
     }
 }
 
-/// Bytes in the swap space, which has their room again when this is dropped.
+/// Bytes in the swap space; dropping this frees their room.
 #[derive(Debug)]
 pub struct Stored {
     space: Arc<SwapSpace>,
@@ -215,23 +215,23 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Bytes that they are.
+    /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it is nothing at all.
+    /// True if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Gives `each` all of them in order, in parts of whole pages but for the last: where a part begins, and its
-    /// bytes. `spare` is room for some of them.
+    /// Gives `each` all bytes in order, in parts of whole pages except the last: the offset of a part, and
+    /// its bytes. `spare` is room for some of them.
     ///
     /// # Errors
-    /// If the host fails, or what `each` says.
+    /// If the host fails, or the failure of `each`.
     pub fn read(
         &self,
         spare: &mut Vec<u8>,
@@ -259,7 +259,7 @@ impl Stored {
         said
     }
 
-    /// Each extent in order, and which of the bytes it has.
+    /// Returns each extent in order, with its range of the bytes.
     fn pieces(
         &self,
         mut each: impl FnMut(&Extent, Range<usize>) -> std::io::Result<()>,

@@ -1,4 +1,4 @@
-//! How long a cubin is, found from its own headers.
+//! The length of a cubin, found from its own headers.
 
 use object::LittleEndian;
 use object::elf::{EM_CUDA, FileHeader64, PT_NULL, SHT_NOBITS, SHT_NULL};
@@ -7,7 +7,7 @@ use object::read::elf::FileHeader;
 type Header = FileHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
 
-/// How an ELF file begins.
+/// The first bytes of an ELF file.
 pub(crate) const MAGIC: &[u8] = b"\x7fELF";
 
 /// Bytes of a file's header, of a section's and of a program's.
@@ -15,8 +15,8 @@ const HEADER: u64 = 64;
 const SECTION: u64 = 64;
 const SEGMENT: u64 = 56;
 
-/// How many bytes a cubin has at least that begins so. It is the whole one as soon as that is no more than
-/// what is there; for one of which only a pointer is known, ask again with that many. `None` where it is no
+/// Returns the minimum length of a cubin with these first bytes. It is the exact length once it is no more
+/// than the bytes given. If only a pointer is known, ask again with that many bytes. `None` if this is no
 /// machine code of a GPU.
 #[must_use]
 pub fn cubin_extent(first: &[u8]) -> Option<u64> {
@@ -31,7 +31,7 @@ pub fn cubin_extent(first: &[u8]) -> Option<u64> {
     let (sections, segments) = (header.e_shoff.get(LE), header.e_phoff.get(LE));
     let mut end = HEADER;
     if sections != 0 {
-        // Its first section may say how many there are.
+        // Its first section may have the number of sections.
         end = end.max(sections.checked_add(SECTION)?);
         if available < end {
             return Some(end);

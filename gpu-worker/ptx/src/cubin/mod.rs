@@ -1,8 +1,8 @@
 //! Machine code of GPUs: the same summary of a cubin as of PTX.
 //!
-//! A cubin is an ELF file of 64 bits. A kernel's code is in the section `.text.<kernel>`, what it takes in
-//! `.nv.info.<kernel>`, its shared memory is as long as `.nv.shared.<kernel>`; variables are symbols of
-//! `.nv.global…` and `.nv.constant3`. Kernels are listed in the order of their code.
+//! A cubin is an ELF file of 64 bits. A kernel's code is in the section `.text.<kernel>`, and its parameters
+//! and limits in `.nv.info.<kernel>`. Its shared memory is as long as `.nv.shared.<kernel>`. Variables are
+//! symbols of `.nv.global…` and `.nv.constant3`. Kernels are listed in the order of their code.
 
 mod extent;
 mod record;
@@ -23,32 +23,32 @@ use record::{Kernel, registers_and_frames};
 type Header = FileHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
 
-/// In a symbol's `st_other`: a kernel, not a function that kernels call.
+/// Bit in a symbol's `st_other` of a kernel, in contrast to a function that kernels call.
 const KERNEL: u8 = 0x10;
 
-/// The version of the format from which on the header's flags are laid out anew, and machine code of before
-/// may say the same architecture in their lowest byte.
+/// The first version of the format with the new layout of the header's flags. Older machine code may have the
+/// same architecture in their lowest byte.
 const NEW_FLAGS: u8 = 8;
 
-/// From this architecture on a kernel's shared section begins with bytes that are the system's.
+/// The first architecture on which a kernel's shared section begins with bytes of the system.
 const RESERVES: u32 = 90;
 const RESERVED: u64 = 1024;
 
-/// How often over an image's bytes may be read as names and descriptions: sections may share both, and
-/// those of a real one do so a few times at most.
+/// Maximum number of times that an image's bytes may be read as names and descriptions. Sections may share
+/// both, but those of a real image do so a few times at most.
 const PASSES: usize = 16;
 
-/// An error in machine code, which has no lines.
+/// Returns an error in machine code, which has no lines.
 fn wrong(message: impl Into<String>) -> PtxError {
     PtxError::new(Position::default(), message)
 }
 
-/// An error of the ELF reader.
+/// Returns an error of the ELF reader.
 fn broken(error: object::Error) -> PtxError {
     wrong(format!("machine code: {error}"))
 }
 
-/// What is read of an image, and how many bytes more may be.
+/// The parts of an image, and the number of bytes that may still be read.
 struct Reader<'a> {
     image: &'a [u8],
     sections: SectionTable<'a, Header>,
@@ -56,12 +56,12 @@ struct Reader<'a> {
     left: usize,
 }
 
-/// What belongs to a kernel, by its name.
+/// The sections of kernels, by kernel name.
 #[derive(Default)]
 struct Sections<'a> {
     infos: HashMap<&'a [u8], SectionIndex>,
     shared: HashMap<&'a [u8], u64>,
-    /// Sections of variables: whether what is there is constant.
+    /// Sections of variables; true if the variables are constant.
     variables: HashMap<usize, (bool, u64)>,
     /// Sections of code, in order.
     code: Vec<(SectionIndex, &'a [u8])>,
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         self.spend(name)
     }
 
-    /// The sections by what they are for, and the records of the section that is for all kernels.
+    /// Returns the sections by purpose, and the records of the section for all kernels.
     fn sort(&mut self) -> Result<(Sections<'a>, &'a [u8]), PtxError> {
         let (mut sorted, mut of_all) = (Sections::default(), &[][..]);
         let sections = self.sections;
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         Ok((sorted, of_all))
     }
 
-    /// The place in the symbol table of the kernel whose code is in a section, by that section.
+    /// Returns each kernel's place in the symbol table, by the section of its code.
     fn kernels(&self) -> HashMap<usize, (usize, &'a Sym64<LittleEndian>)> {
         let mut kernels = HashMap::new();
         for (index, symbol) in self.symbols.enumerate() {
@@ -195,11 +195,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Summarises a cubin. The alignment of parameters and variables is not in it: what is given is one that
-/// their places have.
+/// Summarises a cubin. It does not have the alignment of parameters and variables; those returned are ones
+/// that their places have.
 ///
 /// # Errors
-/// Where it is none, or does not have what it says that it has.
+/// If it is no cubin, or is inconsistent.
 pub(crate) fn summary(image: &[u8]) -> Result<ModuleInfo, PtxError> {
     let header = Header::parse(image).map_err(broken)?;
     if header.e_machine(LE) != EM_CUDA {

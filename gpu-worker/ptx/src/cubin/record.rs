@@ -1,7 +1,7 @@
-//! Records of `.nv.info` sections: what machine code says of its kernels.
+//! Records of `.nv.info` sections: the facts that machine code has about its kernels.
 //!
-//! A record begins with its format and its attribute, a byte each. Of format 4 a length (16 bit) and so many
-//! bytes follow, of 1 to 3 two bytes, which are its value.
+//! A record begins with its format and its attribute, a byte each. In format 4, a length (16 bit) and that
+//! many bytes follow. In formats 1 to 3, two bytes follow, which are the value.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ const FRAME: u8 = 0x11;
 const PARAM: u8 = 0x17;
 const REGISTERS: u8 = 0x2f;
 const VERSION: u8 = 0x37;
-/// A parameter, with all 16 bits of its size: for kernels that take more than 4 KiB.
+/// A parameter with all 16 bits of its size, for kernels that take more than 4 KiB.
 const PARAM_V2: u8 = 0x45;
 
-/// Most bytes of parameters a kernel may take.
+/// Maximum bytes of parameters of a kernel.
 const PARAM_LIMIT: u32 = 32_764;
 
 /// One record.
@@ -33,11 +33,11 @@ struct Record<'a> {
 struct Records<'a>(&'a [u8]);
 
 impl<'a> Iterator for Records<'a> {
-    /// `None` where the section ends within one.
+    /// `None` if the section ends within a record.
     type Item = Option<Record<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // What is left is less than a record's head only where it is padding.
+        // Remaining bytes that are fewer than a record's head can only be padding.
         let (head, rest) = self.0.split_first_chunk::<4>()?;
         let [format, attribute, value @ ..] = *head;
         let length = match format {
@@ -55,7 +55,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 impl Record<'_> {
-    /// The word at a place.
+    /// Returns the word at an index.
     fn word(&self, at: usize) -> Result<u32, &'static str> {
         let bytes = self.payload.get(4 * at..).and_then(<[u8]>::first_chunk);
         let bytes = bytes.ok_or("one of its records is too short")?;
@@ -66,7 +66,7 @@ impl Record<'_> {
         Ok([self.word(0)?, self.word(1)?, self.word(2)?])
     }
 
-    /// Number, offset and size of a parameter.
+    /// Returns number, offset and size of a parameter.
     fn parameter(&self) -> Result<(u32, u32, u32), &'static str> {
         let (place, size) = (self.word(1)?, self.word(2)?);
         let size = match self.attribute {
@@ -79,14 +79,14 @@ impl Record<'_> {
 
 const CUT: &str = "its description ends within a record";
 
-/// What the section of a kernel says.
+/// The facts in the section of a kernel.
 #[derive(Default)]
 pub(super) struct Kernel {
     pub(super) params: Vec<ParamInfo>,
     pub(super) param_bytes: u32,
     pub(super) maxntid: Option<[u32; 3]>,
     pub(super) reqntid: Option<[u32; 3]>,
-    /// Of the CUDA that it was assembled by.
+    /// Version of the CUDA that assembled it.
     pub(super) version: (u32, u32),
 }
 
@@ -134,10 +134,10 @@ impl Kernel {
     }
 }
 
-/// Numbers of the section that is for all kernels, by symbol.
+/// Numbers from the section for all kernels, by symbol.
 type BySymbol = HashMap<usize, u32>;
 
-/// Registers of each function's threads, and bytes of local memory.
+/// Returns the registers of each function's threads, and their bytes of local memory.
 pub(super) fn registers_and_frames(section: &[u8]) -> Result<(BySymbol, BySymbol), &'static str> {
     let (mut registers, mut frames) = (BySymbol::new(), BySymbol::new());
     for record in Records(section) {

@@ -1,11 +1,11 @@
-//! Functions between a call and a definition that differ in whether there is a result: linkers of
-//! machine code do not look, and compilers make such calls.
+//! Functions between a call and a definition of which only one has a result. Linkers of machine code do not
+//! check this, and compilers make such calls.
 
 use super::declaration::declaration;
 use crate::{ParsedFunction, ParsedVariable, Space};
 use std::fmt::Write as _;
 
-/// Whether a declaration can be brought to the definition so.
+/// True if a declaration can be adapted to the definition this way.
 pub(super) fn is_possible(declared: &ParsedFunction<'_>, defined: &ParsedFunction<'_>) -> bool {
     let lists = [
         &declared.params,
@@ -18,13 +18,13 @@ pub(super) fn is_possible(declared: &ParsedFunction<'_>, defined: &ParsedFunctio
         && all.all(|it| it.space == Space::Param && it.size().is_some())
 }
 
-/// Bytes that are moved at a time between two variables of one size.
+/// Bytes moved at a time between two variables of one size.
 fn step(size: u64, align: u64) -> u64 {
     let fits = |step: &u64| size.is_multiple_of(*step) && align >= *step;
     [8, 4, 2].into_iter().find(fits).unwrap_or(1)
 }
 
-/// Variables as they are declared, by new names.
+/// The variables' declarations under new names.
 fn named(list: &[ParsedVariable<'_>], prefix: &str) -> Vec<String> {
     let one = |(at, it): (usize, &ParsedVariable<'_>)| {
         declaration(it, &format!("{prefix}{at}"), (it.align, None))
@@ -32,7 +32,8 @@ fn named(list: &[ParsedVariable<'_>], prefix: &str) -> Vec<String> {
     list.iter().enumerate().map(one).collect()
 }
 
-/// A function called `name`, declared as the one and calling the other, which is called `target`.
+/// The text of a function called `name` with the declared signature, which calls the defined function, called
+/// `target`.
 pub(super) fn text(
     declared: &ParsedFunction<'_>,
     defined: &ParsedFunction<'_>,
@@ -73,7 +74,7 @@ pub(super) fn text(
         count => format!(", ({})", list("to", count)),
     };
     let _ = writeln!(out, "call {come}{target}{gone};");
-    // What nobody gave is zero.
+    // A result that is not given is zero.
     for (at, result) in declared.returns.iter().enumerate() {
         let size = result.size().unwrap_or(0);
         let step = step(size, result.align);

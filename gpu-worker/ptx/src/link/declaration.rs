@@ -1,4 +1,4 @@
-//! Variables as they are declared.
+//! Declarations of variables.
 
 use crate::{Operand, ParsedModule, ParsedVariable, Space, Statement};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ fn space(space: Space) -> &'static str {
     }
 }
 
-/// A variable or parameter as it is declared; bytes of its own where several images grew it.
+/// Returns the declaration of a variable or parameter, with a size of its own if several images grew it.
 pub(super) fn declaration(
     variable: &ParsedVariable<'_>,
     name: &str,
@@ -47,8 +47,8 @@ pub(super) fn declaration(
     out
 }
 
-/// Whether a module names an element of an array by its number: then the elements must be of the size
-/// that it takes them to be of. Else, as with most compilers, all is counted in bytes.
+/// True if a module names an element of an array by its index. Then the elements must have the size that the
+/// module expects. Otherwise, as with most compilers, all offsets are in bytes.
 pub(super) fn counts_elements(module: &ParsedModule<'_>, name: &str) -> bool {
     let counts = |operand: &Operand<'_>| match operand {
         Operand::Symbol {

@@ -1,16 +1,15 @@
 //! The device runtime's functions for barriers of a whole grid, which programs link against.
 //!
-//! Every block of a grid adds to one word: the first so much, and each other one 1, that all
-//! together add 2³¹. So its highest bit changes when the last one has come, and the word needs no
-//! resetting, whatever grid comes next. Blocks that wait spin; that all of them run at a time is
-//! for the launch to see to.
+//! Every block of a grid adds to one word: the first block adds a number and each other block 1, so that all
+//! together add 2³¹. So the highest bit changes when the last block has come, and the word needs no reset,
+//! whatever grid comes next. Blocks that wait spin; the launch must ensure that all of them run at a time.
 
 use crate::{Linkage, ParsedModule};
 
-/// How errors call the image.
+/// The name of the image in errors.
 pub(super) const NAME: &str = "barriers of a grid";
 
-/// What it defines.
+/// Functions that it defines.
 const FUNCTIONS: [&str; 3] = [
     "cudaCGGetIntrinsicHandle",
     "cudaCGSynchronize",
@@ -101,7 +100,7 @@ DONE:
 }
 ";
 
-/// Whether an image leaves such a function to be defined elsewhere.
+/// True if an image leaves such a function to be defined elsewhere.
 pub(super) fn is_needed_by(module: &ParsedModule<'_>) -> bool {
     let mut functions = module.functions.iter();
     functions.any(|it| it.linkage == Linkage::Extern && FUNCTIONS.contains(&it.name))

@@ -1,23 +1,23 @@
-//! An image that is linked, and the error that names it.
+//! An image to link, and the error that names it.
 
 use crate::PtxError;
 use thiserror::Error;
 
-/// One image to be linked.
+/// One image to link.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkImage<'a> {
-    /// How errors call it.
+    /// The name of the image in errors.
     pub name: &'a str,
-    /// Its PTX; what follows a NUL is ignored.
+    /// Its PTX; bytes behind a NUL are ignored.
     pub image: &'a [u8],
 }
 
-/// The reason why images cannot be linked.
+/// The reason for which images cannot be linked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("image `{image}`, {error}")]
 pub struct LinkError {
     /// The image at fault.
     pub image: String,
-    /// Where in it, and what is wrong.
+    /// The error, with its place in the image.
     pub error: PtxError,
 }

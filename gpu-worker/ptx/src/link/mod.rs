@@ -1,8 +1,7 @@
-//! Several images to one: what `cuLinkAddData` and `cuLinkComplete` do with PTX.
+//! Linking of several images into one: the work of `cuLinkAddData` and `cuLinkComplete` for PTX.
 //!
-//! The result is PTX again, so that it travels, is hashed, decoded or compiled as any image.
-//! Names that one image keeps to itself are renamed where another has them too; debug sections
-//! and line notes are left out.
+//! The result is PTX again, so that it travels, is hashed, decoded or compiled like any image. Internal names
+//! of an image are renamed if another image has them too. Debug sections and line notes are left out.
 
 mod adapt;
 mod declaration;
@@ -19,17 +18,17 @@ pub use image::{LinkError, LinkImage};
 
 /// Links images into one.
 ///
-/// A definition that is `.visible` (or an entry) counts before `.weak` ones, those before
-/// `.common` ones; of several `.weak` the first counts, of `.common` the largest. What is
-/// `.extern` must be defined in one of the images, but for the runtime's own functions
-/// (`vprintf`, `malloc`, …) and unsized shared memory. The device runtime's functions for barriers
-/// of a grid (`cudaCGSynchronize` and its kin) are added where images declare them. A function that
-/// is declared with a result and defined without, or the other way round, is called all the same:
-/// the result is zero, or is dropped.
+/// A definition that is `.visible` (or an entry) takes precedence over `.weak` ones, and those over `.common`
+/// ones. Of several `.weak` definitions the first is taken, of several `.common` ones the largest. An
+/// `.extern` symbol must be defined in one of the images, except for the runtime's own functions (`vprintf`,
+/// `malloc`, …) and unsized shared memory. The device runtime's functions for barriers of a grid
+/// (`cudaCGSynchronize` and its kin) are added if images declare them. A function may be declared with a
+/// result and defined without, or the other way round. It is called all the same: the result is zero, or is
+/// dropped.
 ///
 /// # Errors
-/// Where an image is not PTX, a symbol has two definitions that count, has none, or is declared
-/// as what it is not.
+/// If an image is not PTX, or a symbol has two effective definitions, has none, or is declared unlike its
+/// definition.
 ///
 /// # Examples
 ///

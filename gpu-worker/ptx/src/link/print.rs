@@ -9,7 +9,7 @@ use crate::{FunctionKind, Init, Linkage, ParsedFunction, ParsedModule, ParsedVar
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Writes what the resolution kept.
+/// Writes the items that the resolution kept.
 pub(super) struct Printer<'p, 'a> {
     modules: &'p [ParsedModule<'a>],
     resolution: &'p Resolution,
@@ -60,7 +60,7 @@ impl<'p, 'a> Printer<'p, 'a> {
         Ok(self.out)
     }
 
-    /// The highest version and architecture any image asks for.
+    /// Writes the highest version and architecture of all images.
     fn head(&mut self) {
         let version = self.modules.iter().map(|module| module.version).max();
         let (major, minor) = version.unwrap_or((8, 0));
@@ -93,7 +93,7 @@ impl<'p, 'a> Printer<'p, 'a> {
         renamed.get(name).map_or(name, String::as_str)
     }
 
-    /// Every function first: variables and functions may name them before they are defined.
+    /// Declares every function first: variables and functions may name them before they are defined.
     fn prototypes(&mut self) {
         let provided = self.resolution.provided.values().copied();
         let mut places: Vec<Place> = provided.collect();
@@ -112,7 +112,7 @@ impl<'p, 'a> Printer<'p, 'a> {
         }
     }
 
-    /// Functions between calls and definitions that differ.
+    /// Writes functions between calls and definitions that differ.
     fn adapters(&mut self) {
         for (declared, defined) in &self.resolution.adapted {
             let (Place::Function(image, at), Place::Function(other, to)) = (*declared, *defined)
@@ -141,7 +141,7 @@ impl<'p, 'a> Printer<'p, 'a> {
         let _ = writeln!(self.out, "{linkage}.func {returns}{name}({params});");
     }
 
-    /// Variables, those that an initial value names before the one it is of.
+    /// Writes variables; those that an initial value names come before the variable with that value.
     fn variables(&mut self) {
         let mut by_name: HashMap<String, Place> = HashMap::new();
         let mut all = Vec::new();
@@ -156,7 +156,7 @@ impl<'p, 'a> Printer<'p, 'a> {
         }
         let mut done = std::collections::HashSet::new();
         for start in all {
-            // Depth first without recursion; a ring of names is broken where it closes.
+            // Depth first without recursion; a cycle of names is broken at its end.
             let mut path = vec![(start, 0)];
             while let Some((place, next)) = path.last_mut() {
                 let Place::Variable(image, at) = *place else {
@@ -245,7 +245,7 @@ impl<'p, 'a> Printer<'p, 'a> {
         }
     }
 
-    /// A function's text with its image's new names and without notes for debuggers.
+    /// Writes a function's text with its image's new names and without notes for debuggers.
     fn code(&mut self, image: usize, text: &str) -> Result<(), crate::PtxError> {
         let mut lexer = Lexer::new(text);
         let (mut copied, mut opens) = (0, true);
@@ -264,7 +264,7 @@ impl<'p, 'a> Printer<'p, 'a> {
                     // `v.x` names an element of `v`.
                     let name = word.split('.').next().unwrap_or(word);
                     let new = self.name(image, name);
-                    // What begins a statement is an opcode unless it is a label.
+                    // The first word of a statement is an opcode unless it is a label.
                     let label = text[end..].trim_start().starts_with(':');
                     if new != name && (!opens || label) {
                         let new = new.to_owned();
@@ -282,7 +282,7 @@ impl<'p, 'a> Printer<'p, 'a> {
     }
 }
 
-/// Values in the braces of their dimensions.
+/// Returns values in the braces of their dimensions.
 fn nested(values: &[String], dims: &[u64]) -> String {
     let Some((_, inner)) = dims.split_first() else {
         return values.first().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Resolution of names: the definition that counts, and what is renamed.
+//! Resolution of names: the effective definition of each name, and renamed names.
 
 use super::image::LinkImage;
 use super::{adapt, declaration};
@@ -9,10 +9,10 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// An error and the image it is in.
+/// An error and the image that has it.
 pub(super) type Wrong = (usize, PtxError);
 
-/// What the device provides where a module only declares it.
+/// Functions that the device provides if a module only declares them.
 const PROVIDED: [&str; 4] = ["vprintf", "malloc", "free", "__assertfail"];
 
 /// A symbol's place: image, and index among its functions or variables.
@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-/// How much a definition counts.
+/// Precedence of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Strength {
     Declared,
@@ -54,15 +54,16 @@ pub(super) struct Resolution {
     pub(super) kept: HashSet<Place>,
     /// Functions that are declared only, and provided by the device.
     pub(super) provided: BTreeMap<String, Place>,
-    /// New names of what an image keeps to itself.
+    /// New names for internal names of each image.
     pub(super) renamed: Vec<HashMap<String, String>>,
-    /// Declarations that differ from their definitions in whether there is a result, and those.
+    /// Declarations that differ from their definitions only in having a result or not, each with its
+    /// definition.
     pub(super) adapted: Vec<(Place, Place)>,
-    /// Alignment and bytes of what several images declare together.
+    /// Alignment and bytes of variables that several images declare together.
     pub(super) grown: HashMap<Place, (u64, u64)>,
 }
 
-/// Unsized shared memory, which every image may declare.
+/// True for unsized shared memory, which every image may declare.
 fn is_dynamic(variable: &ParsedVariable<'_>) -> bool {
     variable.space == Space::Shared && variable.size() == Some(0)
 }
@@ -93,12 +94,12 @@ fn mentioned<'a>(module: &ParsedModule<'a>) -> HashSet<&'a str> {
     names
 }
 
-/// A name's appearances in one image, as others see them; `None` for what it keeps to itself.
+/// Returns the precedence of a function's appearance for other images; `None` if the function is internal.
 fn function_strength(function: &ParsedFunction<'_>, defined: bool) -> Option<Strength> {
     let entry = function.kind == FunctionKind::Entry;
     match (function.linkage, function.body.is_some()) {
         (Linkage::Extern, _) => Some(Strength::Declared),
-        // A declaration before the definition says nothing of its own.
+        // A declaration before the definition in the same image has no precedence of its own.
         (_, false) if defined => None,
         (_, false) => Some(Strength::Declared),
         (Linkage::Weak, _) => Some(Strength::Weak),
@@ -178,7 +179,7 @@ impl Resolution {
         Ok(resolution)
     }
 
-    /// Finds the one definition of a name that counts.
+    /// Finds the one effective definition of a name.
     fn choose(
         &mut self,
         modules: &[ParsedModule<'_>],
@@ -201,7 +202,7 @@ impl Resolution {
                 PtxError::new(second.position, message),
             ));
         }
-        // The strongest; of equals the first.
+        // The definition with the highest precedence; among equals the first.
         let best = seen
             .iter()
             .rev()
@@ -229,7 +230,8 @@ impl Resolution {
         Ok(())
     }
 
-    /// A name without a definition: dynamic shared memory, the device's own, unused, or wrong.
+    /// Handles a name without a definition: dynamic shared memory, a function of the device, unused, or
+    /// wrong.
     fn undefined(
         &mut self,
         modules: &[ParsedModule<'_>],
@@ -265,7 +267,7 @@ impl Resolution {
         }
     }
 
-    /// Gives what an image keeps to itself a name of its own where others have the name too.
+    /// Renames internal names of an image that other images have too.
     fn rename(&mut self, modules: &[ParsedModule<'_>], owners: &HashMap<&str, HashSet<usize>>) {
         let mut taken: HashSet<String> = HashSet::new();
         for (image, module) in modules.iter().enumerate() {
@@ -319,14 +321,14 @@ fn extent(modules: &[ParsedModule<'_>], place: Place) -> (u64, u64) {
     }
 }
 
-/// What parameters or results look like to a call. Names, types and alignments are spelt in many
-/// ways; what must be the same is where bytes lie.
+/// Returns the shape of parameters or results, as a call sees it. Names, types and alignments are spelt in
+/// many ways; only the places of the bytes must agree.
 fn shape(list: &[ParsedVariable<'_>]) -> Vec<(Option<u64>, bool)> {
     let one = |it: &ParsedVariable<'_>| (it.size(), it.space == Space::Reg);
     list.iter().map(one).collect()
 }
 
-/// Whether a function of another image is declared like its definition but for a result.
+/// True if a function of another image is declared like its definition except for a result.
 fn differs_in_result(modules: &[ParsedModule<'_>], best: Place, other: Place) -> bool {
     let (Place::Function(a, x), Place::Function(b, y)) = (best, other) else {
         return false;
@@ -339,7 +341,7 @@ fn differs_in_result(modules: &[ParsedModule<'_>], best: Place, other: Place) ->
         && adapt::is_possible(declared, defined)
 }
 
-/// Whether a declaration speaks of what the definition is.
+/// Checks that a declaration matches the definition.
 fn fits(modules: &[ParsedModule<'_>], name: &str, best: Place, other: &Seen) -> Result<(), Wrong> {
     let wrong = match (best, other.place) {
         (Place::Function(a, x), Place::Function(b, y)) => {

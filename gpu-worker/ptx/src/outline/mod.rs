@@ -1,11 +1,11 @@
-//! Outlines of images: the items and their places, without parsing; and images of a few kernels cut
-//! out of a large one.
+//! Outlines of images: the items and their places, without parsing; and images of a few kernels cut out of a
+//! large one.
 //!
-//! Libraries bring thousands of kernels in one image, of which a program uses a handful. An outline
-//! finds the module's items (variables, functions, kernels) by their heads and closing braces, at the
-//! speed of a scan. A *cut* is an image of its own that has one kernel and whatever of the module it
-//! needs: functions it calls and variables it names. Variables are state: all kernels that can reach one
-//! are in the same cut, so that there is one of it.
+//! Libraries bring thousands of kernels in one image, of which a program uses a handful. An outline finds the
+//! module's items (variables, functions, kernels) by their heads and closing braces, at the speed of a scan.
+//! A *cut* is an image of its own with one kernel and the functions and variables of the module that it
+//! needs. Variables are state: all kernels that can reach a variable are in the same cut, so that there is
+//! one instance of it.
 
 mod scan;
 
@@ -29,15 +29,15 @@ pub struct Outline {
     heads: Vec<usize>,
 }
 
-/// Most names that are searched for one by one; a cut that would need more is the whole image.
+/// Maximum number of names searched for one by one; a cut that would need more is the whole image.
 const NAMES: usize = 256;
 
 impl Outline {
     /// Finds the items of an image.
     ///
     /// # Errors
-    /// Where a comment, a text or a body is never closed, or what is at module level is no directive:
-    /// the parser says more of it.
+    /// If a comment, a text or a body is never closed, or if text at module level is no directive. The parser
+    /// reports more about such an error.
     pub fn of(text: &str) -> Result<Self, PtxError> {
         let mut scan = Scan::new(text);
         let mut outline = Self {
@@ -67,13 +67,13 @@ impl Outline {
         Ok(outline)
     }
 
-    /// How many kernels there are.
+    /// Number of kernels.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no kernel.
+    /// True if there is no kernel.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -95,7 +95,7 @@ impl Outline {
             .find_map(|item| self.entries.binary_search(item).ok())
     }
 
-    /// Whether a variable of this name can be asked for.
+    /// True if a program can ask for a variable of this name.
     #[must_use]
     pub fn has_variable(&self, name: &str) -> bool {
         self.variable(name).is_some()
@@ -108,17 +108,17 @@ impl Outline {
         places.rfind(is_variable)
     }
 
-    /// Whether every cut is the image itself, for there is one kernel at most.
+    /// True if every cut is the image itself, because there is at most one kernel.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.entries.len() <= 1
     }
 
-    /// The kernels that are in the cut of this one, itself among them, and the cut: lines of it have the
-    /// numbers that they have in the image.
+    /// Returns the kernels in the cut of this one, itself included, and the cut. Lines of the cut have the
+    /// same numbers as in the image.
     ///
     /// # Errors
-    /// Where a body is not made of tokens.
+    /// If a body is not made of tokens.
     pub fn cut(&self, text: &str, entry: usize) -> Result<(Vec<usize>, String), PtxError> {
         self.around(text, self.entries[entry])
     }
@@ -126,7 +126,7 @@ impl Outline {
     /// As [`Outline::cut`], around a variable.
     ///
     /// # Errors
-    /// As [`Outline::cut`]; where there is no such variable, with a text that says so.
+    /// As [`Outline::cut`]; also if there is no such variable, with a text that says so.
     pub fn cut_with(&self, text: &str, name: &str) -> Result<(Vec<usize>, String), PtxError> {
         let none = || {
             PtxError::new(
@@ -147,11 +147,11 @@ impl Outline {
         Ok((entries, self.write(text, &items)))
     }
 
-    /// The items that belong to one; `None` for all.
+    /// Returns the items that an item needs in its cut; `None` for all.
     fn reach(&self, text: &str, first: usize) -> Result<Option<BTreeSet<usize>>, PtxError> {
         let (mut items, mut next, mut searched) = (BTreeSet::new(), vec![first], 0);
         while let Some(index) = next.pop() {
-            // With a definition come its declarations.
+            // The declarations of a name come with its definition.
             let name = &text[self.items[index].name.clone()];
             let same = self.places.get(name).map_or(&[][..], Vec::as_slice);
             for index in same.iter().copied().chain([index]) {
@@ -160,7 +160,7 @@ impl Outline {
                 }
                 next.extend(self.mentions(text, index)?);
                 let shared = self.items[index].kind == Kind::Variable;
-                // Who calls a function that holds state must be where that is.
+                // A caller of a function that holds state must be in the same cut.
                 let holds = self.items[index].kind == Kind::Function && self.declares(text, index);
                 if shared || holds {
                     searched += 1;
@@ -174,7 +174,7 @@ impl Outline {
         Ok((searched <= NAMES).then_some(items))
     }
 
-    /// The items that an item names.
+    /// Returns the items that an item names.
     fn mentions(&self, text: &str, index: usize) -> Result<Vec<usize>, PtxError> {
         let span = &self.items[index].span;
         let mut lexer = Lexer::new(&text[span.clone()]);
@@ -191,7 +191,7 @@ impl Outline {
         }
     }
 
-    /// The entries and variables that name an item, themselves or through functions.
+    /// Returns the entries and variables that name an item, directly or through functions.
     fn users(&self, text: &str, index: usize, searched: &mut usize) -> Vec<usize> {
         let (mut users, mut seen, mut next) = (Vec::new(), BTreeSet::new(), vec![index]);
         while let Some(index) = next.pop() {
@@ -214,7 +214,7 @@ impl Outline {
         users
     }
 
-    /// The items in whose text a name stands.
+    /// Returns the items with this name in their text.
     fn named_by<'a>(&'a self, text: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
         let bytes = text.as_bytes();
         let whole = move |at: &usize| {
@@ -229,23 +229,23 @@ impl Outline {
         })
     }
 
-    /// Whether a function has variables of its own that outlive its calls.
+    /// True if a function has variables of its own that outlive its calls.
     fn declares(&self, text: &str, index: usize) -> bool {
         let body = &text[self.items[index].span.clone()];
         [".global", ".const"].iter().any(|space| {
             let mut hits = memmem::find_iter(body.as_bytes(), space.as_bytes());
-            // An instruction has its opcode right before.
+            // An instruction has its opcode right before the name.
             hits.any(|at| at > 0 && !is_word(body.as_bytes()[at - 1]) && at != 0)
         })
     }
 
-    /// The image that has these items and the head.
+    /// Returns the image with these items and the head.
     fn write(&self, text: &str, items: &BTreeSet<usize>) -> String {
         let all: BTreeSet<usize> = self.heads.iter().chain(items).copied().collect();
         let (mut out, mut before) = (String::new(), None::<usize>);
         for index in all {
             let item = &self.items[index];
-            // What stands between two items that follow each other are blanks and comments.
+            // Only blanks and comments lie between two items that follow each other.
             match before {
                 Some(before) if before + 1 == index => {
                     out.push_str(&text[self.items[before].span.end..item.span.end]);

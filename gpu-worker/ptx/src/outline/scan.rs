@@ -6,18 +6,18 @@ use memchr::memmem;
 
 use crate::{Position, PtxError};
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Entry,
     Function,
-    /// A variable whose bytes can change, or that a program can ask for.
+    /// A variable with bytes that can change, or that a program can ask for.
     Variable,
-    /// A text or table that nothing but the compiler has named, or shared memory: each cut has its own.
+    /// A text or table named by the compiler alone, or shared memory: each cut has its own.
     Literal,
-    /// What every cut has: version, target, pragmas.
+    /// A part of every cut: version, target, pragmas.
     Head,
-    /// What no cut has: notes for debuggers.
+    /// A part of no cut: notes for debuggers.
     Note,
 }
 
@@ -31,18 +31,18 @@ pub(super) struct Item {
     pub(super) line: usize,
 }
 
-/// Names that compilers give to texts and tables of their own.
+/// Prefixes of names that compilers give to texts and tables of their own.
 const LITERALS: [&str; 4] = ["$str", "__unnamed_", "_$_str", "__const$"];
 
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%' | b'.') || byte >= 0x80
 }
 
-/// Goes over an image.
+/// A scan of an image.
 pub(super) struct Scan<'a> {
     text: &'a str,
     at: usize,
-    /// The line that the byte is on up to which lines are counted.
+    /// The line of the byte at `counted`, up to which lines are counted.
     line: usize,
     counted: usize,
 }
@@ -72,7 +72,7 @@ impl<'a> Scan<'a> {
         Err(PtxError::new(position, what))
     }
 
-    /// Skips a comment, a text or a note of a preprocessor that begins here; whether one did.
+    /// Skips a comment, a text or a preprocessor's note that begins here. Returns true if one did.
     fn skipped(&mut self) -> Result<bool, PtxError> {
         let (start, bytes) = (self.at, self.text.as_bytes());
         let rest = &bytes[start..];
@@ -123,7 +123,7 @@ impl<'a> Scan<'a> {
         start..self.at
     }
 
-    /// The next item.
+    /// Returns the next item.
     pub(super) fn item(&mut self) -> Result<Option<Item>, PtxError> {
         self.skip_blank()?;
         let start = self.at;
@@ -145,14 +145,14 @@ impl<'a> Scan<'a> {
                 "entry" => kind = Kind::Entry,
                 "func" => kind = Kind::Function,
                 "global" | "const" => kind = Kind::Variable,
-                // Nothing of it outlives a block.
+                // Shared memory does not outlive a block.
                 "shared" => kind = Kind::Literal,
                 "version" | "target" | "address_size" => {
                     return self.rest_of_line(start, Kind::Head).map(Some);
                 }
                 "file" | "loc" => return self.rest_of_line(start, Kind::Note).map(Some),
                 "section" => kind = Kind::Note,
-                // A name that a function has as well.
+                // An alias is a name of a function.
                 "alias" => kind = Kind::Function,
                 _ => {}
             }
@@ -185,7 +185,7 @@ impl<'a> Scan<'a> {
         }))
     }
 
-    /// A directive that ends with its line.
+    /// Returns the item of a directive that ends with its line.
     fn rest_of_line(&mut self, start: usize, kind: Kind) -> Result<Item, PtxError> {
         while self.at < self.text.len() && self.byte() != b'\n' {
             if !self.skipped()? {
@@ -200,7 +200,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// The name of a function, behind its attributes and results.
+    /// Returns the name of a function, which follows its attributes and results.
     fn function_name(&mut self) -> Result<Range<usize>, PtxError> {
         loop {
             self.skip_blank()?;
@@ -220,7 +220,7 @@ impl<'a> Scan<'a> {
         Ok(name)
     }
 
-    /// The name of a variable, behind its type: the last word before its bounds, value or end.
+    /// Returns the name of a variable, which follows its type: the last word before its bounds, value or end.
     fn variable_name(&mut self) -> Result<Range<usize>, PtxError> {
         let mut name = self.at..self.at;
         loop {
@@ -268,8 +268,8 @@ impl<'a> Scan<'a> {
         self.fail(start, "`(` is never closed")
     }
 
-    /// Goes on behind the item's end: the brace that closes its body, or a `;` before one opens. The
-    /// braces of a variable's value have a `;` behind them.
+    /// Moves behind the item's end: the brace that closes its body, or a `;` before one opens. The braces of
+    /// a variable's value are followed by a `;`.
     fn close(&mut self, start: usize, of_variable: bool) -> Result<(), PtxError> {
         let bytes = self.text.as_bytes();
         let (mut depth, mut is_value) = (0_u32, false);

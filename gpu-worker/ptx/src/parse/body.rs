@@ -7,13 +7,13 @@ use crate::{
     Address, Guard, Instruction, Linkage, Operand, Position, Prototype, PtxError, Space, Statement,
 };
 
-/// Most scopes open at once.
+/// Maximum number of scopes open at once.
 const SCOPES: u32 = 256;
-/// Most operands of one instruction or elements of one list.
+/// Maximum number of operands of one instruction or elements of one list.
 const OPERANDS: usize = 512;
 
 impl<'a> Parser<'a> {
-    /// Statements up to the brace that closes the body; its opening one is read.
+    /// Parses statements up to the brace that closes the body; the opening one has been read.
     pub(super) fn body(&mut self) -> Result<Vec<Statement<'a>>, PtxError> {
         let mut statements = Vec::new();
         let mut depth = 0_u32;
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What follows `name:`; a prototype or a list of targets belongs to the label.
+    /// Parses the text behind `name:`; a prototype or a list of targets belongs to the label.
     fn labelled(
         &mut self,
         name: &'a str,
@@ -196,8 +196,8 @@ impl<'a> Parser<'a> {
         Ok(list)
     }
 
-    /// One operand; lists and vectors only at the top, of this opcode, so this recurses once at
-    /// most.
+    /// Parses one operand of this opcode. Lists and vectors occur only at the top, so this recurses at most
+    /// once.
     fn operand(&mut self, top: Option<&'a str>) -> Result<Operand<'a>, PtxError> {
         match self.token {
             Token::Word(name) if name != "WARP_SZ" => {
@@ -249,8 +249,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A float that is a literal, with or without a sign, and no part of an expression: its bits
-    /// are kept as they are.
+    /// Parses a literal float, with or without a sign, that is no part of an expression: its bits are kept as
+    /// they are.
     pub(super) fn float(&mut self) -> Result<Option<Operand<'a>>, PtxError> {
         let before = self.clone();
         let negative = self.accept(b'-')?;
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Behind `name[`: a constant, or a register and perhaps a constant.
+    /// Parses the text behind `name[`: a constant, or a register and perhaps a constant.
     fn indexed(&mut self, name: &'a str) -> Result<Operand<'a>, PtxError> {
         let operand = match self.token {
             Token::Word(register) if register != "WARP_SZ" => {
@@ -314,13 +314,13 @@ impl<'a> Parser<'a> {
         Ok(operand)
     }
 
-    /// A vector; its opening brace is current.
+    /// Parses a vector; its opening brace is current.
     fn vector(&mut self) -> Result<Vec<Operand<'a>>, PtxError> {
         self.advance()?;
         self.operands_until(b'}')
     }
 
-    /// Behind `[`: an address, and coordinates where an operand of an instruction is read.
+    /// Parses the text behind `[`: an address, and coordinates if this is an operand of an instruction.
     fn address(&mut self, top: bool) -> Result<Operand<'a>, PtxError> {
         let address = if let Token::Word(name) = self.token {
             self.advance()?;

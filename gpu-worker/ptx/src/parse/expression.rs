@@ -1,19 +1,19 @@
-//! Constant expressions: C's operators over integers of 64 bits and doubles, as the ISA has them.
+//! Constant expressions: C's operators over integers of 64 bits and doubles, by the ISA.
 
 use super::Parser;
 use crate::PtxError;
 use crate::lex::Token;
 
-/// Most operators and parentheses nested in each other.
+/// Maximum depth of nested operators and parentheses.
 const DEPTH: usize = 32;
 
-/// Threads of a warp, as `WARP_SZ` names them.
+/// Number of threads of a warp, `WARP_SZ`.
 const WARP_SIZE: i64 = 32;
 
 /// A constant with its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
-    /// `.s64`: literals that fit and have no suffix `U`.
+    /// `.s64`: literals that fit and lack the suffix `U`.
     Signed(i64),
     /// `.u64`.
     Unsigned(u64),
@@ -22,7 +22,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// The bits of an integer, and whether it is unsigned.
+    /// Returns the bits of an integer, and true if it is unsigned.
     pub(super) fn integer(self) -> Option<(u64, bool)> {
         match self {
             Self::Signed(value) => Some((value as u64, false)),
@@ -56,7 +56,7 @@ impl Value {
         })
     }
 
-    /// `None` where the operator is not for these values.
+    /// Applies an operator; `None` if it does not take these values.
     fn binary(self, op: &str, right: Self) -> Option<Self> {
         let flag = |held: bool| Some(Self::Signed(i64::from(held)));
         match op {
@@ -121,7 +121,7 @@ fn floats(op: &str, a: f64, b: f64) -> Option<Value> {
     Some(Value::Signed(i64::from(held)))
 }
 
-/// How tightly an operator binds; 0 for none.
+/// Binding strength of an operator; 0 for none.
 fn level(op: &str) -> u8 {
     match op {
         "||" => 1,
@@ -139,7 +139,7 @@ fn level(op: &str) -> u8 {
 }
 
 impl<'a> Parser<'a> {
-    /// A constant expression that is an integer, in two's complement of 64 bits.
+    /// Parses a constant expression with an integer value, in two's complement of 64 bits.
     pub(super) fn constant(&mut self) -> Result<i64, PtxError> {
         match self.value()?.integer() {
             Some((bits, _)) => Ok(bits as i64),
@@ -147,12 +147,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A constant expression.
+    /// Parses a constant expression.
     pub(super) fn value(&mut self) -> Result<Value, PtxError> {
         self.conditional(0)
     }
 
-    /// A number of registers, up to the `>` behind it.
+    /// Parses a number of registers, up to the `>` behind it.
     pub(super) fn count(&mut self) -> Result<u32, PtxError> {
         let left = self.unary(0)?;
         let count = self.continued(left, 0, level(">"))?.integer();
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `+ 4`, `- 4`, `+ -4`, `+ 4*(2+1)`, or nothing: what is added to a symbol.
+    /// Parses the offset of a symbol: `+ 4`, `- 4`, `+ -4`, `+ 4*(2+1)`, or nothing.
     pub(super) fn trailing_offset(&mut self) -> Result<i64, PtxError> {
         let sum = self.continued(Value::Signed(0), 0, level("<<"))?;
         match sum.integer() {
@@ -171,8 +171,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The operator of two operands at the current token. `%` needs a blank behind it, being the
-    /// first letter of registers.
+    /// Returns the binary operator at the current token. `%` needs a blank behind it, because registers begin
+    /// with it.
     pub(super) fn operator(&self) -> &'static str {
         let first = match self.token {
             Token::Punct(first) => first,
@@ -217,7 +217,7 @@ impl<'a> Parser<'a> {
         Ok(if condition.is_true() { held } else { other })
     }
 
-    /// What follows a left operand, as far as it binds more tightly than `floor`.
+    /// Parses the text behind a left operand, as far as it binds more tightly than `floor`.
     fn continued(&mut self, left: Value, depth: usize, floor: u8) -> Result<Value, PtxError> {
         if depth > DEPTH {
             return self.fail("a simpler constant expression");
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// Behind `(`: an expression, or a cast and what it is of.
+    /// Parses the text behind `(`: an expression, or a cast and its operand.
     fn parenthesised(&mut self, depth: usize) -> Result<Value, PtxError> {
         let Token::Dot(name @ ("s64" | "u64")) = self.token else {
             let value = self.conditional(depth + 1)?;
@@ -307,7 +307,7 @@ mod tests {
         (parser.token == Token::End).then_some(value)
     }
 
-    /// The expectations are what C says of 64-bit integers.
+    /// The expectations are C's results for 64-bit integers.
     #[test]
     fn operators_bind_as_those_of_c() {
         for (text, wanted) in [

@@ -1,4 +1,4 @@
-//! Tokens to tree: module level.
+//! Conversion of tokens to the tree: module level.
 
 mod body;
 mod expression;
@@ -9,7 +9,7 @@ use crate::{
     FunctionKind, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Position, PtxError, Space,
 };
 
-/// What a function's head may say about its tuning: a name and numbers, which change nothing.
+/// Tuning hints of a function's head: a name and numbers, without effect here.
 const HINTS: [&str; 6] = [
     "maxnctapersm",
     "noreturn",
@@ -25,13 +25,13 @@ pub(crate) struct Parser<'a> {
     lexer: Lexer<'a>,
     token: Token<'a>,
     position: Position,
-    /// Where the token before ends.
+    /// End of the token before.
     end: usize,
-    /// Called with the bytes that the tree takes; says whether to go on.
+    /// Called with the bytes that the tree takes; returns true to go on.
     watch: &'a dyn Fn(u64) -> bool,
 }
 
-/// How a token reads in an error message.
+/// The form of a token in an error message.
 fn spelt(token: Token<'_>) -> String {
     match token {
         Token::Word(word) => format!("`{word}`"),
@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The tree has grown by these bytes.
+    /// Notes that the tree has grown by these bytes.
     fn grown(&self, bytes: usize) -> Result<(), PtxError> {
         if (self.watch)(bytes as u64) {
             return Ok(());
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
             .map_err(|_| PtxError::new(position, format!("{what}: {value} is too large")))
     }
 
-    /// Skips to behind the next `;`, or over one balanced `{ … }` if that comes first.
+    /// Skips to the end of the next `;`, or over one balanced `{ … }` if that comes first.
     fn skip_statement(&mut self) -> Result<(), PtxError> {
         let mut depth = 0_u64;
         loop {
@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A directive of module scope; `linkage` is that of the next function or variable.
+    /// Parses a directive of module scope; `linkage` is that of the next function or variable.
     fn module_directive(
         &mut self,
         name: &'a str,
@@ -245,7 +245,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `8.3` lexes as a float and `8` as an integer; keep the two numbers apart.
+    /// Parses a version. `8.3` lexes as a float and `8` as an integer; the two numbers are kept apart.
     fn version(&mut self) -> Result<(u32, u32), PtxError> {
         match self.token {
             Token::Double(bits) => {
@@ -262,7 +262,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `(.param …, .reg …)`, the opening parenthesis being current.
+    /// Parses `(.param …, .reg …)`; the opening parenthesis is current.
     fn formals(&mut self) -> Result<Vec<ParsedVariable<'a>>, PtxError> {
         let mut formals = Vec::new();
         self.expect(b'(', "before parameters")?;
@@ -334,7 +334,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A directive of a function's head; the current token is its name.
+    /// Parses a directive of a function's head; the current token is its name.
     fn tuning(&mut self, name: &str, function: &mut ParsedFunction<'a>) -> Result<(), PtxError> {
         let position = self.position;
         match name {
@@ -387,18 +387,18 @@ impl<'a> ParsedModule<'a> {
     /// Parses a whole module.
     ///
     /// # Errors
-    /// Names the line and column of the first thing that is not PTX.
+    /// Names the line and column of the first text that is not PTX.
     pub fn parse(text: &'a str) -> Result<Self, PtxError> {
         Self::parse_watched(text, &|_| true)
     }
 
-    /// As [`ParsedModule::parse`]; `watch` is called with the bytes that the tree takes as it grows, every
-    /// few tokens, and says whether to go on.
+    /// As [`ParsedModule::parse`]; `watch` is called every few tokens with the bytes that the growing tree
+    /// takes, and returns true to go on.
     ///
     /// # Errors
-    /// As [`ParsedModule::parse`], and where it is not to go on.
+    /// As [`ParsedModule::parse`], and if `watch` returns false.
     pub fn parse_watched(text: &'a str, watch: &'a dyn Fn(u64) -> bool) -> Result<Self, PtxError> {
-        // Loaders pass C strings: what follows the first NUL is not part of the module.
+        // Loaders pass C strings: text behind the first NUL is not part of the module.
         let text = text.split('\0').next().unwrap_or_default();
         Parser::new(text, watch)?.module()
     }
@@ -406,7 +406,7 @@ impl<'a> ParsedModule<'a> {
     /// As [`ParsedModule::parse`], for an image of bytes; trailing NULs are ignored.
     ///
     /// # Errors
-    /// As [`ParsedModule::parse`]; also where the bytes are not UTF-8.
+    /// As [`ParsedModule::parse`]; also if the bytes are not UTF-8.
     pub fn parse_bytes(image: &'a [u8]) -> Result<Self, PtxError> {
         Self::parse_bytes_watched(image, &|_| true)
     }
@@ -414,7 +414,7 @@ impl<'a> ParsedModule<'a> {
     /// As [`ParsedModule::parse_watched`], for an image of bytes; trailing NULs are ignored.
     ///
     /// # Errors
-    /// As [`ParsedModule::parse_watched`]; also where the bytes are not UTF-8.
+    /// As [`ParsedModule::parse_watched`]; also if the bytes are not UTF-8.
     pub fn parse_bytes_watched(
         image: &'a [u8],
         watch: &'a dyn Fn(u64) -> bool,

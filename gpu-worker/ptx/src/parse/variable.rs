@@ -5,22 +5,22 @@ use super::expression::Value;
 use crate::lex::Token;
 use crate::{Init, Linkage, Operand, ParsedVariable, PtxError, Scalar, Space};
 
-/// Most dimensions of an array and most nested braces of an initialiser.
+/// Maximum number of dimensions of an array, and of nested braces of an initialiser.
 const DEPTH: usize = 16;
 
-/// What stands before the name.
+/// The part of a declaration before the name.
 struct Head {
     scalar: Scalar,
     lanes: u8,
     align: u64,
-    /// Whether it is a texture, a sampler or a surface.
+    /// True for a texture, a sampler or a surface.
     opaque: bool,
-    /// The host may touch it, too.
+    /// True if the host may access it too.
     managed: bool,
 }
 
 impl<'a> Parser<'a> {
-    /// `.align 8 .v4 .f32`, in any order, and attributes.
+    /// Parses `.align 8 .v4 .f32`, in any order, and attributes.
     fn head(&mut self) -> Result<Head, PtxError> {
         let (mut scalar, mut lanes, mut align) = (None, 1_u8, None);
         let (mut opaque, mut managed) = (false, false);
@@ -64,7 +64,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `(…)` behind `.attribute`; whether one of them is `.managed`.
+    /// Parses `(…)` behind `.attribute`. Returns true if one of the attributes is `.managed`.
     pub(super) fn attribute(&mut self) -> Result<bool, PtxError> {
         let (mut depth, mut managed) = (0_u32, false);
         self.expect(b'(', "after `.attribute`")?;
@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `.ptr [.space] [.align n]` of a kernel parameter.
+    /// Skips `.ptr [.space] [.align n]` of a kernel parameter.
     fn skip_pointer(&mut self) -> Result<(), PtxError> {
         while let Token::Dot(name) = self.token {
             if name == "align" {
@@ -137,13 +137,13 @@ impl<'a> Parser<'a> {
         Ok(variable)
     }
 
-    /// One parameter of a function.
+    /// Parses one parameter of a function.
     pub(super) fn formal(&mut self, space: Space) -> Result<ParsedVariable<'a>, PtxError> {
         let head = self.head()?;
         self.declared(&head, space, Linkage::Internal)
     }
 
-    /// `.space` being read: declarations up to, not including, the `;`.
+    /// Parses declarations behind `.space` up to, not including, the `;`.
     pub(super) fn variables(
         &mut self,
         space: Space,
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `{ filter_mode = nearest, … }` of a texture, a sampler or a surface.
+    /// Skips `{ filter_mode = nearest, … }` of a texture, a sampler or a surface.
     fn skip_fields(&mut self) -> Result<(), PtxError> {
         self.expect(b'{', "before the fields of a texture or surface")?;
         let mut depth = 1_u32;
@@ -183,12 +183,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Values between braces fill rows in order; a short row is padded with zeros.
+    /// Parses values between braces, which fill rows in order; a short row is padded with zeros.
     fn initialiser(&mut self, variable: &mut ParsedVariable<'a>) -> Result<(), PtxError> {
         let position = self.position;
         let lanes = u64::from(variable.lanes);
         let unsized_head = variable.dims.first() == Some(&0);
-        // Elements below each brace depth; only the outermost dimension may be unsized.
+        // Number of elements below each brace depth; only the outermost dimension may be unsized.
         let mut below = vec![lanes];
         for dim in variable.dims.iter().skip(1).rev() {
             let last = below.last().copied().unwrap_or(1);
@@ -238,8 +238,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Pads with zeros to a multiple of `row`. The zeros of short rows could outgrow the text, so
-    /// a padded row is bounded.
+    /// Pads with zeros to a multiple of `row`. The zeros of short rows could outgrow the text, so a padded
+    /// row is bounded.
     fn pad_row(
         &self,
         variable: &mut ParsedVariable<'a>,
@@ -305,7 +305,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// `0xFF00(symbol)`: one byte of an address.
+    /// Parses `0xFF00(symbol)`: one byte of an address.
     fn masked(&mut self, mask: u64) -> Result<Init<'a>, PtxError> {
         let mut name = self.word("a symbol")?;
         let mut generic = false;

@@ -7,14 +7,14 @@ use async_nats::{Client, ConnectOptions, Event};
 use broker::{Credentials, Login};
 use tokio::sync::mpsc;
 
-/// A connection and what the server told it besides messages.
+/// A connection, and the events that it received.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) events: mpsc::UnboundedReceiver<Event>,
 }
 
 impl Connection {
-    /// Waits for an event that `wanted` accepts and gives what it made of it.
+    /// Waits for an event that `wanted` accepts and returns its result.
     pub(crate) async fn event<T>(&mut self, wanted: impl Fn(&Event) -> Option<T>) -> T {
         soon("an event", async {
             loop {
@@ -85,7 +85,7 @@ pub(crate) async fn connect_tenant(credentials: &Credentials, tenant: &str) -> C
     .await
 }
 
-/// The value of `future`, or a panic that names what did not come.
+/// The value of `future`; panics with the name of what did not come.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(60);
     tokio::time::timeout(limit, future)
@@ -93,9 +93,9 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
         .unwrap_or_else(|_| panic!("{what} did not come"))
 }
 
-/// Waits until what the client sent before has been handled by the server.
+/// Waits until the server has handled everything that the client sent before.
 pub(crate) async fn settle(client: &Client) {
-    // A subscription on its own inbox answers a request only after all that went before it.
+    // A subscription to its own inbox answers a request only after everything sent before.
     let inbox = client.new_inbox();
     drop(client.subscribe(inbox).await.expect("subscribes"));
     client.flush().await.expect("flushes");

@@ -1,5 +1,5 @@
-//! Streams and buckets of the broker: one is there, or the broker says that it is not. Anything else is
-//! an error, and never taken for an empty one.
+//! Streams and buckets of the broker. Each is either found, or the broker says that it does not
+//! exist. Any other answer is an error, never taken for an empty stream or bucket.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind, Stream};
 use super::Administrator;
 use crate::exit::Unreachable;
 
-/// What is read of what the broker keeps, and the code of an error that is not its silence.
+/// Name of stored data for error messages, with the error code for a refusal by the broker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     pub(crate) what: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// An error of the broker: [`Unreachable`] unless it answered.
+    /// Converts an error of the broker: [`Unreachable`] unless the broker answered.
     pub(crate) fn failed<E: Error + 'static>(self, error: E) -> anyhow::Error {
         let Self { what, code } = self;
         match refused(&error) {
@@ -30,7 +30,7 @@ impl Kept {
         }
     }
 
-    /// The broker does not answer, or not any more.
+    /// The error of a broker that does not answer, or that stopped answering.
     pub(crate) fn silent(self, why: impl std::fmt::Display) -> anyhow::Error {
         let what = self.what;
         anyhow!(Unreachable(format!(
@@ -39,7 +39,7 @@ impl Kept {
     }
 }
 
-/// Whether the broker answered, other than that it cannot tell at the moment.
+/// True if the broker answered, and not only that it cannot tell at the moment.
 fn refused(error: &(dyn Error + 'static)) -> bool {
     let refusal = |answer: &jetstream::Error| answer.code() != 503;
     let mut cause = Some(error);
@@ -61,14 +61,14 @@ fn refused(error: &(dyn Error + 'static)) -> bool {
 }
 
 impl Administrator {
-    /// A stream; none where the broker says that there is none.
+    /// A stream; `None` if the broker says that it does not exist.
     pub(crate) async fn stream(&self, stored: Stored, kept: Kept) -> Result<Option<Stream>> {
         let storage = Storage::new(self.jetstream(), self.subjects());
         let found = storage.find_stream(stored).await;
         found.map_err(|error| kept.failed(error))
     }
 
-    /// A bucket; none where the broker says that there is none.
+    /// A bucket; `None` if the broker says that it does not exist.
     pub(crate) async fn bucket_of(&self, stored: Stored, kept: Kept) -> Result<Option<Store>> {
         let storage = Storage::new(self.jetstream(), self.subjects());
         let found = storage.find_bucket(stored).await;

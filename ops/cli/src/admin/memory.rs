@@ -1,4 +1,4 @@
-//! What devices' memory is held for, asked from the workers themselves.
+//! Use of the devices' memory, as reported by the workers themselves.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use futures_util::future::join_all;
 
 use super::Administrator;
 
-/// Time that one worker has to answer. A busy one takes it; one of a build before does not hear the question, which
-/// the broker says at once.
+/// Time that one worker has to answer. A busy worker takes it all. A worker of an earlier build
+/// does not subscribe to the question, which the broker reports at once.
 const ASK: Duration = Duration::from_secs(3);
-/// Pages at most of one worker.
+/// Maximum number of pages of one worker.
 const PAGES: usize = 1_000;
 
-/// A device, and what its worker says of its memory.
+/// A device, with its worker's report on its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceMemory {
     /// The worker.
     pub incarnation: Incarnation,
     /// Its device.
     pub gpu: GpuId,
-    /// What it says, with all tenants; none where it does not answer.
+    /// The worker's report, with all tenants; `None` if the worker does not answer.
     pub said: Option<MemoryStatus>,
 }
 
 impl Administrator {
-    /// What the memory of every device is held for, by the word of its worker just now, by device.
+    /// Asks each live worker for the use of its device's memory; sorted by device.
     pub async fn memory(&self, status: &Status) -> Vec<DeviceMemory> {
         let live = status.workers.iter().filter(|worker| !worker.lost);
         let asked = live.map(async |worker| DeviceMemory {
@@ -40,7 +40,7 @@ impl Administrator {
         devices
     }
 
-    /// All that one worker says; none where it does not answer.
+    /// All pages of one worker's report; `None` if it does not answer.
     pub(super) async fn memory_of(&self, worker: Incarnation) -> Option<MemoryStatus> {
         let subject = self.subjects().memory(worker);
         let mut all: Option<MemoryStatus> = None;

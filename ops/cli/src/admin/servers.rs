@@ -1,4 +1,4 @@
-//! The servers of a broker that is a cluster: who has what.
+//! The servers of a clustered broker, and the data that each has.
 
 use std::time::{Duration, Instant};
 
@@ -12,27 +12,27 @@ use super::Administrator;
 use crate::credentials::logged_in;
 use crate::exit::Unreachable;
 
-/// How long one server may take to answer one question about what is stored.
+/// Time that one server may take to answer one question about stored data.
 const ASK: Duration = Duration::from_secs(1);
-/// Before it is asked again.
+/// Pause before the question is repeated.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// One server of a broker that is a cluster.
+/// One server of a clustered broker.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ServerStatus {
-    /// Where it listens, as the credentials say.
+    /// Its address, as in the credentials.
     pub url: BrokerUrl,
-    /// What the servers call it; none where it does not answer.
+    /// Its name in the broker; `None` if it does not answer.
     pub name: Option<String>,
-    /// It answers for the lease.
+    /// True if it leads the stream of the lease.
     pub leads_lease: bool,
-    /// Copies that it has of what is stored.
+    /// Number of replicas that it has of the stored data.
     pub copies: usize,
-    /// Those of them that are equal to their leader's.
+    /// Number of those replicas that are equal to their leader's.
     pub in_step: usize,
 }
 
-/// What each server has of what is stored.
+/// The stored data of each server.
 fn view(named: Vec<(BrokerUrl, Option<String>)>, copies: &[Copies]) -> Vec<ServerStatus> {
     let view = |(url, name): (BrokerUrl, Option<String>)| {
         let mut server = ServerStatus {
@@ -58,7 +58,7 @@ fn view(named: Vec<(BrokerUrl, Option<String>)>, copies: &[Copies]) -> Vec<Serve
 }
 
 impl Administrator {
-    /// The servers of a broker that is a cluster; nothing of one that is a single server.
+    /// The servers of a clustered broker; empty if the broker is a single server.
     pub async fn servers(&self, credentials: &Credentials) -> Vec<ServerStatus> {
         if !self.unread_storage().is_clustered() {
             return Vec::new();
@@ -77,18 +77,18 @@ impl Administrator {
             };
             named.push((url.into(), name));
         }
-        // While they choose who leads, nobody can tell.
+        // While the servers elect a leader, no answer is possible.
         view(named, &self.copies().await.unwrap_or_default())
     }
 
-    /// What the cluster keeps, without knowing how many copies of it there are to be.
+    /// The cluster's storage, without reading the configured number of replicas.
     fn unread_storage(&self) -> Storage {
         let mut jetstream = jetstream::new(self.client.clone());
         jetstream.set_timeout(ASK);
         Storage::new(jetstream, &self.subjects)
     }
 
-    /// What the cluster keeps, with the copies that it is set to.
+    /// The cluster's storage, with the configured number of replicas.
     async fn storage(&self) -> Result<Storage> {
         let storage = self.unread_storage();
         if storage.is_clustered() {
@@ -97,16 +97,17 @@ impl Administrator {
         Ok(storage)
     }
 
-    /// The same, for much to be written: the broker has the caller's patience for each answer.
+    /// The cluster's storage for large writes: each answer of the broker may take the caller's
+    /// patience.
     pub(crate) async fn bulk_storage(&self) -> Result<Storage> {
         Ok(self.storage().await?.over(self.jetstream()))
     }
 
-    /// Has the broker keep as many copies of the state as all is to have: only the broker knows
-    /// whether it has the servers. 0 is what it allows.
+    /// Makes the broker keep this many replicas of the state. The same number applies to all other
+    /// data; only the broker knows whether it has enough servers. 0 is the most that it allows.
     ///
     /// # Errors
-    /// `E-CLUSTER-REPLICAS` where it cannot.
+    /// `E-CLUSTER-REPLICAS` if it cannot.
     pub(crate) async fn spread(&self, replicas: u32) -> Result<()> {
         let storage = self.unread_storage();
         storage.set_replicas(replicas);
@@ -119,8 +120,8 @@ impl Administrator {
         })
     }
 
-    /// Waits until the servers of a broker that is a cluster have agreed who leads, and lease and
-    /// state are on as many of them as they should be.
+    /// Waits until the servers of a clustered broker have elected a leader, and lease and state
+    /// have their configured number of replicas.
     ///
     /// # Errors
     /// [`Unreachable`] after `patience`.
@@ -149,10 +150,10 @@ impl Administrator {
             .map_err(|error| anyhow!(error))
     }
 
-    /// The copies of all that is stored; nothing of a broker that is a single server.
+    /// The replicas of all stored data; empty if the broker is a single server.
     ///
     /// # Errors
-    /// [`Unreachable`] where the broker cannot tell.
+    /// [`Unreachable`] if the broker cannot tell.
     pub async fn copies(&self) -> Result<Vec<Copies>> {
         let (storage, mut all) = (self.storage().await?, Vec::new());
         if !storage.is_clustered() {
@@ -168,11 +169,11 @@ impl Administrator {
         Ok(all)
     }
 
-    /// Waits until all copies of all that is stored are equal: from then on any one server may be
+    /// Waits until all replicas of all stored data are equal: from then on any one server may be
     /// lost.
     ///
     /// # Errors
-    /// [`Unreachable`] after `patience`, with what is not in step.
+    /// [`Unreachable`] after `patience`, with the replicas that are not in step.
     pub async fn in_step(&self, patience: Duration) -> Result<()> {
         let asked = Instant::now();
         loop {

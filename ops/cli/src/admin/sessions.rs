@@ -1,4 +1,4 @@
-//! Sessions: which there are, what each waits for, what it holds; and how one is ended.
+//! Sessions: lists them, with the cause of each one's wait and its memory, and ends one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use serde::{Serialize, Serializer};
 use super::{ASK, Administrator};
 use crate::memory::{place, place_name};
 
-/// Pages of sessions at most.
+/// Maximum number of pages of sessions.
 const PAGES: usize = 4_096;
-/// How often is looked whether a session has ended.
+/// Interval between checks for the end of a session.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Which sessions are asked for; all where nothing is said.
+/// Filter of sessions; all sessions by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     /// Only those of this tenant.
@@ -31,8 +31,7 @@ pub struct SessionFilter {
     pub worker: Option<Incarnation>,
 }
 
-/// One session: what its leader knows of it and, where its worker answers, what that says of its
-/// memory.
+/// One session, as its leader knows it. Its memory is added if its worker answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionRow {
     /// The session.
@@ -45,28 +44,29 @@ pub struct SessionRow {
     /// Its worker.
     #[serde(serialize_with = "as_text")]
     pub incarnation: Incarnation,
-    /// That worker's device.
+    /// The device of that worker.
     pub gpu: GpuId,
     /// Ops that are queued at the leader and not granted.
     pub queued: u64,
     /// Charged nanoseconds granted and not done.
     pub outstanding_ns: u64,
-    /// What keeps its next work from being granted.
+    /// The reason that its next work is not granted.
     #[serde(serialize_with = "as_wait")]
     pub waits_for: SessionWait,
-    /// Bytes that it holds; none, as in what follows, where its worker does not say.
+    /// Bytes that it holds. This and all fields below are `None` if its worker does not report
+    /// them.
     pub held: Option<u64>,
-    /// The part of the last second in which a launch of it ran, parts per million.
+    /// The part of the last second in which one of its launches ran, in parts per million.
     pub busy_ppm: Option<u32>,
-    /// Where its memory is: `resident`, `leaving`, `out` or `coming`.
+    /// Location of its memory: `resident`, `leaving`, `out` or `coming`.
     pub place: Option<&'static str>,
-    /// Whether its memory must stay on the device.
+    /// True if its memory must stay on the device.
     pub pinned: Option<bool>,
-    /// The process that has it, where it said so.
+    /// The client process, if reported.
     pub process: Option<SessionProcess>,
 }
 
-/// The process that has a session, by its own word.
+/// The client process of a session, as it reported itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionProcess {
     /// Its host.
@@ -86,7 +86,7 @@ fn as_wait<S: Serializer>(wait: &SessionWait, to: S) -> Result<S::Ok, S::Error> 
 }
 
 impl SessionRow {
-    /// What the leader says of it, and its worker.
+    /// Merges the leader's and the worker's reports.
     fn of(status: SessionStatus, said: Option<&MemoryStatus>) -> Self {
         let own = said.and_then(|said| {
             let mut sessions = said.sessions.iter();
@@ -117,7 +117,7 @@ impl SessionRow {
 }
 
 impl Administrator {
-    /// The sessions that are there, by id.
+    /// The open sessions, by id.
     ///
     /// # Errors
     /// [`crate::exit::Unreachable`] without a leader.
@@ -126,8 +126,8 @@ impl Administrator {
         Ok(self.with_memory(told).await)
     }
 
-    /// One session, if there is such a one. A leader that has taken over just now is asked until it
-    /// knows all.
+    /// One session, if it exists. A leader that has just taken over is asked until it knows all
+    /// sessions.
     ///
     /// # Errors
     /// As [`Self::sessions`].
@@ -137,11 +137,11 @@ impl Administrator {
         Ok(self.with_memory(told).await.pop())
     }
 
-    /// Ends a session of any tenant: what of it runs ends, what waits is not run, and its program's
-    /// next call fails. Returns when it has ended; false where there is no such session.
+    /// Ends a session of any tenant: its running work ends, its waiting work is dropped, and its
+    /// program's next call fails. Returns once it has ended; false if it does not exist.
     ///
     /// # Errors
-    /// [`crate::exit::Unreachable`] without a leader; `E-SESSION-BUSY` where it has not ended within
+    /// [`crate::exit::Unreachable`] without a leader; `E-SESSION-BUSY` if it has not ended within
     /// this administrator's patience.
     pub async fn end_session(&self, id: SessionId) -> Result<bool> {
         if self.told_session(id).await?.is_none() {
@@ -155,7 +155,7 @@ impl Administrator {
         });
         let (subject, asked) = (self.subjects.admin(Admin::Kill), Instant::now());
         loop {
-            // Its answer comes when the session has ended, unless it is lost on the way.
+            // The answer comes when the session has ended, unless it is lost.
             let answer = self.client.request(subject.clone(), request.clone().into());
             drop(tokio::time::timeout(ASK, answer).await);
             if self.told_session(id).await?.is_none() {
@@ -172,7 +172,7 @@ impl Administrator {
         }
     }
 
-    /// What the leader says of one session.
+    /// The leader's report on one session.
     async fn told_session(&self, id: SessionId) -> Result<Option<SessionStatus>> {
         let asked = Instant::now();
         loop {
@@ -185,7 +185,8 @@ impl Administrator {
         }
     }
 
-    /// What the leader says at once of the sessions behind this one, the first ones without one.
+    /// The leader's next page of sessions after this one; the first page if `None`. The leader is
+    /// asked only once.
     ///
     /// # Errors
     /// As [`Self::sessions`].
@@ -197,7 +198,7 @@ impl Administrator {
         Ok(self.told_page(&all, None, behind).await?.sessions)
     }
 
-    /// A page of what the leader says of sessions.
+    /// One page of the leader's list of sessions.
     async fn told_page(
         &self,
         filter: &SessionFilter,
@@ -215,7 +216,7 @@ impl Administrator {
         decode(&answer).map_err(|error| anyhow!(Failure::from(error)))
     }
 
-    /// What the leader says of sessions, and whether it may not know all of them yet.
+    /// The leader's list of sessions, and true if the leader may not know all of them yet.
     pub(super) async fn told_sessions(
         &self,
         filter: &SessionFilter,
@@ -236,7 +237,7 @@ impl Administrator {
         Ok((all, partial))
     }
 
-    /// The same with what their workers say of their memory.
+    /// Adds the workers' reports on memory.
     async fn with_memory(&self, told: Vec<SessionStatus>) -> Vec<SessionRow> {
         let workers: BTreeSet<Incarnation> = told.iter().map(|row| row.incarnation).collect();
         let asked = workers.into_iter();

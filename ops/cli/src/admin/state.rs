@@ -1,4 +1,4 @@
-//! The bucket of what is set: tenants, the cluster's settings, the pinned profile.
+//! The state bucket: tenants, the cluster's settings and the pinned profile.
 
 use std::error::Error;
 use std::time::Duration;
@@ -14,29 +14,29 @@ use tokio::time::{Instant, timeout};
 use super::Administrator;
 use crate::exit::Unreachable;
 
-/// How long the first answer is waited for before the bucket is asked for again; twice as long each time.
+/// Timeout of the first request for the bucket; doubled with each retry.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How long an entry is waited for before it is asked for again; twice as long each time.
+/// Timeout of the first read of an entry; doubled with each retry.
 const READ: Duration = Duration::from_secs(2);
 
-/// How long the storing of an entry is waited for before it is put again; twice as long each time.
+/// Timeout of the first write of an entry; doubled with each retry.
 const STORED: Duration = Duration::from_secs(2);
 
-/// The pause before an entry is put again.
+/// The pause before a retry of a write.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Administrator {
-    /// The bucket of tenants, settings and the like.
+    /// The bucket of tenants, settings and other state.
     ///
     /// # Errors
-    /// [`Unreachable`] where the broker does not answer.
+    /// [`Unreachable`] if the broker does not answer.
     pub async fn state_bucket(&self) -> Result<Store> {
         self.bucket().await
     }
 
-    /// Opens the bucket. Servers that choose a leader drop requests without a word, so it asks again until the patience
-    /// ends.
+    /// Opens the bucket. Servers that elect a leader drop requests silently, so it retries until
+    /// the patience ends.
     pub(crate) async fn bucket(&self) -> Result<Store> {
         let ask = |wait| {
             let mut jetstream = self.jetstream();
@@ -51,11 +51,11 @@ impl Administrator {
         again(self.patience(), ANSWER, ask).await
     }
 
-    /// Reads an entry of the bucket; none where there is none. Servers that choose a leader drop requests without a
-    /// word, so it asks again until the patience ends.
+    /// Reads an entry of the bucket; `None` if it does not exist. Servers that elect a leader drop
+    /// requests silently, so it retries until the patience ends.
     ///
     /// # Errors
-    /// [`Unreachable`] where the broker does not answer.
+    /// [`Unreachable`] if the broker does not answer.
     pub(crate) async fn entry(&self, key: &str) -> Result<Option<Entry>> {
         let store = self.bucket().await?;
         let store = &store;
@@ -76,7 +76,7 @@ impl Administrator {
         again(self.patience(), READ, read).await
     }
 
-    /// The value of an entry; none of one that is deleted. As [`Self::entry`].
+    /// The value of an entry, as by [`Self::entry`]; `None` if it was deleted.
     pub(crate) async fn value(&self, key: &str) -> Result<Option<Bytes>> {
         let entry = self.entry(key).await?;
         Ok(entry
@@ -94,12 +94,12 @@ impl Administrator {
         written.context("writing the settings")
     }
 
-    /// Puts an entry. A server that is deposed drops what it was sent without a word, so the entry is put again until
-    /// the patience ends. An entry that is put twice says the same.
+    /// Puts an entry. A deposed server drops requests silently, so the put is retried until the
+    /// patience ends. Putting the same entry twice has the same effect as once.
     ///
     /// # Errors
-    /// [`Unreachable`] where the broker does not say within the patience that the entry is stored; the broker's
-    /// reason where it refuses.
+    /// [`Unreachable`] if the broker does not confirm within the patience that the entry is stored;
+    /// the broker's reason if it refuses.
     pub(crate) async fn put(&self, key: &str, value: Vec<u8>) -> Result<()> {
         let (store, value) = (self.bucket().await?, Bytes::from(value));
         let (store, patience) = (&store, self.patience());
@@ -119,7 +119,7 @@ impl Administrator {
     }
 }
 
-/// How an attempt failed.
+/// The outcome of a failed attempt.
 enum Failed {
     /// No answer came; the text says so to a user.
     Unanswered(String),
@@ -127,8 +127,8 @@ enum Failed {
     Refused(anyhow::Error),
 }
 
-/// Attempts something until it is done or refused, or the patience ends. An attempt is told how long it may wait:
-/// `first`, and twice as long after each that waited in vain, so that a slow broker is heard, too.
+/// Retries until an attempt succeeds or is refused, or the patience ends. The timeout of an attempt
+/// is `first`, and doubles after each one that timed out, so that a slow broker is heard, too.
 async fn again<T, F: Future<Output = Result<T, Failed>>>(
     patience: Duration,
     first: Duration,
@@ -152,7 +152,7 @@ async fn again<T, F: Future<Output = Result<T, Failed>>>(
     }
 }
 
-/// Says that the store has no leader at the moment, or that its answer was lost.
+/// True if the store has no leader at the moment, or if its answer was lost.
 fn unanswered(error: &PutError) -> bool {
     let source = error.source();
     let source = source.and_then(|source| source.downcast_ref::<PublishError>());
@@ -166,7 +166,8 @@ fn unanswered(error: &PutError) -> bool {
 mod tests {
     use super::*;
 
-    /// The waits of the attempts that fail until `failing` of them were made, each after `spent` or its wait.
+    /// Timeouts of the attempts until `failing` of them have failed, each after `spent` or its own
+    /// timeout.
     async fn waits(patience: u64, failing: usize, spent: Duration) -> (Vec<u64>, Result<()>) {
         let mut waits = Vec::new();
         let ended = again(Duration::from_secs(patience), STORED, |wait| {

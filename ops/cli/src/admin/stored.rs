@@ -1,4 +1,4 @@
-//! The messages that a stream has, read to the last of them, though some are removed meanwhile.
+//! The messages of a stream, read to the last one, even if some are removed in the meantime.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,23 @@ use futures_util::StreamExt;
 use super::{Administrator, Kept};
 use crate::exit::Unreachable;
 
-/// How long a message is waited for before the broker is asked whether there is one. Doubled each time.
+/// Timeout of a message, after which the broker is asked for the number of messages left. Doubled
+/// each time.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Messages of a stream from a place on, in order.
+/// Messages of a stream in order, from a given start.
 pub(crate) struct StoredMessages {
     stream: Stream,
     config: pull::OrderedConfig,
     kept: Kept,
     stall: Duration,
     messages: pull::Ordered,
-    /// Messages that the broker had behind the last one that was read.
+    /// Messages that the broker had after the last one read.
     left: u64,
 }
 
 impl StoredMessages {
-    /// Reads a stream as this says.
+    /// Opens a stream with this configuration.
     ///
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker.
@@ -47,16 +48,17 @@ impl StoredMessages {
         })
     }
 
-    /// The messages, those included that are still to come.
+    /// The messages, including those still to come.
     pub(crate) fn live(self) -> pull::Ordered {
         self.messages
     }
 
-    /// The next message; none behind the last. What is removed before it was read never comes, and the
-    /// broker does not say so: after a silence it is asked how many messages there are.
+    /// The next message; `None` after the last. A message that was removed before it was read never
+    /// comes, and the broker does not say so. After a silence the broker is therefore asked for the
+    /// number of messages left.
     ///
     /// # Errors
-    /// [`crate::exit::Unreachable`] where the broker answers no more, or has messages and sends none.
+    /// [`crate::exit::Unreachable`] if the broker stops answering, or has messages and sends none.
     pub(crate) async fn next(&mut self) -> Result<Option<Message>> {
         let (asked, mut quiet) = (Instant::now(), QUIET);
         while self.left > 0 {
@@ -68,7 +70,7 @@ impl StoredMessages {
                 quiet *= 2;
                 match consume(&self.stream, &self.config, self.kept).await {
                     Ok(opened) => (self.left, self.messages) = opened,
-                    // Servers that choose a leader cannot tell yet.
+                    // Servers that elect a leader cannot tell yet.
                     Err(error) if error.is::<Unreachable>() => {}
                     Err(error) => return Err(error),
                 }
@@ -89,7 +91,7 @@ impl StoredMessages {
     }
 }
 
-/// A consumer, and how many messages the broker has for it.
+/// A consumer, with the number of messages that the broker has for it.
 async fn consume(
     stream: &Stream,
     config: &pull::OrderedConfig,
@@ -115,7 +117,7 @@ mod tests {
         code: "E-ACCOUNTS",
     };
 
-    /// Messages of a stream with ten of one subject.
+    /// A stream with ten messages on one subject.
     async fn ten(administrator: &Administrator, subject: &str) -> (Stream, StoredMessages) {
         let jetstream = administrator.jetstream();
         let made = jetstream.create_stream(stream::Config {
@@ -156,7 +158,7 @@ mod tests {
         let (stream, mut messages) = ten(&administrator, &subject).await;
         assert_eq!(rest(&mut messages).await.len(), 10);
         stream.purge().await.expect("purged");
-        // As if there had been more, none of which was on its way yet.
+        // Simulates more messages, none of which is on its way yet.
         messages.left = 5;
         let before = Instant::now();
         assert!(rest(&mut messages).await.is_empty());
@@ -192,7 +194,7 @@ mod tests {
 
         let (_, mut messages) = ten(&administrator, &subject).await;
         let mut read = Vec::new();
-        // After each a consumer of its own, as after a silence.
+        // Opens a new consumer after each message, as after a silence.
         while let Some(message) = messages.next().await.expect("read") {
             read.push(message.payload[0]);
             let opened = consume(&messages.stream, &messages.config, KEPT).await;

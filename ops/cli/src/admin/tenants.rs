@@ -1,4 +1,4 @@
-//! Tenants: set, suspended, removed, and given new logins where the broker is ours.
+//! Tenants: sets, suspends and removes them. Also gives them new logins, if the broker is local.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,28 +14,28 @@ use super::Administrator;
 use super::sessions::SessionFilter;
 use crate::exit::{Unreachable, UsageError};
 
-/// How often a change is tried that somebody else's came before.
+/// Attempts at a change that conflicts with other changes.
 const TRIES: u32 = 8;
-/// How often is looked whether something has become so.
+/// Interval between checks of a condition.
 const LOOK: Duration = Duration::from_millis(5);
-/// Sessions of a tenant that are ended at a time.
+/// Number of sessions of a tenant that are ended at the same time.
 const TOGETHER: usize = 64;
 
-/// What a change of a tenant has come to.
+/// The outcome of a change of a tenant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TenantChange {
-    /// How it is set now.
+    /// The settings after the change.
     pub settings: TenantSettings,
-    /// A leader orders by it; where none answers, the next one will.
+    /// True if a leader applies the settings; if no leader answers, the next one will.
     pub applied: bool,
 }
 
-/// What has gone with a tenant that was removed.
+/// The outcome of a tenant's removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RemovedTenant {
-    /// Its sessions that were ended.
+    /// Number of its sessions that were ended.
     pub ended: usize,
-    /// Its login was removed; not where the broker is somebody else's, or it had none.
+    /// True if its login was removed; false if the broker is not local or the tenant had no login.
     pub login: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct RemovedTenant {
 pub struct RenewedLogin {
     /// Its user name, as before.
     pub user: String,
-    /// The file that has the new password.
+    /// The file with the new password.
     pub credentials: PathBuf,
 }
 
@@ -59,7 +59,7 @@ fn key(tenant: &Tenant) -> String {
     format!("tenant.{tenant}")
 }
 
-/// Refuses settings that make no sense.
+/// Refuses invalid settings.
 fn check(settings: &TenantSettings) -> Result<()> {
     if settings.priority > 4 {
         bail!(UsageError(format!(
@@ -77,10 +77,10 @@ fn check(settings: &TenantSettings) -> Result<()> {
 }
 
 impl Administrator {
-    /// Refuses a tenant that there is not.
+    /// Refuses an unknown tenant.
     ///
     /// # Errors
-    /// [`UsageError`] where it is not there; when the store does not answer.
+    /// [`UsageError`] if it does not exist; an error if the store does not answer.
     pub async fn known(&self, tenant: &Tenant) -> Result<()> {
         match self.tenant(tenant).await? {
             Some(_) => Ok(()),
@@ -88,10 +88,10 @@ impl Administrator {
         }
     }
 
-    /// Writes a tenant's settings; the leader hears of it and records it.
+    /// Writes a tenant's settings; the leader reads and records them.
     ///
     /// # Errors
-    /// [`UsageError`] when the settings make no sense, [`Unreachable`] without a broker.
+    /// [`UsageError`] if the settings are invalid, [`Unreachable`] without a broker.
     pub async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) -> Result<()> {
         check(settings)?;
         let value = serde_json::to_vec(settings)?;
@@ -100,8 +100,8 @@ impl Administrator {
             .context("writing the tenant")
     }
 
-    /// Writes a tenant's settings over those of a revision of its entry; 0 is none. Gives the new
-    /// revision, none where the entry is another one by now.
+    /// Replaces a tenant's settings at a revision of its entry; revision 0 means no entry. Returns
+    /// the new revision, or `None` if the entry has changed since.
     ///
     /// # Errors
     /// As [`Self::set_tenant`].
@@ -121,7 +121,7 @@ impl Administrator {
         }
     }
 
-    /// Waits until the leader orders by these settings of a tenant.
+    /// Waits until the leader applies these settings of a tenant.
     ///
     /// # Errors
     /// [`Unreachable`] when no leader does within `patience`.
@@ -181,11 +181,11 @@ impl Administrator {
         Ok(tenants)
     }
 
-    /// Waits until the leader orders by these settings of a tenant; false where none answers, whose
-    /// successor will find them.
+    /// Waits until the leader applies these settings of a tenant. Returns false if no leader
+    /// answers; the next one will read them.
     ///
     /// # Errors
-    /// [`Unreachable`] where a leader answers and has not heard of them within this administrator's
+    /// [`Unreachable`] if a leader answers but has not read them within this administrator's
     /// patience.
     pub async fn tenant_heard(&self, tenant: &Tenant, settings: &TenantSettings) -> Result<bool> {
         if self.status(self.glance()).await.is_err() {
@@ -196,11 +196,11 @@ impl Administrator {
         Ok(true)
     }
 
-    /// Suspends a tenant, or resumes it: while it is suspended it gets no sessions and nothing more of
-    /// those that it has is granted. What it was granted ends, and nothing is lost.
+    /// Suspends or resumes a tenant. While it is suspended it gets no sessions, and its existing
+    /// sessions get no further grants. Work that was already granted ends, and nothing is lost.
     ///
     /// # Errors
-    /// [`UsageError`] where there is no such tenant, [`Unreachable`] without a broker.
+    /// [`UsageError`] if the tenant does not exist, [`Unreachable`] without a broker.
     pub async fn suspend(&self, tenant: &Tenant, on: bool) -> Result<TenantChange> {
         let set = |settings| {
             Ok(TenantSettings {
@@ -213,11 +213,11 @@ impl Administrator {
         Ok(TenantChange { settings, applied })
     }
 
-    /// Changes a tenant's settings from what they are at that moment, so that what others change at the
-    /// same time stays; gives what they are then.
+    /// Changes a tenant's current settings atomically, so that concurrent changes by others are
+    /// kept. Returns the settings after the change.
     ///
     /// # Errors
-    /// [`UsageError`] where there is no such tenant or the settings make no sense, [`Unreachable`]
+    /// [`UsageError`] if the tenant does not exist or the settings are invalid, [`Unreachable`]
     /// without a broker.
     pub async fn change_tenant(
         &self,
@@ -241,7 +241,7 @@ impl Administrator {
             let written = store.update(key(tenant), value.into(), entry.revision);
             match written.await {
                 Ok(_) => return Ok(after),
-                // Somebody else's came between.
+                // Another change came first.
                 Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {}
                 Err(error) => return Err(anyhow!(error).context("writing the tenant")),
             }
@@ -251,12 +251,12 @@ impl Administrator {
         )))
     }
 
-    /// Removes a tenant, and its login where the broker is ours. What it used stays in the accounts.
+    /// Removes a tenant, and its login if the broker is local. Its usage stays in the accounts.
     /// With `force` its sessions are ended first.
     ///
     /// # Errors
-    /// `E-TENANT-BUSY` where it has sessions, without `force`; [`UsageError`] where there is no such
-    /// tenant; [`Unreachable`] without a leader.
+    /// `E-TENANT-BUSY` if it has sessions, without `force`; [`UsageError`] if the tenant does not
+    /// exist; [`Unreachable`] without a leader.
     pub async fn remove_tenant(&self, tenant: &Tenant, force: bool) -> Result<RemovedTenant> {
         if self.tenant(tenant).await?.is_none() {
             bail!(unknown(tenant));
@@ -271,14 +271,14 @@ impl Administrator {
         }
         let mut ended = 0;
         if !there.is_empty() {
-            // So that it gets no others meanwhile.
+            // Keeps it from getting new sessions in the meantime.
             self.suspend(tenant, true).await?;
             ended += self.end_sessions_of(tenant).await?;
         }
         let deleted = self.bucket().await?.delete(key(tenant)).await;
         deleted.context("deleting the tenant")?;
         self.tenant_is_gone(tenant).await?;
-        // Whatever it got before the leader heard.
+        // Ends sessions that it got before the leader knew of the removal.
         ended += self.end_sessions_of(tenant).await?;
         let login = match self.own_broker().await? {
             Some(broker) => self.remove_login(broker, tenant).await?,
@@ -287,7 +287,7 @@ impl Administrator {
         Ok(RemovedTenant { ended, login })
     }
 
-    /// Waits until the leader knows a tenant no more.
+    /// Waits until the leader no longer knows a tenant.
     async fn tenant_is_gone(&self, tenant: &Tenant) -> Result<()> {
         let asked = Instant::now();
         loop {
@@ -305,7 +305,7 @@ impl Administrator {
         }
     }
 
-    /// The ids of a tenant's sessions, asked until a leader knows all.
+    /// The ids of a tenant's sessions; the leader is asked until it knows all of them.
     async fn all_sessions_of(&self, tenant: &Tenant) -> Result<Vec<SessionId>> {
         let filter = SessionFilter {
             tenant: Some(tenant.clone()),
@@ -327,7 +327,7 @@ impl Administrator {
         }
     }
 
-    /// Ends a tenant's sessions until it has none; how many there were.
+    /// Ends a tenant's sessions until it has none; returns their number.
     async fn end_sessions_of(&self, tenant: &Tenant) -> Result<usize> {
         let mut ended = 0;
         loop {
@@ -345,12 +345,12 @@ impl Administrator {
         }
     }
 
-    /// Gives a tenant a new password where the broker is ours. The old one opens nothing more, and
-    /// connections that were made with it are closed.
+    /// Gives a tenant a new password if the broker is local. The old password becomes invalid, and
+    /// connections made with it are closed.
     ///
     /// # Errors
-    /// `E-TENANT-LOGIN` where the broker is not ours, or the tenant has no login there; [`UsageError`]
-    /// where there is no such tenant.
+    /// `E-TENANT-LOGIN` if the broker is not local, or if the tenant has no login there;
+    /// [`UsageError`] if the tenant does not exist.
     pub async fn renew_login(&self, tenant: &Tenant) -> Result<RenewedLogin> {
         if self.tenant(tenant).await?.is_none() {
             bail!(unknown(tenant));
@@ -384,10 +384,10 @@ impl Administrator {
         Ok(true)
     }
 
-    /// Gives a tenant a login where the broker is ours; whether it is.
+    /// Gives a tenant a login if the broker is local; returns false if it is not.
     ///
     /// # Errors
-    /// Where the broker does not take it.
+    /// If the broker refuses it.
     pub async fn give_login(&self, tenant: &Tenant) -> Result<bool> {
         let Some(mut broker) = self.own_broker().await? else {
             return Ok(false);
@@ -398,17 +398,18 @@ impl Administrator {
         Ok(true)
     }
 
-    /// The broker whose logins are ours to give: one that runs here, and that this connection is to.
+    /// The broker of which we may change the logins: one that runs on this host and that this
+    /// connection uses.
     async fn own_broker(&self) -> Result<Option<Broker>> {
         let Some(folder) = self.broker.clone() else {
             return Ok(None);
         };
-        // That none runs there is no error: then it is somebody else's.
+        // A folder without a running broker is no error: the broker is then another's.
         blocking(move || Ok(Broker::attach(&folder).ok())).await
     }
 }
 
-/// Does what waits for files and processes in a thread for that.
+/// Runs blocking file and process work on a blocking thread.
 async fn blocking<T: Send + 'static>(
     does: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

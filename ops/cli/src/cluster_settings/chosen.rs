@@ -1,4 +1,4 @@
-//! The settings that administrators chose: the entry of the state bucket, read and changed.
+//! The settings that administrators have set: the entry of the state bucket, read and changed.
 
 use anyhow::{Context, Result, bail};
 use async_nats::jetstream::kv::Operation;
@@ -8,25 +8,25 @@ use serde_json::{Map, Value};
 use super::{ClusterSetting, REPLICAS, check};
 use crate::admin::Administrator;
 
-/// How often a change is tried that others' changes get in the way of.
+/// Attempts at a change that conflicts with other changes.
 const ATTEMPTS: usize = 16;
 
-/// The entry that holds what was set.
+/// The entry with the settings that were set.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// What was set, by field.
+    /// Values that were set, by field.
     pub values: Map<String, Value>,
-    /// The entry's revision; 0 where there is none.
+    /// The entry's revision; 0 if there is no entry.
     pub revision: u64,
-    /// When it was written, milliseconds since 1970.
+    /// Time at which it was written, milliseconds since 1970.
     pub at_ms: u64,
 }
 
 impl Chosen {
-    /// The settings, with the defaults of what was not set.
+    /// The settings, with defaults for those that were not set.
     ///
     /// # Errors
-    /// Where the entry is none of ours.
+    /// If the entry cannot be parsed.
     pub fn settings(&self) -> Result<ClusterSettings> {
         serde_json::from_value(Value::Object(self.values.clone()))
             .map(ClusterSettings::with_limits)
@@ -35,10 +35,11 @@ impl Chosen {
 }
 
 impl Chosen {
-    /// Changes settings, together: each to its new value, or to its default. Gives what they come to.
+    /// Changes several settings at once, each to its new value or to its default. Returns the
+    /// resulting settings.
     ///
     /// # Errors
-    /// [`crate::exit::Usage`] where the result makes no sense.
+    /// [`crate::exit::UsageError`] if the result is invalid.
     pub fn change(
         &mut self,
         changes: &[(&ClusterSetting, Option<Value>)],
@@ -56,7 +57,7 @@ impl Chosen {
 }
 
 impl Administrator {
-    /// What was set of the cluster's settings.
+    /// The settings that were set in this cluster.
     ///
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker.
@@ -77,12 +78,12 @@ impl Administrator {
         })
     }
 
-    /// Changes settings of the cluster, together: each with its new value, or to its default. Who
-    /// changes others at the same time loses nothing.
+    /// Changes several settings of the cluster at once, each to its new value or to its default.
+    /// Concurrent changes of other settings are kept.
     ///
     /// # Errors
-    /// [`crate::exit::Usage`] where the result makes no sense, `E-CLUSTER-REPLICAS` where the broker has not as
-    /// many servers, [`crate::exit::Unreachable`] without a broker.
+    /// [`crate::exit::UsageError`] if the result is invalid, `E-CLUSTER-REPLICAS` if the broker has too
+    /// few servers, [`crate::exit::Unreachable`] without a broker.
     pub async fn change_cluster(
         &self,
         changes: &[(&ClusterSetting, Option<Value>)],
@@ -96,7 +97,8 @@ impl Administrator {
         bail!("E-CLUSTER-SETTINGS: others change the settings at the same time; try again")
     }
 
-    /// As [`Self::change_cluster`], of settings as they were read; none where they are others by now.
+    /// As [`Self::change_cluster`], for settings as they were read; `None` if they have changed
+    /// since.
     ///
     /// # Errors
     /// As [`Self::change_cluster`].

@@ -1,39 +1,39 @@
-//! Kinds of values of the cluster's settings: how each is read, what it is to be, and how it is shown.
+//! Types of values of the cluster's settings: parsing, accepted range and display.
 
 use scheduler_leader_core::TICK_NS;
 use serde_json::Value;
 
 use crate::settings::parse_bytes;
 
-/// What a value is.
+/// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// Nanoseconds, at least and at most.
+    /// Nanoseconds: minimum and maximum.
     Time(u64, u64),
-    /// Ticks, at most; a time of whole ticks to people.
+    /// Maximum number of ticks; shown to people as a time of whole ticks.
     Ticks(u64),
     Switch,
     /// Percent by priority.
     Floors,
-    /// Bytes, at least and at most.
+    /// Bytes: minimum and maximum.
     Bytes(u64, u64),
-    /// Seconds, at least and at most.
+    /// Seconds: minimum and maximum.
     Age(u64, u64),
     /// Copies; 0 is `auto`.
     Copies,
-    /// How many, at least and at most.
+    /// A count: minimum and maximum.
     Count(u64, u64),
 }
 
 pub(super) const US: u64 = 1_000;
 pub(super) const SECOND: u64 = 1_000_000_000;
-/// Seconds.
+/// Seconds of a day.
 pub(super) const DAY: u64 = 86_400;
-/// Copies of which most can be there without some: an even number bears no more losses.
+/// Allowed numbers of replicas: an even number tolerates no more losses than the odd one below it.
 const COPIES: [u64; 3] = [1, 3, 5];
 
 impl Kind {
-    /// The value that people mean by a text; none where it is not [`Kind::wanted`].
+    /// Parses a text; `None` if the value is not [`Kind::wanted`].
     pub(super) fn read(self, text: &str) -> Option<Value> {
         let within = |value: Option<u64>, least, most| {
             let value = value.filter(|value| (least..=most).contains(value));
@@ -69,7 +69,7 @@ impl Kind {
         }
     }
 
-    /// Words that a value may be; `default` is that there is none.
+    /// Keywords that a value may be; `default` removes the value.
     pub(super) fn words(self) -> &'static [&'static str] {
         match self {
             Self::Switch => &["on", "off", "default"],
@@ -81,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// What a value is to be, with its range.
+    /// A description of the accepted values, with their range.
     pub(super) fn wanted(self) -> String {
         match self {
             Self::Time(least, most) => {
@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// A value as people write it.
+    /// A value in the notation for people.
     pub(super) fn show(self, value: &Value) -> String {
         let number = || value.as_u64().unwrap_or(0);
         match (self, value) {
@@ -120,7 +120,7 @@ impl Kind {
             (Self::Bytes(..), Value::Number(_)) => show_bytes(number()),
             (Self::Age(..), Value::Number(_)) => show_age(number()),
             (Self::Copies, Value::Number(_)) if number() == 0 => "auto".into(),
-            // Where it is off, it may not be written.
+            // The field may be missing if the switch is off.
             (Self::Switch, value) => match value.as_bool() {
                 Some(true) => "on".into(),
                 _ => "off".into(),
@@ -137,7 +137,7 @@ impl Kind {
     }
 }
 
-/// Whole nanoseconds in the largest unit that keeps them whole.
+/// Whole nanoseconds, in the largest unit that keeps the number whole.
 #[must_use]
 pub fn show_time(ns: u64) -> String {
     let units = [(SECOND, "s"), (1_000_000, "ms"), (US, "us")];
@@ -148,7 +148,7 @@ pub fn show_time(ns: u64) -> String {
     }
 }
 
-/// Bytes in the largest unit that keeps them whole.
+/// Bytes, in the largest unit that keeps the number whole.
 #[must_use]
 pub fn show_bytes(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];

@@ -1,4 +1,4 @@
-//! The leader's answer, before a tenant is set, whether targets can be met.
+//! The leader's verdict, before a tenant is set, on the targets that can be met.
 
 use anyhow::{Result, anyhow};
 use bus_schemas::{Admission, Feasibility, Tenant, TenantSettings};
@@ -8,7 +8,7 @@ use crate::exit::Unreachable;
 use crate::output;
 use crate::target::duration;
 
-/// The targets there would be if a tenant were set like this; none without a leader.
+/// The targets as they would be if the tenant had these settings; `None` without a leader.
 pub async fn ask(
     administrator: &Administrator,
     tenant: &Tenant,
@@ -20,10 +20,10 @@ pub async fn ask(
     answer.ok()
 }
 
-/// Fails where a target could be met with the tenant as it is, and not as it is to be.
+/// Fails if a target that can be met now could no longer be met after the change.
 ///
 /// # Errors
-/// What cannot be met, as `E-TENANT-TARGET`; [`Unreachable`] where no leader says.
+/// `E-TENANT-TARGET` with the targets that cannot be met; [`Unreachable`] if no leader answers.
 pub(super) fn refuse(before: &[Admission], after: Option<&[Admission]>) -> Result<()> {
     let Some(after) = after else {
         return Err(anyhow!(Unreachable(
@@ -45,7 +45,7 @@ pub(super) fn refuse(before: &[Admission], after: Option<&[Admission]>) -> Resul
     }
 }
 
-/// Says what came of it: of the tenant whatever it is, of others what cannot be met.
+/// Prints the verdict of the tenant, and of other tenants only the targets that cannot be met.
 ///
 /// # Errors
 /// As [`output::line`].
@@ -60,7 +60,7 @@ pub(super) fn tell(tenant: &Tenant, targets: &[Admission]) -> Result<()> {
     Ok(())
 }
 
-/// Why a target cannot be met and what to do, if it cannot.
+/// The reason that a target cannot be met, with advice; `None` if it can be met.
 fn advice(target: &Admission) -> Option<String> {
     let gpu = target.gpu.unwrap_or(0);
     let request = duration(target.request_ns);

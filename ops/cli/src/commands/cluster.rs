@@ -1,4 +1,4 @@
-//! `warploom cluster`: how the cluster orders.
+//! `warploom cluster`: shows and changes the cluster's settings.
 
 use clap::Subcommand;
 
@@ -21,7 +21,7 @@ Examples:
   warploom cluster show
   warploom cluster set window=4ms quantum=1ms")]
 pub enum ClusterCommand {
-    /// Shows each setting, its value, whether that was set, and what it does
+    /// Shows each setting: its value, its source and its effect
     #[command(after_help = "\
 Examples:
   warploom cluster show
@@ -44,9 +44,9 @@ Examples:
 /// Runs a cluster command.
 ///
 /// # Errors
-/// [`Usage`] for settings that make no sense, [`crate::exit::Unreachable`] without a cluster.
+/// [`UsageError`] for invalid settings, [`crate::exit::Unreachable`] without a cluster.
 pub async fn cluster(command: &ClusterCommand, settings: &Settings, json: bool) -> Result<()> {
-    // What is wrong by itself is said without a cluster.
+    // Errors in the arguments are reported without a cluster.
     let changes = match command {
         ClusterCommand::Show => Vec::new(),
         ClusterCommand::Set { changes } => {
@@ -73,10 +73,10 @@ fn read(change: &str) -> Result<(&'static ClusterSetting, Option<serde_json::Val
     }
 }
 
-/// Waits until the leader orders by the settings; without a leader, the next one will read them.
+/// Waits until the leader orders by the settings; without a leader, the next one reads them.
 ///
 /// # Errors
-/// [`crate::exit::Unreachable`] where the leader does not.
+/// [`crate::exit::Unreachable`] if the leader does not.
 pub async fn applied(administrator: &Administrator) -> Result<()> {
     let unled = "no leader answers; the next one will order by these settings";
     let late = "the leader does not order by the new settings";
@@ -84,18 +84,19 @@ pub async fn applied(administrator: &Administrator) -> Result<()> {
         let wanted = in_force(administrator).await?;
         let done = |status: &Status| match &status.settings {
             Some(orders_by) => *orders_by == wanted,
-            // A leader of an earlier version does not say what it orders by.
+            // A leader of an earlier version does not report the settings that it orders by.
             None => true,
         };
         match administrator.obeyed(unled, late, done).await {
-            // Somebody else has changed them meanwhile.
+            // They have been changed again in the meantime.
             Err(_) if in_force(administrator).await? != wanted => {}
             obeyed => return obeyed,
         }
     }
 }
 
-/// What a leader makes of the settings: a pinned profile and what does not learn settle nothing.
+/// The settings as a leader applies them: with a pinned profile or without learning, nothing is
+/// settled.
 async fn in_force(administrator: &Administrator) -> Result<ClusterSettings> {
     let mut settings = administrator.chosen().await?.settings()?;
     settings.learn &= administrator.pinned().await?.is_none();

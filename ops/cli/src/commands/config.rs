@@ -1,4 +1,4 @@
-//! `warploom config`: each setting and where its value comes from.
+//! `warploom config`: each setting, with its value and the source of the value.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::table::{fitted, headed};
 /// Prints every setting.
 ///
 /// # Errors
-/// Where it cannot be printed.
+/// If it cannot be printed.
 pub fn config(settings: &Settings, json: bool) -> Result<()> {
     if json {
         for (key, value, source) in settings.printable() {

@@ -1,4 +1,5 @@
-//! The tenant of a program that `run` or `submit` starts: found, or made where the cluster allows that.
+//! The tenant of a program that `run` or `submit` starts: found, or created if the cluster allows
+//! that.
 
 use anyhow::{Context, Result};
 use broker::{Broker, Credentials};
@@ -10,11 +11,12 @@ use crate::output;
 use crate::settings::Settings;
 use crate::state_dir::state_dir;
 
-/// Makes the tenant where it is not there, and a login for it where the broker is ours; sets its priority,
-/// where one is given. With a tenant's own credentials nothing is looked at.
+/// Creates the tenant if it is missing, gives it a login if the broker is local, and sets its
+/// priority if one is given. With a tenant's own credentials, makes no request to the cluster.
 ///
 /// # Errors
-/// [`UsageError`] where the tenant is not there and may not be made, or a priority is not theirs to set.
+/// [`UsageError`] if the tenant does not exist and may not be created, or if these credentials may
+/// not set a priority.
 pub(super) async fn prepare(
     tenant: &Tenant,
     priority: Option<u8>,
@@ -35,7 +37,7 @@ pub(super) async fn prepare(
     if found.is_none() {
         may_be_made(tenant, &administrator).await?;
     }
-    // Before it is made: one without a login is of no use.
+    // The login comes first: a tenant without one is of no use.
     if !open && credentials.tenant(tenant.as_str()).is_none() {
         give_login(tenant, settings, credentials)?;
     }
@@ -68,7 +70,7 @@ async fn may_be_made(tenant: &Tenant, administrator: &Administrator) -> Result<(
     Err(UsageError(why).into())
 }
 
-/// A login is ours to give only where the broker is ours.
+/// Gives a tenant a login; possible only if the broker is local.
 fn give_login(tenant: &Tenant, settings: &Settings, credentials: &mut Credentials) -> Result<()> {
     let ours = match settings.given("broker.url") {
         Some(_) => None,

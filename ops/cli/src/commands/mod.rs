@@ -1,4 +1,4 @@
-//! The product's commands, one module each, which owns its arguments.
+//! The product's commands, one module each, which contains the command's arguments.
 
 pub mod admission;
 pub mod cluster;
@@ -37,7 +37,7 @@ pub enum Command {
     Up(up::UpArgs),
     /// Runs a leader candidate
     Leader(roles::LeaderArgs),
-    /// Runs the worker of one device; `list` shows those there are, `drain` takes one out
+    /// Runs the worker of one device; `list` shows all workers, `drain` takes one out
     Worker(roles::WorkerArgs),
     /// Runs one kernel of a PTX file and prints the results
     Submit(submit::SubmitArgs),
@@ -50,30 +50,30 @@ pub enum Command {
     /// Creates, lists, changes, suspends and removes tenants
     #[command(subcommand)]
     Tenant(tenant::TenantCommand),
-    /// Shows sessions and what they wait for, and ends one
+    /// Lists and shows sessions with the reasons that they wait, and ends one
     #[command(subcommand)]
     Session(session::SessionCommand),
-    /// Shows and changes how the cluster orders: window, quantum, floors and the like
+    /// Shows and changes how the cluster orders: window, quantum, floors and other settings
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
-    /// Shows and pins what kernels are estimated to cost
+    /// Shows and pins the estimated costs of kernels
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
-    /// Shows what each tenant used: launches, device time, core and VRAM credits
+    /// Shows each tenant's usage: launches, device time, core and VRAM credits
     Usage(usage::UsageArgs),
     /// Keeps weights in the cluster, so that programs need not send them
     #[command(subcommand)]
     Weights(weights::WeightsCommand),
     /// Shows leader, workers and tenants
     Status(status::StatusArgs),
-    /// Says what launches waited for, and why devices were idle
+    /// Explains the waits of launches and the idle time of devices
     Why(why::WhyArgs),
     /// Recomputes the launch order from the record and compares digests
     Replay(replay::ReplayArgs),
     /// Shows, exports, verifies, compares and draws launch orders; holds grants back
     #[command(subcommand)]
     Order(order::OrderCommand),
-    /// Prints each setting: its value, where that comes from, and what it does
+    /// Prints each setting: its value, its source and its effect
     #[command(after_help = "\
 Examples:
   warploom config
@@ -82,7 +82,7 @@ Examples:
     Config,
 }
 
-/// Runs a command. Roles and clients have runtimes of their own; all others get one here.
+/// Runs a command. Roles and clients create their own runtimes; all others get one here.
 ///
 /// # Errors
 /// As the command's own.

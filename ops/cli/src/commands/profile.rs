@@ -1,4 +1,4 @@
-//! `warploom profile`: what kernels are estimated to cost.
+//! `warploom profile`: the estimated costs of kernels.
 
 use clap::Subcommand;
 use std::cmp::Reverse;
@@ -25,7 +25,7 @@ Examples:
   warploom profile show 12
   warploom profile pin            the newest version; nothing measured changes the order until unpin")]
 pub enum ProfileCommand {
-    /// Lists the versions that are kept, the last 64
+    /// Lists the kept versions, at most the last 64
     #[command(after_help = "\
 Examples:
   warploom profile list")]
@@ -40,7 +40,7 @@ Examples:
         #[arg(value_name = "VERSION", add = completion::profiles())]
         name: Option<String>,
     },
-    /// Orders by a version from now on, whatever is measured
+    /// Orders by a version from now on, regardless of new measurements
     #[command(after_help = "\
 Examples:
   warploom profile pin         the newest version
@@ -50,20 +50,21 @@ Examples:
         #[arg(value_name = "VERSION", add = completion::profiles())]
         name: Option<String>,
     },
-    /// Learns from what is measured again
+    /// Learns from measurements again
     #[command(after_help = "\
 Examples:
   warploom profile unpin")]
     Unpin,
 }
 
-/// Digits of a hash that people see.
+/// Digits of a hash that are shown.
 const DIGITS: usize = 12;
 
 /// Runs a profile command.
 ///
 /// # Errors
-/// [`crate::exit::Usage`] where there is no such version, [`crate::exit::Unreachable`] without a cluster.
+/// [`crate::exit::UsageError`] if there is no such version, [`crate::exit::Unreachable`] without a
+/// cluster.
 pub async fn profile(command: &ProfileCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {
@@ -92,10 +93,10 @@ pub async fn profile(command: &ProfileCommand, settings: &Settings, json: bool) 
     }
 }
 
-/// Waits until the leader says that it is so; without a leader, the next one will read it.
+/// Waits until the leader reports the change; without a leader, the next one reads it.
 ///
 /// # Errors
-/// [`crate::exit::Unreachable`] where the leader does not.
+/// [`crate::exit::Unreachable`] if the leader does not.
 pub async fn applied(
     administrator: &Administrator,
     done: impl Fn(&ProfileStatus) -> bool + Send + Sync,
@@ -122,7 +123,7 @@ fn us(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e3)
 }
 
-/// What a kernel key stands for; nothing where no worker said so.
+/// The name of a kernel key; `None` if no worker reported it.
 fn what(records: &BTreeMap<KernelKey, KernelRecord>, key: KernelKey) -> Option<String> {
     let record = records.get(&key)?;
     record.name.as_ref().map(kernel_text)
@@ -139,7 +140,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
          published (UTC) | state",
     );
     let kept = |pin: &ProfileVersion| versions.iter().any(|version| version.hash == pin.hash);
-    // One that is pinned is shown although its turn to be forgotten has come.
+    // A pinned version is shown even if it has dropped out of the kept ones.
     let beyond = pinned.iter().filter(|pin| !kept(pin));
     let mut before: Option<&ProfileVersion> = None;
     for version in beyond.chain(&versions) {
@@ -209,7 +210,7 @@ async fn show(administrator: &Administrator, name: Option<&str>, json: bool) -> 
     };
     let version = administrator.profile_version(name.as_deref()).await?;
     let records = administrator.kernel_records().await?;
-    // What took the most of devices comes first, what nobody measured last.
+    // Kernels that took the most device time come first, those without a measurement last.
     let mut rows = version.entries;
     rows.sort_by_key(|(key, _)| {
         let took = records.get(key).map_or(0, |record| record.device_ns);
@@ -246,13 +247,13 @@ async fn show(administrator: &Administrator, name: Option<&str>, json: bool) -> 
     output::line(fitted(&table))
 }
 
-/// The image that a kernel is in, if a worker said so.
+/// The image that contains a kernel, if a worker reported it.
 fn module(record: &KernelRecord) -> Option<String> {
     let module = record.name.as_ref()?.module?;
     Some(module.to_string())
 }
 
-/// A kernel of a version, as JSON has it; what is not known is null.
+/// A kernel of a version as JSON; unknown values are null.
 fn row(key: KernelKey, estimate: u64, record: Option<&KernelRecord>) -> Value {
     let record = record.filter(|record| record.launches > 0);
     let name = record.and_then(|record| record.name.as_ref());

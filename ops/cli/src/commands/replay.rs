@@ -30,8 +30,8 @@ pub struct ReplayArgs {
     /// Replays a file that `order export` wrote instead of the cluster's record
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Stops behind this position and prints queues, virtual times, windows and budgets:
-    /// GLOBAL, EPOCH/GLOBAL, GPU:POSITION or INCARNATION:POSITION
+    /// Stops after this position and prints queues, virtual times, windows and budgets: GLOBAL,
+    /// EPOCH/GLOBAL, GPU:POSITION or INCARNATION:POSITION
     #[arg(long, value_name = "POSITION", conflicts_with_all = ["order", "expect"])]
     pub until: Option<scheduler_leader_core::replay::Stop>,
     /// Writes every position of the order to this file, one JSON object a line
@@ -42,10 +42,10 @@ pub struct ReplayArgs {
     pub expect: Option<String>,
 }
 
-/// Adopted positions that are shown, of all.
+/// Maximum number of adopted positions to show.
 const ADOPTED: usize = 20;
 
-/// What a replay found, as `--json` prints it.
+/// The result of a replay, as `--json` prints it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReplaySummary {
     /// The launch order's digest.
@@ -54,9 +54,9 @@ pub struct ReplaySummary {
     pub positions: u64,
     /// Positions taken from workers because their inputs died with a leader.
     pub adopted: u64,
-    /// Positions that were accepted and that nothing tells: there must be none.
+    /// Positions that were accepted but are in neither record nor tail; there must be none.
     pub skipped: u64,
-    /// Positions that went unrecorded, as the record itself says.
+    /// Positions that were not recorded, according to the record itself.
     #[serde(default)]
     pub gap_positions: u64,
     /// Recorded gaps.
@@ -65,17 +65,17 @@ pub struct ReplaySummary {
     pub epochs: u64,
     /// Inputs applied.
     pub inputs: u64,
-    /// Where each worker's chain ends.
+    /// The end of each worker's chain.
     pub workers: Vec<WorkerEnd>,
-    /// Where it begins, if what lies before was cut off.
+    /// The anchor, if the beginning of the record was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<AnchorLine>,
 }
 
-/// Replays and prints.
+/// Replays the record and prints the result.
 ///
 /// # Errors
-/// When the record cannot be read, does not replay, has a hole, or arrives at another digest than
+/// If the record cannot be read, does not replay, has a hole, or yields another digest than
 /// expected.
 pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Result<()> {
     let record = record(args, settings).await?;
@@ -188,7 +188,7 @@ fn end(tail: &replay::Tail, anchor: Option<&Anchor>) -> WorkerEnd {
     }
 }
 
-/// The record: a file's, or the cluster's.
+/// The record of a file, or of the cluster.
 async fn record(args: &ReplayArgs, settings: &Settings) -> Result<Record> {
     if let Some(path) = &args.record {
         return match Source::read(path)? {
@@ -206,7 +206,7 @@ async fn record(args: &ReplayArgs, settings: &Settings) -> Result<Record> {
     })
 }
 
-/// Stops at a position and looks at the order there.
+/// Stops at a position and prints the order there.
 fn until(record: &Record, stop: Stop, json: bool) -> Result<()> {
     let stopped = replay::replay_until(&record.blocks, stop).context("E-REPLAY")?;
     match json {

@@ -51,7 +51,7 @@ Tenants go to all groups that are not exclusive, or to those they are bound to: 
 NAME --group batch`. An exclusive worker takes bound tenants only, one at a time."
 )]
 pub struct WorkerArgs {
-    /// What to do with running workers instead
+    /// Manages running workers instead
     #[command(subcommand)]
     pub command: Option<crate::commands::worker::WorkerCommand>,
     /// Number of its device in the cluster [default: the setting worker.gpu, 0]
@@ -60,21 +60,21 @@ pub struct WorkerArgs {
     /// auto (a GPU where there is one), cpu or cuda [default: the setting worker.device, auto]
     #[arg(long, add = completion::values_of("worker.device"))]
     pub device: Option<String>,
-    /// native or interpreter: what runs kernels on the CPU device [default: the setting
+    /// native or interpreter: the engine that runs kernels on the CPU device [default: the setting
     /// worker.engine, native]
     #[arg(long, add = completion::values_of("worker.engine"))]
     pub engine: Option<String>,
-    /// all, tenant or off: which sessions on a CPU device store bytes once that they hold alike
+    /// all, tenant or off: the sessions on a CPU device that share the storage of equal bytes
     /// [default: the setting worker.share, tenant]
     #[arg(long, add = completion::values_of("worker.share"))]
     pub share: Option<String>,
-    /// Group of workers that it is in [default: the setting worker.group, default]
+    /// Group that the worker is in [default: the setting worker.group, default]
     #[arg(long, value_name = "NAME", add = completion::groups())]
     pub group: Option<bus_schemas::Tenant>,
     /// Takes only tenants that are bound to its group, one at a time
     #[arg(long)]
     pub exclusive: bool,
-    /// Appends a line for every position that ended to this file
+    /// Appends a line to this file for each position that ended
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
 }
@@ -82,7 +82,7 @@ pub struct WorkerArgs {
 /// Runs a leader candidate.
 ///
 /// # Errors
-/// When it cannot start, or an actor dies.
+/// If it cannot start, or an actor dies.
 pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
     follow_parent()?;
     logs(settings)?;
@@ -108,15 +108,15 @@ pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
     scheduler_leader::run(leader, stop_signal)
 }
 
-/// Percent that memory may be overcommitted by at most.
+/// Maximum percentage by which memory may be overcommitted.
 const MOST_OVERCOMMIT: u32 = 10_000;
-/// Threads of a CPU device at most.
+/// Maximum number of threads of a CPU device.
 const MOST_THREADS: usize = 4_096;
 
 /// Runs the worker of one device.
 ///
 /// # Errors
-/// When it cannot start; and where a parent looks after it, when its device is lost or a leader declares
+/// If it cannot start. A supervised worker also fails when its device is lost or a leader declares
 /// it lost.
 pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     follow_parent()?;
@@ -179,7 +179,7 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     };
     let ended = gpu_worker::run(worker, device, gpu_worker::asked_to_end());
     match ended {
-        // A parent that looks after it starts it again itself.
+        // A supervising parent restarts it itself.
         Err(error) if is_over(&error) && !has_parent() => {
             tracing::warn!(%error, "this worker joins again as another");
             Err(begin_anew().context(error))
@@ -188,7 +188,7 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     }
 }
 
-/// The number of its device. A parent gives each of its workers one of its own.
+/// The number of its device. A parent gives each of its workers its own number.
 fn gpu(args: &WorkerArgs, settings: &Settings, credentials: &Credentials) -> Result<GpuId> {
     let asked = args.gpu.map_or_else(|| settings.number("worker.gpu"), Ok)?;
     if has_parent() {
@@ -201,12 +201,12 @@ fn gpu(args: &WorkerArgs, settings: &Settings, credentials: &Credentials) -> Res
     block_on(choose(wanted, credentials))
 }
 
-/// Whether this worker is over and another may take its place.
+/// True if this worker has ended and another may take its place.
 fn is_over(error: &anyhow::Error) -> bool {
     error.is::<DeclaredLost>() || error.is::<DeviceLost>()
 }
 
-/// What a flag says, else the setting that it goes over.
+/// The value of a flag, or else of the setting that it overrides.
 fn chosen<T: FromStr>(flag: Option<&str>, settings: &Settings, key: &str) -> Result<T>
 where
     T::Err: Display,
@@ -217,9 +217,9 @@ where
         .map_err(|error| UsageError(format!("{key}: {error}")))?)
 }
 
-/// This program from its start, as the same process: a worker that was declared lost, because it
-/// stood still or was cut off, or whose GPU lost its context, joins as another one. Gives why that
-/// did not work.
+/// Restarts this program in the same process, so that it joins as another worker. This follows a
+/// declared loss, because the worker stalled or was cut off, or a GPU that lost its context.
+/// Returns the reason if the restart failed.
 fn begin_anew() -> anyhow::Error {
     let this = match std::env::current_exe() {
         Ok(this) => this,

@@ -1,5 +1,5 @@
-//! `warploom run`: an unmodified program on a remote worker; `warploom env`: what it needs, as shell
-//! exports.
+//! `warploom run`: runs an unmodified program on a remote worker. `warploom env`: prints the
+//! variables that it needs as shell exports.
 
 use clap::Args;
 use std::fs;
@@ -42,7 +42,8 @@ needs no GPU and no change. Where there is no cluster (`warploom up`, or broker.
 and ends with the program. The exit code is the program's, or 128 and the signal that ended it;
 127 if there is no such program, 126 if it cannot be executed. -v prints what is set for the program.")]
 pub struct RunArgs {
-    /// The program's tenant; made if it is not there and the credentials and the cluster allow it
+    /// The program's tenant; created if it does not exist and the credentials and the cluster allow
+    /// it
     #[arg(long, default_value = "default", env = "WARPLOOM_TENANT", add = completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// The tenant's priority from now on, 0 (highest) to 4
@@ -51,12 +52,13 @@ pub struct RunArgs {
     /// Virtual devices that the program sees, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
-    /// Gives the CUDA runtime inside the program the undocumented tables that it asks the driver for, as
-    /// `client.runtime_tables = on` does; docs/howto/cuda-runtime.md says what they and NVIDIA's licence
-    /// are
+    /// Gives the CUDA runtime inside the program the undocumented tables that it asks the driver
+    /// for, as `client.runtime_tables = on` does; docs/howto/cuda-runtime.md explains them and
+    /// NVIDIA's licence
     #[arg(long)]
     pub cuda_runtime: bool,
-    /// Prints at its end how often the program waited for an answer, and what it called in vain
+    /// Prints at the end how often the program waited for an answer, and which calls were not
+    /// supported
     #[arg(long)]
     pub stats: bool,
     /// The program and its arguments
@@ -71,23 +73,23 @@ Examples:
   eval \"$(warploom env --tenant research)\" && python train.py
   warploom env --json")]
 pub struct EnvArgs {
-    /// Whose programs they are
+    /// The tenant of the programs
     #[arg(long, default_value = "default", env = "WARPLOOM_TENANT", add = completion::tenants())]
     pub tenant: bus_schemas::Tenant,
-    /// Virtual devices that they see, each on another worker
+    /// Virtual devices that the programs see, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
-    /// Gives the CUDA runtime inside the program the undocumented tables that it asks the driver for, as
-    /// `client.runtime_tables = on` does; docs/howto/cuda-runtime.md says what they and NVIDIA's licence
-    /// are
+    /// Gives the CUDA runtime inside the program the undocumented tables that it asks the driver
+    /// for, as `client.runtime_tables = on` does; docs/howto/cuda-runtime.md explains them and
+    /// NVIDIA's licence
     #[arg(long)]
     pub cuda_runtime: bool,
 }
 
-/// Runs the program, and ends its sessions when it is gone.
+/// Runs the program, and ends its sessions after it has ended.
 ///
 /// # Errors
-/// When there is no cluster, or the program cannot be started.
+/// If there is no cluster, or if the program cannot be started.
 pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<ExitCode> {
     let runs = state_dir(settings).join("run");
     broker::private_dir(&state_dir(settings))?;
@@ -143,8 +145,8 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     Ok(ExitCode::from(code as u8))
 }
 
-/// Waits for the program. Ctrl-C is the terminal's word to both of us and the program's to heed;
-/// being told to stop is handed on.
+/// Waits for the program. The terminal sends Ctrl-C to both processes, and the program handles it;
+/// a termination signal is passed on.
 async fn attend(child: &mut tokio::process::Child) -> Result<std::process::ExitStatus> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -161,13 +163,13 @@ async fn attend(child: &mut tokio::process::Child) -> Result<std::process::ExitS
             .id()
             .and_then(|pid| rustix::process::Pid::from_raw(pid as i32));
         if let Some(pid) = pid {
-            // It may be gone by now, which the next turn sees.
+            // The process may have ended; the next iteration sees that.
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
 }
 
-/// The cluster that is configured, else one for the program's life.
+/// The configured cluster, or else one for the program's lifetime.
 async fn find_cluster(
     args: &RunArgs,
     settings: &Settings,
@@ -190,7 +192,7 @@ async fn find_cluster(
     Ok((Some(cluster), credentials))
 }
 
-/// Credentials that hold the tenant's login and no other.
+/// Credentials with the tenant's login only.
 fn own_login(credentials: &Credentials, tenant: &Tenant) -> Result<Credentials> {
     if credentials.tenants.is_empty() && credentials.cluster_user.is_none() {
         return Ok(credentials.clone());
@@ -202,8 +204,8 @@ fn own_login(credentials: &Credentials, tenant: &Tenant) -> Result<Credentials> 
     })
 }
 
-/// True if every device that the tenant's sessions may be placed on is a GPU. Where the leader does not say, they
-/// are taken for CPUs: what is set for those runs on a GPU too.
+/// True if every device that the tenant's sessions may be placed on is a GPU. If the leader does
+/// not say, they are taken for CPUs: the settings for CPUs also work on a GPU.
 async fn are_gpus(credentials: &Credentials, tenant: &Tenant, settings: &Settings) -> bool {
     let asked = async {
         let mut connection = Connection::by(credentials, tenant, settings).await?;
@@ -253,7 +255,7 @@ fn variables(
     Ok(variables)
 }
 
-/// Whether the runtime's tables are answered, as the flag or the setting says.
+/// The variable that turns the runtime's tables on or off, from the flag or the setting.
 fn runtime_tables(settings: &Settings, flag: bool) -> EnvVariable {
     let value = if flag {
         "on"
@@ -281,7 +283,7 @@ fn explain(variables: &[EnvVariable], cluster: Option<&LocalCluster>) {
     }
 }
 
-/// Ends the sessions that the program left, so that their memory is free at once.
+/// Ends the sessions that the program left open, so that their memory is free at once.
 async fn end_sessions(file: &Path, credentials: &Credentials, tenant: &Tenant, patience: Duration) {
     let text = fs::read_to_string(file).unwrap_or_default();
     let sessions: Vec<SessionId> = text.lines().filter_map(|line| line.parse().ok()).collect();
@@ -318,10 +320,10 @@ async fn connect(credentials: &Credentials, tenant: &Tenant) -> Result<async_nat
     Ok(options.connect(credentials.url.addresses()).await?)
 }
 
-/// `warploom env`: the same as shell exports.
+/// Prints the variables of `warploom env` as shell exports.
 ///
 /// # Errors
-/// When there is no cluster.
+/// If there is no cluster.
 pub async fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
     let credentials = credentials(settings)?;
     let own = state_dir(settings)
@@ -351,7 +353,7 @@ pub async fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> 
     Ok(())
 }
 
-/// A word for the shell.
+/// A word, quoted for the shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

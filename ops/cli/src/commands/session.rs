@@ -21,7 +21,7 @@ Examples:
   warploom session show 0000000700000003
   warploom session end 0000000700000003")]
 pub enum SessionCommand {
-    /// Lists sessions, with what each waits for
+    /// Lists sessions with the reason that each waits
     List(ListArgs),
     /// Shows one session
     Show(ShowArgs),
@@ -42,10 +42,10 @@ the window (it is next, and the device is full); its tenant's cap, or bound on o
 a target of others; its memory (it is swapped out); its worker; or it is suspended, all grants are
 held (hold), or it is closing.")]
 pub struct ListArgs {
-    /// Only those of this tenant
+    /// Only sessions of this tenant
     #[arg(long, value_name = "TENANT", add = completion::tenants())]
     pub tenant: Option<Tenant>,
-    /// Only those on this device
+    /// Only sessions on this device
     #[arg(long, value_name = "N", add = completion::gpus())]
     pub gpu: Option<GpuId>,
 }
@@ -79,7 +79,7 @@ pub struct EndArgs {
 /// Runs a session command.
 ///
 /// # Errors
-/// `E-SESSION-UNKNOWN` where there is no such session, [`crate::exit::Unreachable`] without a cluster.
+/// `E-SESSION-UNKNOWN` if there is no such session, [`crate::exit::Unreachable`] without a cluster.
 pub async fn session(command: &SessionCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {
@@ -161,7 +161,7 @@ pub fn table(sessions: &[SessionRow]) -> Table {
     table
 }
 
-/// All that is known of one, by name.
+/// All known facts of one session, by name.
 fn facts(session: &SessionRow) -> [[String; 2]; 11] {
     let fact = |name: &str, value: String| [name.to_owned(), value];
     let pinned = session.pinned.map(|pinned| match pinned {
@@ -192,7 +192,7 @@ fn facts(session: &SessionRow) -> [[String; 2]; 11] {
     ]
 }
 
-/// What nobody said.
+/// The text for an unreported value.
 fn none() -> String {
     "-".to_owned()
 }
@@ -204,7 +204,7 @@ fn outstanding(session: &SessionRow) -> String {
     }
 }
 
-/// What it holds, with where that is unless it is simply on the device.
+/// The memory that it holds, with the location unless that is the device.
 fn memory(session: &SessionRow) -> String {
     match (session.held, session.place) {
         (None, _) => none(),

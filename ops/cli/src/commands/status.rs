@@ -27,7 +27,7 @@ Examples:
   warploom status --watch 1
   warploom status --json | jq .tenants")]
 pub struct StatusArgs {
-    /// Repeats every so many seconds until Ctrl-C
+    /// Interval in seconds at which the output is repeated until Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub watch: Option<f64>,
 }
@@ -35,7 +35,7 @@ pub struct StatusArgs {
 /// Prints the leader's view of the cluster.
 ///
 /// # Errors
-/// [`crate::exit::Unreachable`] when nobody answers.
+/// [`crate::exit::Unreachable`] if no leader answers.
 pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
     let shown = show(args, settings, json).await;
     shown.map_err(|error| match error.downcast::<Unreachable>() {
@@ -47,8 +47,8 @@ pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Resul
     })
 }
 
-/// What is wrong with the broker's disk, where nobody answers who could say so, and the cluster is
-/// one on this host.
+/// The fault of the broker's disk, if the cluster runs on this host. Needed only if no leader
+/// answers to report it.
 fn fault_here(settings: &Settings) -> Option<String> {
     let elsewhere = ["broker.credentials", "broker.url"].map(|key| settings.given(key));
     let folder = state_dir(settings);
@@ -149,7 +149,7 @@ pub(super) fn workers_table(status: &Status) -> Table {
     workers
 }
 
-/// The broker's servers.
+/// A table of the broker's servers.
 fn broker_table(servers: &[ServerStatus]) -> Table {
     let mut table = headed("broker | url | lease | in step");
     for server in servers {
@@ -161,7 +161,7 @@ fn broker_table(servers: &[ServerStatus]) -> Table {
     table
 }
 
-/// What is wrong with what the broker keeps.
+/// The alarms of the broker's stores.
 fn alarms(status: &Status) -> impl Iterator<Item = (&str, &str)> {
     let stores = status.stores.iter();
     let alarms = stores.filter(|store| !store.alarm.is_empty());
@@ -176,8 +176,8 @@ fn state(worker: &WorkerStatus) -> &'static str {
     }
 }
 
-/// A tenant's target, and over the last minute its 99th percentile, the share of its requests
-/// within the target, and how many there were.
+/// A tenant's target. Also, over the last minute, its 99th percentile, the share of its requests
+/// within the target, and their number.
 fn attainment(tenant: &TenantStatus) -> [String; 4] {
     let none = || "-".to_owned();
     let target = match tenant.settings.slo_ns {
@@ -201,7 +201,8 @@ fn attainment(tenant: &TenantStatus) -> [String; 4] {
     ]
 }
 
-/// The share of the last minute's requests that took no longer than the target, if there are any.
+/// The share of the last minute's requests that took no longer than the target; `None` without a
+/// target or requests.
 fn attained(tenant: &TenantStatus) -> Option<f64> {
     let counted = tenant.attainment.as_ref()?;
     let any = tenant.settings.slo_ns > 0 && counted.requests > 0;
@@ -234,7 +235,7 @@ fn free(place: &PlaceStatus) -> String {
     format!("{:.1} of {:.1} GiB", gib(place.free), gib(place.capacity))
 }
 
-/// The same, an object each.
+/// The workers as JSON, one object each.
 pub(super) fn workers_json(status: &Status) -> Vec<serde_json::Value> {
     let workers = status.workers.iter().enumerate();
     let rows = workers.map(|(index, worker)| {

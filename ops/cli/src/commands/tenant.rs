@@ -26,7 +26,7 @@ Examples:
   warploom tenant renew chat              a new password
   warploom tenant remove train --force    with the sessions that it has")]
 pub enum TenantCommand {
-    /// Makes a tenant, with a login of its own on a broker that `up` started
+    /// Creates a tenant, with its own login on a broker that `up` started
     Create(TenantSetArgs),
     /// Changes a tenant's settings
     Set(TenantSetArgs),
@@ -36,9 +36,9 @@ Examples:
   warploom tenant list
   warploom tenant list --json")]
     List,
-    /// Lets nothing more of a tenant run, and opens no sessions for it, until it is resumed
+    /// Stops granting a tenant's work and opening sessions for it, until it is resumed
     Suspend(changes::SuspendArgs),
-    /// Lets a suspended tenant go on
+    /// Resumes a suspended tenant
     Resume(changes::ResumeArgs),
     /// Removes a tenant, and its login on a broker that `up` started
     Remove(changes::RemoveArgs),
@@ -66,40 +66,42 @@ pub struct TenantSetArgs {
     /// Device memory per device, such as 4GiB; 0 is the device's capacity
     #[arg(long)]
     pub quota: Option<String>,
-    /// Sessions at a time; 0 is the cluster's `tenant.sessions`
+    /// Maximum number of open sessions; 0 is the cluster's `tenant.sessions`
     #[arg(long)]
     pub sessions: Option<u32>,
-    /// Device addresses of its sessions per device, such as 16TiB; 0 is the cluster's `tenant.addresses`
+    /// Device address space of its sessions per device, such as 16TiB; 0 is the cluster's
+    /// `tenant.addresses`
     #[arg(long, value_name = "SIZE")]
     pub addresses: Option<String>,
-    /// What module images of its sessions may take on a worker, such as 8GiB; 0 is the cluster's
+    /// Maximum size of its sessions' module images on a worker, such as 8GiB; 0 is the cluster's
     /// `tenant.modules`
     #[arg(long, value_name = "SIZE")]
     pub modules: Option<String>,
-    /// What its sessions may have staged on a worker, such as 8GiB; 0 is the cluster's `tenant.staged`
+    /// Maximum size of its sessions' staged data on a worker, such as 8GiB; 0 is the cluster's
+    /// `tenant.staged`
     #[arg(long, value_name = "SIZE")]
     pub staged: Option<String>,
-    /// The most work of it that is granted and not done, in milliseconds; 0 is no bound
+    /// Maximum work that is granted and not done, in milliseconds; 0 is no bound
     #[arg(long, value_name = "MS")]
     pub outstanding: Option<u64>,
-    /// Percent of each device's time the tenant may use at most; 0 is no cap
+    /// Maximum percentage of each device's time that the tenant may use; 0 is no cap
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub cap: Option<u8>,
-    /// Group of workers its sessions go to; repeated, any of them
+    /// Group of workers for its sessions; may be repeated to allow several groups
     #[arg(long = "group", value_name = "NAME", add = completion::groups())]
     pub groups: Vec<bus_schemas::Tenant>,
-    /// Its sessions go to any group that is not exclusive, as those of a new tenant do
+    /// Lets its sessions go to any group that is not exclusive, the default of a new tenant
     #[arg(long, conflicts_with = "groups")]
     pub no_group: bool,
-    /// What 99 of 100 requests are to stay within, such as 20ms (units us, ms, s); `none` takes it
-    /// away. Lower priorities make room for it (docs/howto/slo.md)
+    /// Time limit for 99 of 100 requests, such as 20ms (units us, ms, s); `none` removes it. Lower
+    /// priorities make room for it (docs/howto/slo.md)
     #[arg(long, value_name = "TARGET")]
     pub slo: Option<String>,
-    /// Whether the memory of its sessions may be swapped out: on or off; a new tenant's may
+    /// Swapping of its sessions' memory: on or off; a new tenant has on
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
     pub swap: Option<String>,
-    /// Changes nothing (exit code 1) if the change means that a target cannot be met; without it, that
-    /// is a warning
+    /// Changes nothing (exit code 1) if the change means that a target cannot be met; without it,
+    /// that is a warning
     #[arg(long)]
     pub strict: bool,
 }
@@ -107,7 +109,7 @@ pub struct TenantSetArgs {
 /// Runs a tenant command.
 ///
 /// # Errors
-/// [`UsageError`] for settings that make no sense, [`crate::exit::Unreachable`] without a cluster.
+/// [`UsageError`] for invalid settings, [`crate::exit::Unreachable`] without a cluster.
 pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {
@@ -156,8 +158,8 @@ async fn create(args: &TenantSetArgs, administrator: &Administrator, json: bool)
     print_one(args, &made, targets.as_deref(), json)
 }
 
-/// What comes after this command finds the tenant as it was set; without a leader, the next one
-/// will read it.
+/// Waits until the leader has the settings, so that later commands find the tenant as it was set.
+/// Without a leader, the next one reads them.
 async fn applied(
     args: &TenantSetArgs,
     settings: &TenantSettings,
@@ -215,7 +217,8 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
     Ok(settings)
 }
 
-/// Says how a tenant is set now, and what the leader says of targets; without a leader, nothing.
+/// Prints a tenant's new settings, and the leader's verdict on targets; without a leader, only the
+/// settings.
 fn print_one(
     args: &TenantSetArgs,
     settings: &TenantSettings,
@@ -286,7 +289,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     output::line(fitted(&table))
 }
 
-/// A tenant for people, with a word where it is suspended.
+/// A tenant's name for people, marked if it is suspended.
 pub(super) fn named(tenant: &bus_schemas::Tenant, settings: &TenantSettings) -> String {
     match settings.suspended {
         true => format!("{tenant} (suspended)"),
@@ -294,7 +297,7 @@ pub(super) fn named(tenant: &bus_schemas::Tenant, settings: &TenantSettings) -> 
     }
 }
 
-/// A limit for people: what has none says so, in the same word everywhere.
+/// A limit for people; no limit is `none` everywhere.
 pub(super) fn limit(value: u64, shown: impl Fn(u64) -> String) -> String {
     match value {
         0 => "none".into(),

@@ -1,4 +1,4 @@
-//! `warploom up`: a whole cluster on this host, until Ctrl-C.
+//! `warploom up`: runs a whole cluster on this host until Ctrl-C.
 
 use anyhow::{Context, Result, bail};
 use broker::SyncInterval;
@@ -31,10 +31,10 @@ pub struct UpArgs {
     pub workers: Option<usize>,
 }
 
-/// Starts everything, says how to use it, and drains at SIGINT or SIGTERM.
+/// Starts everything, prints how to use it, and drains at SIGINT or SIGTERM.
 ///
 /// # Errors
-/// When something does not start, or does not stop.
+/// If something does not start, or does not stop.
 pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     let mut options = LocalOptions::new(state_dir(settings), settings.text("cluster.name"))?;
     options.brokers = args
@@ -97,7 +97,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// The first port at which metrics are read, if they are.
+/// The first port of the metrics endpoints; `None` if they are off.
 fn metrics(options: &LocalOptions, settings: &Settings) -> Result<Option<u16>> {
     if settings.given("up.metrics").is_none() {
         return Ok(None);
@@ -116,7 +116,7 @@ fn metrics(options: &LocalOptions, settings: &Settings) -> Result<Option<u16>> {
     Ok(metrics)
 }
 
-/// Where metrics are read, by the name of who has them.
+/// URLs of the metrics endpoints, by role name.
 fn metrics_urls(cluster: &LocalCluster) -> Vec<(&str, String)> {
     let leaders = cluster.leaders.iter().map(|(_, role)| role);
     let roles = leaders

@@ -1,4 +1,4 @@
-//! `warploom usage`: what each tenant used.
+//! `warploom usage`: shows each tenant's usage.
 
 use anyhow::{Result, anyhow};
 use bus_schemas::{KernelKey, KernelName, Tenant};
@@ -30,20 +30,21 @@ Examples:
 A core credit is one SM busy for a second, a VRAM credit one GiB resident for a second
 (docs/reference/metering.md). Times are UTC.")]
 pub struct UsageArgs {
-    /// How use is grouped into rows: one or several of these, with commas between them
+    /// Grouping of usage into rows: one or several of these, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "tenant", value_enum)]
     pub by: Vec<crate::usage::By>,
-    /// Use from then on: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: all there is)
+    /// Start of the interval: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: the oldest
+    /// usage)
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
-    /// Use until then, written likewise (default: now)
+    /// End of the interval, written likewise (default: now)
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
-    /// Use of this tenant only
+    /// Usage of this tenant only
     #[arg(long, add = crate::completion::tenants())]
     pub tenant: Option<bus_schemas::Tenant>,
-    /// Also what memory did: swapped out, back, waited for, saved by sharing, not sent; in CSV as more
-    /// columns. JSON always has it, and the tables where there is anything
+    /// Adds columns for memory: swapped out, swapped in, waited for, saved by sharing, not sent.
+    /// JSON always has them; tables have them if any is not zero
     #[arg(long)]
     pub memory: bool,
     /// Prints CSV
@@ -54,7 +55,7 @@ pub struct UsageArgs {
 /// Prints the usage.
 ///
 /// # Errors
-/// [`Usage`] for times that are none, [`crate::exit::Unreachable`] without a cluster; where the
+/// [`UsageError`] for invalid times, [`crate::exit::Unreachable`] without a cluster; an error if the
 /// usage blocks do not add up.
 pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<()> {
     let now = now_ms();
@@ -70,7 +71,7 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
     };
     let administrator = Administrator::of(settings).await?;
     let books = administrator.books(query).await?;
-    // One that was removed may have used something.
+    // A removed tenant may have usage.
     if let Some(tenant) = args.tenant.as_ref().filter(|_| books.rows.is_empty()) {
         administrator.known(tenant).await?;
     }
@@ -100,7 +101,7 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
     Ok(())
 }
 
-/// What devices' memory is held for now: live workers are known to the leader.
+/// The current use of the devices' memory. The leader knows the live workers.
 async fn held_now(administrator: &Administrator) -> Result<Vec<DeviceMemory>> {
     let status = administrator.status(administrator.glance()).await?;
     Ok(administrator.memory(&status).await)
@@ -113,7 +114,7 @@ fn share(books: &Books, used: &Used) -> f64 {
     }
 }
 
-/// `saxpy <8> <128>`: as CUDA writes a launch, with the dimensions that are not 1.
+/// A launch in CUDA's notation, with the dimensions that are not 1: `saxpy <8> <128>`.
 #[must_use]
 pub fn kernel_text(name: &KernelName) -> String {
     let dim = |dim: [u32; 3]| {
@@ -132,7 +133,7 @@ pub fn kernel_text(name: &KernelName) -> String {
     format!("{}<{grid}, {block}{shared}>", name.function)
 }
 
-/// What a label is to people: the text, and of a kernel what its key stands for.
+/// A label for people; a kernel key also gives the kernel's name.
 fn texts(books: &Books, label: &Label) -> Vec<String> {
     match label {
         Label::Tenant(tenant) => vec![tenant.to_string()],
@@ -157,7 +158,7 @@ fn heads(by: &[By]) -> Vec<&'static str> {
     by.iter().flat_map(head).collect()
 }
 
-/// Names of what is counted, in CSV and JSON.
+/// Names of the counted values, in CSV and JSON.
 const COUNTED: [&str; 5] = [
     "launches",
     "device_seconds",
@@ -206,7 +207,8 @@ fn table(args: &UsageArgs, books: &Books) -> Table {
     table
 }
 
-/// What memory did: the rows with anything, and their sum. None where there is nothing and nobody asks.
+/// A table of memory moves: rows with any, and their sum. `None` if there are none and `--memory`
+/// is not given.
 fn moved_table(args: &UsageArgs, books: &Books) -> Option<Table> {
     let sum = books.sum().totals.moves;
     if sum.is_zero() && !args.memory {
@@ -230,7 +232,7 @@ fn moved_table(args: &UsageArgs, books: &Books) -> Option<Table> {
     Some(table)
 }
 
-/// What people must know beside the numbers.
+/// Notes for people beside the numbers.
 fn remarks(books: &Books, unsaid: &Result<Vec<Unsaid>>) -> Result<Vec<String>> {
     let mut remarks = Vec::new();
     let missing = books.missing()?;
@@ -257,7 +259,7 @@ fn remarks(books: &Books, unsaid: &Result<Vec<Unsaid>>) -> Result<Vec<String>> {
     Ok(remarks)
 }
 
-/// What is to be said of a worker that ended without its last block, if its blocks have not all.
+/// A note on a worker that ended without its last block; `None` if its blocks lack nothing.
 fn said_of(unsaid: &Unsaid) -> Option<String> {
     let what = match &unsaid.loss {
         None => "how much is in no row is not known: the record does not replay".into(),
@@ -297,7 +299,7 @@ fn said_of(unsaid: &Unsaid) -> Option<String> {
     ))
 }
 
-/// As JSON has it: the fields are there where they are known.
+/// A loss as JSON; unknown fields are left out.
 fn unsaid_value(unsaid: &Unsaid) -> Value {
     let told = |told: &ReportedWork| {
         json!({

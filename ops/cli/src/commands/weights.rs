@@ -1,4 +1,4 @@
-//! `warploom weights`: files of weights that the cluster keeps, so that programs need not send them.
+//! `warploom weights`: weights that the cluster keeps, so that programs need not send them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -36,15 +36,15 @@ Examples:
   warploom weights list
   warploom weights remove llama")]
 pub enum WeightsCommand {
-    /// Keeps files of weights under a name, or publishes it to others
+    /// Adds files of weights under a name, or publishes a name to more tenants
     Add(AddArgs),
-    /// Lists what is kept
+    /// Lists the kept weights
     #[command(after_help = "\
 Examples:
   warploom weights list
   warploom weights list --json")]
     List,
-    /// Removes what is kept under a name, and what an `add` that was interrupted has left
+    /// Removes the weights of a name, with leftovers of an interrupted `add`
     #[command(after_help = "\
 Examples:
   warploom weights remove llama")]
@@ -67,10 +67,10 @@ pub struct AddArgs {
     /// The name: 1 to 64 of a-z, 0-9, '-', '_' and '.', beginning with a letter or digit
     #[arg(add = completion::weights())]
     pub name: Name,
-    /// Safetensors or GGUF files, all that belong to the model
+    /// Safetensors or GGUF files; all files of the model
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// A tenant whose copies are answered from it; may be repeated
+    /// A tenant that may copy from these weights without sending them; may be repeated
     #[arg(
         long = "tenant",
         value_name = "TENANT",
@@ -78,12 +78,12 @@ pub struct AddArgs {
         add = completion::tenants()
     )]
     pub tenants: Vec<Tenant>,
-    /// All tenants' copies are
+    /// Publishes the weights to all tenants
     #[arg(long, conflicts_with = "tenants")]
     pub public: bool,
 }
 
-/// A name of weights.
+/// A name of published weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(String);
 
@@ -110,8 +110,8 @@ impl std::str::FromStr for Name {
 /// Runs a weights command.
 ///
 /// # Errors
-/// [`crate::exit::UsageError`] where nothing is kept under the name; [`Unreachable`] without a cluster; what is wrong
-/// with a file.
+/// [`crate::exit::UsageError`] if the name has no weights; [`Unreachable`] without a cluster; the
+/// fault of a file.
 pub async fn weights(command: &WeightsCommand, settings: &Settings, json: bool) -> Result<()> {
     match command {
         WeightsCommand::Add(args) => add(args, settings, json).await,
@@ -122,7 +122,7 @@ pub async fn weights(command: &WeightsCommand, settings: &Settings, json: bool) 
     }
 }
 
-/// What the store says, as commands do.
+/// Converts an error of the store for a command.
 fn stored(error: WeightsError) -> anyhow::Error {
     match error {
         WeightsError::Full => anyhow!(
@@ -193,7 +193,7 @@ fn hashes(tensor: &FileTensor, bar: &ProgressBar) -> Result<TensorChunks> {
     })
 }
 
-/// A tensor's bytes as they are sent.
+/// The bytes of a tensor as they are sent.
 struct Part<'a> {
     file: File,
     at: u64,
@@ -223,7 +223,7 @@ impl AsyncRead for Part<'_> {
         let most = usize::try_from(part.left)
             .unwrap_or(usize::MAX)
             .min(to.remaining());
-        // A file's bytes are there at once, or nearly: this command has nothing else to do.
+        // A read of the file returns almost at once, and this command has nothing else to do.
         let read = part
             .file
             .read_at(to.initialize_unfilled_to(most), part.at)?;
@@ -271,7 +271,7 @@ async fn add(args: &AddArgs, settings: &Settings, json: bool) -> Result<()> {
         tensors: chunks,
     };
     let sent = match before {
-        // Nothing changes.
+        // Nothing has changed.
         Some(before) if before.is_same(&weights) => 0,
         before => {
             let sent = send(&store, name, (&found, &weights.tensors), before.as_ref()).await?;
@@ -295,7 +295,7 @@ async fn add(args: &AddArgs, settings: &Settings, json: bool) -> Result<()> {
     ))
 }
 
-/// Tenants that there are: one that was misspelt would never be answered.
+/// Refuses unknown tenants: a misspelt name would never match.
 async fn known(administrator: &Administrator, tenants: &[Tenant]) -> Result<()> {
     for tenant in tenants {
         administrator.known(tenant).await?;
@@ -303,7 +303,7 @@ async fn known(administrator: &Administrator, tenants: &[Tenant]) -> Result<()> 
     Ok(())
 }
 
-/// Sends the tensors that are not kept under the name already; how many bytes.
+/// Sends the tensors that are not yet kept under the name; returns their number of bytes.
 async fn send(
     store: &WeightsStore,
     name: &str,
@@ -348,7 +348,7 @@ fn as_json(name: &str, weights: &Weights) -> serde_json::Value {
     })
 }
 
-/// The store, if anything was ever kept.
+/// The store; `None` if nothing was ever kept.
 async fn find(administrator: &Administrator) -> Result<Option<WeightsStore>> {
     let storage = administrator.bulk_storage().await?;
     storage.find_weights().await.map_err(stored)
@@ -359,7 +359,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     let mut rows = Vec::new();
     if let Some(store) = store {
         for name in store.names().await.map_err(stored)? {
-            // Removed since, if it is none.
+            // `None` if it was removed in the meantime.
             if let Some(weights) = store.get(&name).await.map_err(stored)? {
                 rows.push((name, weights));
             }

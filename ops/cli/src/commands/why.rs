@@ -1,4 +1,4 @@
-//! `warploom why`.
+//! `warploom why`: explains waits and idle time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,22 +39,22 @@ pub struct WhyArgs {
     /// without one: all tenants and devices
     #[arg(value_name = "SESSION|LAUNCH|GPU", add = completion::explained())]
     pub target: Option<Target>,
-    /// A record that `order export` wrote (default: the cluster's)
+    /// A record that `order export` wrote (default: the cluster's record)
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Prints each position that ran, with its times, rather than what they come to
+    /// Prints each position that ran, with its times, instead of a summary
     #[arg(long)]
     pub each: bool,
 }
 
-/// What a record was read to.
+/// The result of reading a record.
 #[derive(Default)]
 struct Read {
-    /// The positions that are asked about and have run, as far as they are kept.
+    /// The positions of the target that ran; kept only if they are printed one by one.
     rows: Vec<ReplayedPosition>,
     accounts: BTreeMap<String, Account>,
     asked: Account,
-    /// A position that is asked about was there.
+    /// True if a position of the target was found.
     found: bool,
     days: Vec<DeviceDayRow>,
 }
@@ -79,10 +79,10 @@ impl Read {
     }
 }
 
-/// Says what launches waited for, and why devices were idle.
+/// Prints the waits of launches and the reasons that devices were idle.
 ///
 /// # Errors
-/// `E-WHY` where what is asked about is not in the record; as reading that.
+/// `E-WHY` if the target is not in the record; errors of reading the record.
 pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> {
     let administrator = match &args.record {
         None => Some(Administrator::of(settings).await?),
@@ -123,13 +123,13 @@ async fn read(
     Ok(read)
 }
 
-/// What a session waits for now, if the leader knows of it.
+/// The cause of a session's current wait, if the leader knows the session.
 async fn now(session: SessionId, administrator: Option<&Administrator>) -> Option<&'static str> {
     let row = administrator?.session(session).await.ok()??;
     Some(row.waits_for.name())
 }
 
-/// A line of what many positions come to.
+/// One line that summarizes many positions.
 fn summary_line(summary: &WaitSummary) -> String {
     let untimed = match summary.untimed {
         0 => String::new(),

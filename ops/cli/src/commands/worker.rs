@@ -1,5 +1,5 @@
-//! `warploom worker list` and `drain`: the workers, and no new sessions for one, which leaves when it has
-//! none.
+//! `warploom worker list` and `drain`: lists the workers, and drains one. A drained worker gets no
+//! new sessions and leaves after its last one.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::output;
 use crate::settings::Settings;
 use crate::table::fitted;
 
-/// What is done with running workers.
+/// Commands for running workers.
 #[derive(Debug, Subcommand)]
 pub enum WorkerCommand {
     /// Lists the workers as the leader sees them
@@ -25,7 +25,7 @@ Examples:
   warploom worker list
   warploom worker list --json             an object a line")]
     List,
-    /// Gives a worker no new sessions, and has it leave when it has none any more
+    /// Drains a worker: it gets no new sessions, and leaves after its last one has ended
     Drain(DrainArgs),
 }
 
@@ -41,10 +41,10 @@ Examples:
 Its sessions go on as before. SIGTERM does not wait for them: the worker finishes what it was
 granted, and its sessions end with E-DEVICE-LOST.")]
 pub struct DrainArgs {
-    /// The number of its gpu, or its id
+    /// The number of its GPU, or its id
     #[arg(add = completion::workers())]
     pub worker: Which,
-    /// Gives it new sessions again
+    /// Ends the drain: the worker gets new sessions again
     #[arg(long)]
     pub undo: bool,
     /// Returns when the worker has left
@@ -52,15 +52,15 @@ pub struct DrainArgs {
     pub wait: bool,
 }
 
-/// How often is looked whether a worker has left.
+/// Interval between checks for a worker's departure.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Which worker: by the number of its device, or this start of it.
+/// A worker, by the number of its device or by its incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// The only worker of the device.
     Gpu(GpuId),
-    /// This start of a worker.
+    /// This incarnation of a worker.
     Incarnation(Incarnation),
 }
 
@@ -68,7 +68,7 @@ impl FromStr for Which {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // An id has 16 digits, more than any device's number.
+        // An id has 16 digits, more than the number of any device.
         let id = text.parse().map(Self::Incarnation);
         id.or_else(|_| text.parse().map(Self::Gpu))
             .map_err(|_| "neither a gpu's number nor a worker's id of 16 hexadecimal digits")
@@ -76,7 +76,7 @@ impl FromStr for Which {
 }
 
 impl Which {
-    /// The worker among those of a status.
+    /// Finds the worker in a status.
     fn find(self, workers: &[WorkerStatus]) -> Result<&WorkerStatus> {
         let is = |worker: &&WorkerStatus| match self {
             Self::Gpu(gpu) => worker.gpu == gpu,
@@ -116,7 +116,8 @@ fn starts(like: Which) -> String {
     }
 }
 
-/// Refuses to say that a worker stays which is on its way: what has left its leader is not called back.
+/// Refuses to undo the drain of a worker that is leaving: once it has left its leader, it cannot be
+/// recalled.
 fn may_stay(worker: &WorkerStatus) -> Result<()> {
     let (id, gpu) = (worker.incarnation, worker.gpu);
     if worker.draining {
@@ -132,7 +133,7 @@ fn may_stay(worker: &WorkerStatus) -> Result<()> {
 /// Runs a worker command.
 ///
 /// # Errors
-/// [`Usage`] where there is no such worker, [`crate::exit::Unreachable`] without a cluster.
+/// [`UsageError`] if there is no such worker, [`crate::exit::Unreachable`] without a cluster.
 pub async fn worker(command: &WorkerCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {
@@ -197,7 +198,7 @@ fn tell(worker: &WorkerStatus, json: bool) -> Result<()> {
     }
 }
 
-/// Waits until a worker has left, and says on stderr for how many sessions that waits.
+/// Waits until a worker has left, and prints to stderr the number of sessions that remain.
 async fn left(worker: Incarnation, mut known: u64, administrator: &Administrator) -> Result<()> {
     loop {
         let status = administrator.status(administrator.patience()).await?;

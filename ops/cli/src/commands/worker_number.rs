@@ -1,4 +1,5 @@
-//! The number of a worker that is started by hand: no two live workers of a cluster have the same.
+//! The number of a worker that is started by hand. Live workers of a cluster have different
+//! numbers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,20 +11,20 @@ use bus_schemas::{GpuId, Incarnation};
 use crate::admin::Administrator;
 use crate::output;
 
-/// Time that broker and leader have to say which workers there are.
+/// Time that broker and leader have to list the workers.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A number that was asked for.
+/// A requested number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// By a flag, the environment or the file.
+    /// Set by a flag, the environment or the file.
     Given(GpuId),
     /// By default.
     Usual(GpuId),
 }
 
-/// The number that a worker gets beside those that live. A number that was given and is taken is an error, with
-/// its owner.
+/// The number that a worker gets beside the live workers. A given number that is taken is an error,
+/// with its owner.
 fn number(
     wanted: Wanted,
     live: &BTreeMap<GpuId, Incarnation>,
@@ -34,12 +35,12 @@ fn number(
     }
 }
 
-/// Chooses the number, and says where it is not the usual one. Workers count that answer themselves: one
-/// that died a moment ago does not stand in the way of its successor. Where no broker or leader answers,
-/// the worker has the number that was asked for.
+/// Chooses the number, and prints it if it is not the default. Only workers that answer themselves
+/// count: one that has just died does not block its successor. If no broker or leader answers, the
+/// worker gets the requested number.
 ///
 /// # Errors
-/// `E-WORKER-NUMBER` where the number was given, and a live worker has it.
+/// `E-WORKER-NUMBER` if the number was given and a live worker has it.
 pub(super) async fn choose(wanted: Wanted, credentials: &Credentials) -> Result<GpuId> {
     let live = live(credentials).await.unwrap_or_default();
     match (number(wanted, &live), wanted) {

@@ -1,4 +1,5 @@
-//! Bash: it splits words at `=` and `:`, takes candidates as they are, and puts no quotes around them.
+//! Completion for bash, which splits words at `=` and `:`, takes candidates literally, and does not
+//! quote them.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,8 +14,8 @@ use super::line::rejoined;
 /// The adapter for bash.
 pub(super) struct Bash;
 
-/// A candidate a line, none of which bash splits, expands or runs. Behind a candidate that is not whole, such as
-/// a folder or a setting without its value, comes no space.
+/// Prints one candidate a line, in a form that bash does not split, expand or run. No space follows
+/// an incomplete candidate, such as a folder or a setting without its value.
 const SCRIPT: &str = r#"_complete_NAME() {
     local words=("${COMP_WORDS[@]:0:COMP_CWORD+1}") line
     if [[ ! "${words[COMP_CWORD]}" =~ ^[=:]+$ ]]; then
@@ -79,14 +80,15 @@ impl EnvCompleter for Bash {
     }
 }
 
-/// A word that bash reads as this text, none where it is more than a line or may change how a terminal shows it.
+/// Quotes a text as one word for bash. Returns `None` for a text with control characters, such as a
+/// line break, which may change the terminal's display.
 fn word(text: &str) -> Option<String> {
     let mut word = String::with_capacity(text.len());
     for (at, letter) in text.char_indices() {
         if letter.is_control() {
             return None;
         }
-        // At the beginning a tilde is the user's folder.
+        // A tilde at the beginning would be the user's home folder.
         let is_plain = letter.is_alphanumeric() || "-_.:=/,+@%".contains(letter);
         if !is_plain && (at, letter) != (0, '~') {
             word.push('\\');
@@ -96,7 +98,7 @@ fn word(text: &str) -> Option<String> {
     Some(word)
 }
 
-/// A text within quotes, in which a shell reads nothing.
+/// A text in single quotes, which a shell does not interpret.
 fn within_quotes(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
     match text.bytes().all(is_plain) {

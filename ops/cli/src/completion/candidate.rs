@@ -1,15 +1,15 @@
-//! What may stand on a command line, of all that the cluster names: a function of names and what was typed.
+//! Candidates for a word of a command line: a function of the cluster's names and the typed text.
 
 use clap_complete::CompletionCandidate;
 
-/// Candidates at most: more help nobody, and a shell asks before it shows them.
+/// Maximum number of candidates: more are no help, and a shell asks before it shows them.
 pub(super) const MOST: usize = 200;
-/// Characters of a name at most.
+/// Maximum number of characters of a name.
 const NAME: usize = 128;
-/// Characters of what is said of it at most.
+/// Maximum number of characters of a help text.
 const HELP: usize = 80;
 
-/// Something that an argument may be, with what people know it by.
+/// A candidate for an argument, with a short description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     name: String,
@@ -17,13 +17,13 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A name, and a word of it that shells show beside where they can.
+    /// A candidate with a name and a help text, which some shells show beside it.
     pub fn new(name: impl Into<String>, help: impl Into<String>) -> Self {
         let (name, help) = (name.into(), help.into());
         Self { name, help }
     }
 
-    /// The same behind what says what kind of name it is.
+    /// Prefixes the name with its kind.
     #[must_use]
     pub(super) fn behind(self, kind: &str) -> Self {
         Self {
@@ -39,14 +39,14 @@ impl Candidate {
     }
 }
 
-/// Whether every shell takes a name for that name: what it would quote, expand, run or take for an option is
-/// offered in none.
+/// True if every shell takes the name literally. A name that a shell would quote, expand, run or
+/// take for an option is never offered.
 fn is_plain(name: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:=/,+@".contains(letter);
     !name.is_empty() && name.len() <= NAME && !name.starts_with('-') && name.chars().all(plain)
 }
 
-/// One line without what would change how a terminal shows the rest.
+/// One line, without characters that would change the display of the terminal.
 fn shown(help: &str) -> String {
     let letters = help.chars().map(|letter| match letter.is_control() {
         true => ' ',
@@ -55,7 +55,7 @@ fn shown(help: &str) -> String {
     letters.take(HELP).collect()
 }
 
-/// Those that go on as was typed, each once, in the order in which they are given.
+/// Candidates that begin with the typed text, each once, in the given order.
 pub(super) fn offered(
     all: impl IntoIterator<Item = Candidate>,
     typed: &str,

@@ -1,5 +1,5 @@
-//! Asks the cluster what it has by name, as the command itself would reach it: within a bound, and without a
-//! word where that fails.
+//! Asks the cluster for its names, connecting as the typed command would. The time is bounded, and
+//! failures are silent.
 
 use std::future::Future;
 use std::sync::mpsc;
@@ -16,15 +16,15 @@ use crate::admin::Administrator;
 use crate::credentials::credentials;
 use crate::settings::Settings;
 
-/// How long a shell is kept waiting: for files, the broker and the leader together.
+/// Maximum time that a shell waits: for files, the broker and the leader together.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// What a function finds in time; nothing where it fails or takes longer.
+/// The results of a function; empty if it fails or takes too long.
 pub(super) fn in_time<T: Send + 'static>(
     find: impl FnOnce() -> Result<Vec<T>> + Send + 'static,
 ) -> Vec<T> {
     let (tell, heard) = mpsc::sync_channel(1);
-    // Whatever it waits for, this process does not.
+    // This process does not wait for the thread.
     let asks = thread::Builder::new().spawn(move || tell.send(find()));
     if asks.is_err() {
         return Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn in_time<T: Send + 'static>(
     found.unwrap_or_default()
 }
 
-/// What is found on a runtime of this thread, which nobody waits for once the answer is there.
+/// Runs on a runtime of this thread. The runtime is not waited for once the answer has arrived.
 fn on_a_runtime<T>(find: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -43,7 +43,7 @@ fn on_a_runtime<T>(find: impl Future<Output = Result<T>>) -> Result<T> {
     found
 }
 
-/// How the command that is being typed would reach the cluster.
+/// The credentials with which the typed command would reach the cluster.
 fn found() -> Result<Credentials> {
     let (config, named) = line::named(&line::words());
     let variable = |name: &str| std::env::var(name).ok();
@@ -51,7 +51,7 @@ fn found() -> Result<Credentials> {
     credentials(&Settings::resolve(config.as_deref(), variable, &named)?)
 }
 
-/// What the cluster has, as an administrator finds it.
+/// The cluster's names, as an administrator finds them.
 pub(super) fn asked<F>(ask: impl FnOnce(Administrator) -> F + Send + 'static) -> Vec<Candidate>
 where
     F: Future<Output = Result<Vec<Candidate>>>,
@@ -62,7 +62,7 @@ where
     })
 }
 
-/// The tenants: those of the cluster, or, for whoever has tenants' logins only, these.
+/// The cluster's tenants. With tenants' logins only, the tenants of those logins.
 pub(super) fn tenants() -> Vec<Candidate> {
     in_time(|| {
         let credentials = found()?;
@@ -77,7 +77,7 @@ pub(super) fn tenants() -> Vec<Candidate> {
     })
 }
 
-/// The sessions from the first on whose id goes on as was typed.
+/// The sessions from the first id that begins with the typed text.
 pub(super) fn sessions(typed: &str) -> Vec<Candidate> {
     let behind = rows::before(typed);
     asked(async move |administrator| {
@@ -87,7 +87,7 @@ pub(super) fn sessions(typed: &str) -> Vec<Candidate> {
     })
 }
 
-/// The names of weights that are kept.
+/// The names of published weights.
 pub(super) async fn weights(administrator: Administrator) -> Result<Vec<Candidate>> {
     let storage = administrator.bulk_storage().await?;
     let Some(store) = storage.find_weights().await? else {

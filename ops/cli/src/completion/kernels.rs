@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 
 use super::candidate::Candidate;
 
-/// What is read of a file at most.
+/// Maximum number of bytes read from a file.
 const BYTES: u64 = 16 << 20;
 
-/// The kernels of a command line's PTX file, the last one that it names.
+/// The kernels of the last PTX file on the command line.
 pub(super) fn kernels(words: &[OsString]) -> Result<Vec<Candidate>> {
     let is_ptx = |word: &&OsString| Path::new(word).extension().is_some_and(|it| it == "ptx");
     let file = words.iter().rev().find(is_ptx).context("no file")?;
@@ -22,7 +22,7 @@ pub(super) fn kernels(words: &[OsString]) -> Result<Vec<Candidate>> {
     Ok(names.into_iter().map(|it| Candidate::new(it, "")).collect())
 }
 
-/// The names behind `.entry`.
+/// The names that follow `.entry`.
 fn named(ptx: &str) -> Vec<String> {
     let behind = ptx.lines().filter_map(|line| {
         let (before, behind) = line.split_once(".entry")?;

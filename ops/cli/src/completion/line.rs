@@ -1,4 +1,4 @@
-//! The command line that a shell hands over: its words as they were typed, and the settings among them.
+//! The command line that a shell passes: its typed words, and the settings among them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -6,19 +6,20 @@ use std::path::PathBuf;
 /// The words of a command line up to the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
-    /// The words, the first of which is the program; the last is the one that is being typed.
+    /// The words. The first is the program; the last is the one being typed.
     pub(super) words: Vec<OsString>,
-    /// How much of the last word the shell keeps, whatever is offered for the rest.
+    /// Length of the prefix of the last word that the shell keeps, regardless of the candidate.
     pub(super) kept: usize,
 }
 
-/// Whether bash splits words at this: its own word, between two that were typed as one.
+/// True if this is a separator of bash: its own word, between two that were typed as one.
 fn splits(word: &OsStr) -> bool {
     let bytes = word.as_encoded_bytes();
     !bytes.is_empty() && bytes.iter().all(|byte| b"=:".contains(byte))
 }
 
-/// The words that bash split at `=` and `:`, as they were typed: `--set`, `a`, `=`, `b` is `--set a=b`.
+/// Joins the words that bash split at `=` and `:`. For example, `--set`, `a`, `=`, `b` becomes
+/// `--set a=b`.
 pub(super) fn rejoined(pieces: impl IntoIterator<Item = OsString>) -> Line {
     let (mut words, mut kept) = (Vec::<OsString>::new(), 0);
     let (mut goes_on, mut is_first) = (false, true);
@@ -45,10 +46,10 @@ pub(super) fn rejoined(pieces: impl IntoIterator<Item = OsString>) -> Line {
     Line { words, kept }
 }
 
-/// The configuration file and the settings that a command line names before `--`.
+/// The configuration file and the settings on a command line before `--`.
 pub(super) fn named(words: &[OsString]) -> (Option<PathBuf>, Vec<(String, String)>) {
     let (mut config, mut settings) = (None, Vec::new());
-    // The last one is not typed to its end.
+    // The last word is not complete.
     let whole = words.len().saturating_sub(1);
     let mut words = words[..whole].iter().map(|word| word.to_string_lossy());
     while let Some(word) = words.next().filter(|word| word != "--") {
@@ -74,13 +75,13 @@ pub(super) fn named(words: &[OsString]) -> (Option<PathBuf>, Vec<(String, String
     (config, settings)
 }
 
-/// A word without the quotes around it.
+/// A word without surrounding quotes.
 fn unquoted(word: &str) -> &str {
     let within = |quote: char| word.strip_prefix(quote)?.strip_suffix(quote);
     within('"').or_else(|| within('\'')).unwrap_or(word)
 }
 
-/// The words of the command line for which this process completes: those behind `--`.
+/// The words of the command line to complete: those after `--`.
 pub(super) fn words() -> Vec<OsString> {
     let arguments = std::env::args_os();
     let words = arguments.skip_while(|word| word != "--").skip(1);
@@ -119,7 +120,7 @@ mod tests {
                 "w --set broker.url=nats://h:42 --tenant=c",
                 9,
             ),
-            // Where bash does not split, nothing is kept.
+            // If bash does not split, nothing is kept.
             ("w --tenant=c", "w --tenant=c", 0),
             ("= x", "= x", 0),
         ] {
@@ -142,7 +143,7 @@ mod tests {
             [pair("x.y", "1"), pair("z.z", "2"), pair("q.r", "3")]
         );
         assert_eq!(named("w run -- p --set a.b=1 --config c _"), (None, vec![]));
-        // What is being typed is not yet said.
+        // The word being typed does not count yet.
         assert_eq!(named("w --set a.b=1"), (None, vec![]));
         assert_eq!(named("w --config=c --set"), (Some("c".into()), vec![]));
         assert_eq!(named("w --set x --set"), (None, vec![]));

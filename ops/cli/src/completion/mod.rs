@@ -1,5 +1,5 @@
-//! What a shell offers for the word that is being typed: tenants, sessions, workers and the like by the names
-//! that the cluster has for them now, settings by theirs.
+//! Shell completion of the word being typed. Tenants, sessions, workers and other objects have the
+//! names that the cluster has now; settings have their own.
 
 mod bash;
 mod candidate;
@@ -23,7 +23,7 @@ use crate::cluster_settings::CLUSTER_SETTINGS;
 use crate::settings::KNOWN;
 use candidate::offered;
 
-/// A completer of what a function finds for what was typed.
+/// A completer from a function of the typed text.
 fn completer(find: impl Fn(&str) -> Vec<Candidate> + Send + Sync + 'static) -> ArgValueCompleter {
     ArgValueCompleter::new(move |typed: &OsStr| match typed.to_str() {
         Some(typed) => offered(find(typed), typed),
@@ -31,7 +31,7 @@ fn completer(find: impl Fn(&str) -> Vec<Candidate> + Send + Sync + 'static) -> A
     })
 }
 
-/// Of names that are known without a cluster.
+/// Completes names that are known without a cluster.
 pub fn listed<I>(all: impl Fn() -> I + Send + Sync + 'static) -> ArgValueCompleter
 where
     I: IntoIterator<Item = Candidate>,
@@ -39,13 +39,13 @@ where
     completer(move |_| all().into_iter().collect())
 }
 
-/// Of a few words.
+/// Completes one of a few words.
 #[must_use]
 pub fn words(all: &'static [&'static str]) -> ArgValueCompleter {
     listed(move || all.iter().map(|word| Candidate::new(*word, "")))
 }
 
-/// Of what an administrator finds in the cluster, where one answers in half a second.
+/// Completes names that an administrator finds in the cluster, if it answers in half a second.
 pub fn live<F>(
     find: impl Fn(Administrator) -> F + Copy + Send + Sync + 'static,
 ) -> ArgValueCompleter
@@ -55,19 +55,19 @@ where
     completer(move |_| cluster::asked(find))
 }
 
-/// Of tenants.
+/// Completes tenants.
 #[must_use]
 pub fn tenants() -> ArgValueCompleter {
     completer(|_| cluster::tenants())
 }
 
-/// Of sessions' ids.
+/// Completes sessions' ids.
 #[must_use]
 pub fn sessions() -> ArgValueCompleter {
     completer(cluster::sessions)
 }
 
-/// Of what `why` explains: sessions, and devices as `gpu:N`.
+/// Completes targets of `why`: sessions, and devices as `gpu:N`.
 #[must_use]
 pub fn explained() -> ArgValueCompleter {
     completer(|typed| match typed.starts_with('g') {
@@ -79,43 +79,43 @@ pub fn explained() -> ArgValueCompleter {
     })
 }
 
-/// Of workers, by the numbers of their devices and by their ids.
+/// Completes workers, by the numbers of their devices and by their ids.
 #[must_use]
 pub fn workers() -> ArgValueCompleter {
     live(cluster::workers)
 }
 
-/// Of devices' numbers.
+/// Completes devices' numbers.
 #[must_use]
 pub fn gpus() -> ArgValueCompleter {
     live(cluster::gpus)
 }
 
-/// Of groups of workers.
+/// Completes groups of workers.
 #[must_use]
 pub fn groups() -> ArgValueCompleter {
     live(cluster::groups)
 }
 
-/// Of the profile's versions.
+/// Completes versions of the profile.
 #[must_use]
 pub fn profiles() -> ArgValueCompleter {
     live(cluster::profiles)
 }
 
-/// Of the names of weights that are kept.
+/// Completes names of published weights.
 #[must_use]
 pub fn weights() -> ArgValueCompleter {
     live(cluster::weights)
 }
 
-/// Of the kernels of the PTX file that the line names.
+/// Completes kernels of the PTX file on the command line.
 #[must_use]
 pub fn kernels() -> ArgValueCompleter {
     completer(|_| cluster::in_time(|| kernels::kernels(&line::words())))
 }
 
-/// Of `KEY=VALUE`: the keys of settings and, of those that have few values, these.
+/// Completes `KEY=VALUE`: the keys of settings, and the values of those that have only a few.
 #[must_use]
 pub fn settings() -> ArgValueCompleter {
     completer(|typed| {
@@ -126,7 +126,7 @@ pub fn settings() -> ArgValueCompleter {
     })
 }
 
-/// The same, of the cluster's settings.
+/// Completes `KEY=VALUE` of the cluster's settings.
 #[must_use]
 pub fn cluster_settings() -> ArgValueCompleter {
     completer(|typed| {
@@ -135,10 +135,10 @@ pub fn cluster_settings() -> ArgValueCompleter {
     })
 }
 
-/// Of the few values that a setting may have.
+/// Completes the values of a setting that has only a few.
 ///
 /// # Panics
-/// Where there is no such setting, as soon as something is completed: a mistake in this program.
+/// If there is no such setting, on the first completion: a mistake in this program.
 #[must_use]
 pub fn values_of(key: &'static str) -> ArgValueCompleter {
     listed(move || {
@@ -148,7 +148,7 @@ pub fn values_of(key: &'static str) -> ArgValueCompleter {
     })
 }
 
-/// Keys with `=`, or for one that was typed what may follow.
+/// Keys with `=`; after a complete key, its values.
 fn assignments<'k>(
     typed: &str,
     all: impl Iterator<Item = (&'k str, &'k str, &'k [&'k str])>,

@@ -1,4 +1,4 @@
-//! What is named in what a cluster says of itself, each with a word of it.
+//! Names in a cluster's status, each with a short description.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::profiles::ProfileVersion;
 
 /// Digits of a session's id.
 const DIGITS: usize = 16;
-/// Digits of a hash that people see.
+/// Digits of a hash that are shown.
 const HASH: usize = 12;
 
-/// A number with what it is of.
+/// A number with its unit.
 fn count(number: u64, one: &str) -> String {
     match number {
         1 => format!("1 {one}"),
@@ -21,7 +21,7 @@ fn count(number: u64, one: &str) -> String {
     }
 }
 
-/// The tenants, with what they have.
+/// The tenants, with their settings and sessions.
 pub(super) fn tenants(status: &Status) -> Vec<Candidate> {
     let tenants = status.tenants.iter().map(|tenant| {
         let (priority, sessions) = (tenant.settings.priority, count(tenant.sessions, "session"));
@@ -35,8 +35,8 @@ pub(super) fn tenants(status: &Status) -> Vec<Candidate> {
     tenants.collect()
 }
 
-/// The last id before those that go on as was typed, none before the first of all; nothing where no id is
-/// written so.
+/// The id before the first one that begins with the typed text; the inner `None` means the start.
+/// `None` if no id begins so.
 pub(super) fn before(typed: &str) -> Option<Option<SessionId>> {
     let is_id = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if typed.len() > DIGITS || !typed.bytes().all(is_id) {
@@ -46,7 +46,7 @@ pub(super) fn before(typed: &str) -> Option<Option<SessionId>> {
     Some(first.checked_sub(1).map(SessionId))
 }
 
-/// The sessions, with whose each is and what it waits for.
+/// The sessions, with their tenants and the causes of their waits.
 pub(super) fn sessions(sessions: &[SessionStatus]) -> Vec<Candidate> {
     let sessions = sessions.iter().map(|session| {
         let (tenant, gpu, waits) = (&session.tenant, session.gpu, session.waits.name());
@@ -56,12 +56,12 @@ pub(super) fn sessions(sessions: &[SessionStatus]) -> Vec<Candidate> {
     sessions.collect()
 }
 
-/// The workers that are there.
+/// The live workers.
 fn live(status: &Status) -> impl Iterator<Item = &WorkerStatus> {
     status.workers.iter().filter(|worker| !worker.lost)
 }
 
-/// The devices, with what each is.
+/// The devices, with their names.
 pub(super) fn gpus(status: &Status) -> Vec<Candidate> {
     let gpus: BTreeMap<_, _> = live(status).map(|it| (it.gpu, &it.device)).collect();
     let gpus = gpus.into_iter();
@@ -69,7 +69,7 @@ pub(super) fn gpus(status: &Status) -> Vec<Candidate> {
         .collect()
 }
 
-/// The workers: by the numbers of devices that have only one, then by their ids.
+/// The workers: by the numbers of devices that have only one worker, then by their ids.
 pub(super) fn workers(status: &Status) -> Vec<Candidate> {
     let help = |worker: &WorkerStatus| {
         let (gpu, device) = (worker.gpu, &worker.device);
@@ -89,7 +89,7 @@ pub(super) fn workers(status: &Status) -> Vec<Candidate> {
     by_gpu.chain(by_id).collect()
 }
 
-/// The groups, with how many workers each has.
+/// The groups, with their numbers of workers.
 pub(super) fn groups(status: &Status) -> Vec<Candidate> {
     let mut groups = BTreeMap::<String, u64>::new();
     for (place, worker) in status.places.iter().zip(&status.workers) {
@@ -156,7 +156,7 @@ mod tests {
             recorded: 0,
             global: 0,
             held: false,
-            // Two of one device, and one that is gone.
+            // Two workers of one device, and a lost one.
             workers: vec![
                 worker(1, 0, false),
                 worker(2, 0, false),

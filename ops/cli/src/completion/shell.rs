@@ -1,4 +1,4 @@
-//! The shells: the script that each is given once, and the answer that its script asks for at each Tab.
+//! The shells: the script that each loads once, and the answer to that script at each Tab.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -11,11 +11,11 @@ use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 
 use super::bash::Bash;
 
-/// The variable with which a shell's script asks for candidates.
+/// The variable with which a shell's script requests candidates.
 const VARIABLE: &str = "WARPLOOM_COMPLETE";
-/// The variable in which some scripts say which word is being typed.
+/// The variable in which some scripts pass the index of the word being typed.
 const INDEX: &str = "_CLAP_COMPLETE_INDEX";
-/// The command that is completed.
+/// The command to complete.
 const NAME: &str = "warploom";
 const SHELLS: Shells<'static> = Shells(&[
     &NamesAlone(Bash),
@@ -41,8 +41,8 @@ pub enum Shell {
     PowerShell,
 }
 
-/// A shell's adapter, which offers options only where a dash was typed: names would drown among those of every
-/// command, and where there is no name `--` would be typed for nobody.
+/// A shell's adapter that offers options only after a dash. Otherwise names would drown among the
+/// options of every command, and without a name, `--` would be completed needlessly.
 struct NamesAlone<S>(S);
 
 impl<S: EnvCompleter> EnvCompleter for NamesAlone<S> {
@@ -73,7 +73,8 @@ impl<S: EnvCompleter> EnvCompleter for NamesAlone<S> {
         here: Option<&Path>,
         out: &mut dyn Write,
     ) -> Result<(), std::io::Error> {
-        // Zsh says which word is being typed, behind which there may be others; elsewhere it is the last.
+        // Zsh passes the index of the word being typed, which other words may follow. In other
+        // shells it is the last word.
         let index = env::var(INDEX).ok().and_then(|index| index.parse().ok());
         let typed = words.get(index.unwrap_or(words.len().saturating_sub(1)));
         let is_begun = typed.is_some_and(|typed| !typed.is_empty());
@@ -86,7 +87,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesAlone<S> {
     }
 }
 
-/// Of candidates, one a line, those that are no options.
+/// The candidates, one a line, that are not options.
 fn names(lines: &[u8]) -> Vec<u8> {
     let all = lines.split_inclusive(|byte| *byte == b'\n');
     let names: Vec<_> = all.filter(|line| !line.starts_with(b"-")).collect();
@@ -105,7 +106,7 @@ impl Shell {
     }
 }
 
-/// The script that has a shell ask this program, as it was called, for candidates.
+/// The script that makes a shell ask this program, as it was called, for candidates.
 ///
 /// # Errors
 /// None: it is written to memory.
@@ -113,7 +114,7 @@ pub fn registration(shell: Shell) -> std::io::Result<Vec<u8>> {
     let called = env::args_os()
         .next()
         .map_or_else(|| NAME.into(), PathBuf::from);
-    // A name is looked up on PATH whenever it is asked; a path is meant from here.
+    // A bare name is looked up on PATH at each completion; a relative path is resolved from here.
     let program = match called.components().count() {
         0 | 1 => called,
         _ => env::current_dir()?.join(called),
@@ -126,8 +127,8 @@ pub fn registration(shell: Shell) -> std::io::Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Answers where a shell asks for candidates; whether one did. Whatever goes wrong, it is offered fewer and is
-/// told nothing.
+/// Answers a shell's request for candidates; returns true if there was one. On an error fewer
+/// candidates are offered, without a message.
 #[must_use]
 pub fn answer(command: impl Fn() -> Command) -> bool {
     let asks = |shell: &OsStr| {
@@ -142,7 +143,7 @@ pub fn answer(command: impl Fn() -> Command) -> bool {
     let answer = CompleteEnv::with_factory(command)
         .var(VARIABLE)
         .shells(SHELLS);
-    // Nobody listens who could make something of an error.
+    // An error has no reader here.
     let _ = answer.try_complete(env::args_os(), here.as_deref());
     true
 }

@@ -1,5 +1,5 @@
-//! Programs that a command may come to run: `env`, `nice`, `timeout`, a shell or a script stand before the one
-//! that is meant.
+//! Programs that a command may run: `env`, `nice`, `timeout`, a shell or a script may precede the
+//! actual program.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -7,17 +7,18 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Words of a command and its scripts that are looked at.
+/// Maximum number of words of a command and its scripts that are examined.
 const WORDS: usize = 512;
-/// Bytes of a script that are looked at.
+/// Maximum number of bytes of a script that are examined.
 const SCRIPT: u64 = 16 << 10;
-/// Scripts that name scripts.
+/// Maximum depth of scripts that name scripts.
 const DEPTH: usize = 3;
-/// What parts the words of a shell's line, beside white space.
+/// Separators of words in a shell's line, besides white space.
 const PARTING: [char; 10] = ['"', '\'', '`', ';', '&', '|', '(', ')', '=', '!'];
 
-/// The files that a command's words name, the Pythons first: as they are named, or where `PATH` has them. Words
-/// are its arguments, what a shell would make of those, and those of scripts among the files.
+/// The files that a command's words name, Pythons first. A word is a path, or is looked up on
+/// `PATH`. Words are the command's arguments, their parts as a shell would split them, and those of
+/// scripts among the files.
 pub(super) fn programs(
     command: &[PathBuf],
     present: &impl Fn(&str) -> Option<OsString>,
@@ -45,18 +46,18 @@ pub(super) fn programs(
         }
         files.push(file);
     }
-    // One whose name is that of Python has libraries beside it.
+    // A Python has libraries beside it.
     files.sort_by_key(|file| !is_python(file));
     files
 }
 
-/// Whether a program is called as Pythons are.
+/// True if a program has the name of a Python.
 pub(super) fn is_python(program: &Path) -> bool {
     let name = program.file_name().unwrap_or_default();
     name.to_string_lossy().starts_with("python")
 }
 
-/// The words of a line, or of lines.
+/// The words of one or more lines.
 fn parts(text: &str) -> impl Iterator<Item = PathBuf> {
     let words = text.split(|c: char| c.is_whitespace() || PARTING.contains(&c));
     words.filter(|it| !it.is_empty()).map(PathBuf::from)
@@ -71,7 +72,7 @@ fn located(word: &Path, path: &[PathBuf]) -> Option<PathBuf> {
     places.find(|it| it.is_file())
 }
 
-/// The beginning of a script's text; none of what is no script.
+/// The beginning of a script's text; `None` if the file is no script.
 fn script(file: &Path) -> Option<String> {
     let mut text = Vec::new();
     let opened = File::open(file).ok()?;
@@ -94,7 +95,8 @@ mod tests {
 
     const NAME: &str = "libnvJitLink.so.12";
 
-    /// Whatever stands before a Python, the nvJitLink of its own environment is found.
+    /// The nvJitLink in a Python's own environment is found, regardless of the programs that
+    /// precede it.
     #[test]
     fn a_programs_own_library_is_found_behind_what_starts_it() {
         let base = test_cluster::TempDir::new().expect("a folder");

@@ -1,28 +1,31 @@
-//! A shared library with a name and no code in it.
+//! A shared library with a name but no code.
 //!
-//! Programs that find a library of this name already loaded look into it, find nothing, and take
-//! the way they take without it. Numba and cuda.core do so with nvJitLink: they then send PTX.
-//! Before that they look for its functions in all that is loaded, and would find those of the real library
-//! behind this one. So it has them as absolute symbols of value zero: `dlsym` gives NULL for them. They have a
-//! version of their own, so that libraries which are linked with the real one are not bound to them.
-//! It says that it has the version of symbols that its name is, for those who need them of it and find
-//! them elsewhere.
+//! Programs that find a library of this name already loaded look into it, find nothing, and use
+//! their fallback. Numba and cuda.core do so with nvJitLink: they then send PTX. Before that they
+//! look for its functions in all loaded libraries, and would find those of the real library behind
+//! this one.
+//!
+//! So this library defines these functions as absolute symbols of value zero: `dlsym` returns NULL
+//! for them. They have their own version, so that libraries linked with the real one are not bound
+//! to them. The library also declares the symbol version with its own name, for libraries that
+//! require that version of it and find the symbols elsewhere.
 
-/// Bytes of the ELF header, a program header, a symbol and an entry of the dynamic section.
+/// Sizes in bytes of the ELF header, a program header, a symbol and an entry of the dynamic
+/// section.
 const HEADER: usize = 64;
 const PROGRAM: usize = 56;
 const SYMBOL: usize = 24;
 const DYNAMIC: usize = 16;
-/// And of a version with its name.
+/// Size in bytes of a version with its name.
 const VERSION: usize = 28;
-/// The version of the symbols that are hidden.
+/// The version of the hidden symbols.
 const OWN: &str = "WARPLOOM";
-/// A symbol that is no place in the file: `SHN_ABS`.
+/// Section index of a symbol without a place in the file: `SHN_ABS`.
 const ABSOLUTE: u16 = 0xfff1;
-/// A function that all may be bound to: `STB_GLOBAL`, `STT_FUNC`.
+/// A function with global binding: `STB_GLOBAL`, `STT_FUNC`.
 const FUNCTION: u8 = 1 << 4 | 2;
 
-/// Texts of the file, each ended by a zero, and where the next one goes.
+/// The string table: texts that each end with a zero byte.
 struct Texts(Vec<u8>);
 
 impl Texts {
@@ -34,7 +37,8 @@ impl Texts {
     }
 }
 
-/// The file: x86-64 or AArch64, as this program is. Of the functions whose names it hides, `dlsym` gives NULL.
+/// Contents of the library, for x86-64 or AArch64 as this program is. `dlsym` returns NULL for the
+/// `hidden` functions.
 #[must_use]
 pub(super) fn empty_library(soname: &str, hidden: &[&str]) -> Vec<u8> {
     let count = hidden.len() + 1;
@@ -62,7 +66,8 @@ pub(super) fn empty_library(soname: &str, hidden: &[&str]) -> Vec<u8> {
     let size = dynamic + entries.len() * DYNAMIC;
     let mut file = Vec::with_capacity(size);
     header(&mut file);
-    // Type, flags, where, how much: the whole file, its dynamic section, and no executable stack.
+    // Type, flags, offset, size. The segments are the whole file, its dynamic section, and a stack
+    // that is not executable.
     program(&mut file, 1, 6, 0, size, 4096);
     program(&mut file, 2, 6, dynamic, entries.len() * DYNAMIC, 8);
     program(&mut file, 0x6474_e551, 6, 0, 0, 16);
@@ -74,11 +79,12 @@ pub(super) fn empty_library(soname: &str, hidden: &[&str]) -> Vec<u8> {
     }
     file.extend(&texts.0);
     file.resize(versions, 0);
-    // The file itself, and the version; both are called as the file is. And the version of what is hidden.
+    // The versions: the file itself and the library's version, both with its soname, then the
+    // version of the hidden symbols.
     version(&mut file, (soname, name), (1, 1), VERSION as u32);
     version(&mut file, (soname, name), (0, 2), VERSION as u32);
     version(&mut file, (OWN, own), (0, 3), 0);
-    // The symbol that is none is of no version.
+    // The null symbol has no version.
     file.extend(0_u16.to_le_bytes());
     for _ in hidden {
         file.extend(3_u16.to_le_bytes());
@@ -91,7 +97,7 @@ pub(super) fn empty_library(soname: &str, hidden: &[&str]) -> Vec<u8> {
     file
 }
 
-/// The table of symbols by hash: one bucket, in which each leads to the next.
+/// The hash table of symbols: one bucket, as a single chain.
 fn chain(file: &mut Vec<u8>, count: u32) {
     let first = u32::from(count > 1);
     for word in [1, count, first, 0] {
@@ -111,7 +117,8 @@ fn symbol(file: &mut Vec<u8>, name: u32, info: u8, section: u16) {
     file.extend([0; 16]);
 }
 
-/// The definition of a version: its name and where that lies, flags and index, and where the next one lies.
+/// The definition of a version: the hash and offset of its name, flags, index, and the offset of
+/// the next definition.
 fn version(file: &mut Vec<u8>, (name, at): (&str, u32), (flags, index): (u16, u16), next: u32) {
     for half in [1, flags, index, 1] {
         file.extend(half.to_le_bytes());
@@ -123,7 +130,7 @@ fn version(file: &mut Vec<u8>, (name, at): (&str, u32), (flags, index): (u16, u1
     file.extend(0_u32.to_le_bytes());
 }
 
-/// The hash of names that ELF files use.
+/// The hash function for names in ELF files.
 fn elf_hash(name: &str) -> u32 {
     name.bytes().fold(0_u32, |hash, byte| {
         let hash = (hash << 4).wrapping_add(u32::from(byte));
@@ -171,18 +178,18 @@ mod tests {
         let path = folder.path().join("some-file");
         let file = empty_library("libwarploomtest.so.7", &["warploomHidden", "getenv"]);
         std::fs::write(&path, file).expect("it is written");
-        // SAFETY: there is no code in it.
+        // SAFETY: the library has no code.
         let library = unsafe { libloading::Library::new(&path) }.expect("it loads");
         for name in ["warploomHidden", "getenv"] {
-            // SAFETY: nothing is called.
+            // SAFETY: the symbol is not called.
             let found = unsafe { library.get::<Option<unsafe extern "C" fn()>>(name.as_bytes()) };
-            // NULL, which is no error of the loader's.
+            // NULL, which the loader does not report as an error.
             assert!(found.is_ok_and(|it| it.is_none()), "{name} is hidden");
         }
         // SAFETY: as above.
         let found = unsafe { library.get::<unsafe extern "C" fn()>(b"nvJitLinkCreate") };
         assert!(found.is_err(), "there is nothing else");
-        // By its name it is found without a path, because it is loaded.
+        // It is found by name without a path, because it is loaded.
         // SAFETY: as above.
         let again = unsafe { libloading::Library::new("libwarploomtest.so.7") };
         assert!(again.is_ok());

@@ -1,8 +1,8 @@
-//! The nvJitLink that a host has, for the libraries that are linked with it.
+//! The host's own nvJitLink, for the libraries that are linked with it.
 //!
-//! Numba and cuda.core look for an nvJitLink by its name and look into it; they find the empty one and
-//! send PTX. Libraries such as cuSPARSE name it as one they need and want its symbols, wherever those
-//! are: so the real one is loaded behind the empty one, by its path.
+//! Numba and cuda.core look up nvJitLink by its name and look into it; they find the empty one and
+//! send PTX. Libraries such as cuSPARSE require it by name and need its symbols, in any loaded
+//! library. So the real one is loaded behind the empty one, by its path.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use super::command::is_python;
 
-/// Where packages of Python keep nvJitLink, below `site-packages`.
+/// Folders of nvJitLink in Python packages, below `site-packages`.
 const PACKAGES: [&str; 3] = ["nvjitlink/lib", "cu13/lib", "cu12/lib"];
-/// Where toolkits keep it, below their folder.
+/// Folders of nvJitLink in toolkits, below the toolkit's own.
 const TOOLKIT: [&str; 3] = ["lib64", "lib", "targets/x86_64-linux/lib"];
-/// Where systems keep libraries.
+/// System folders of libraries.
 const SYSTEM: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -22,7 +22,8 @@ const SYSTEM: [&str; 4] = [
     "/usr/lib",
 ];
 
-/// The library of this name that a program would find, given its environment, without the folder's.
+/// The library of this name that a program would find in its environment, other than the one in
+/// `folder`.
 pub(super) fn find(
     name: &str,
     folder: &Path,
@@ -32,11 +33,11 @@ pub(super) fn find(
     let places = places(programs, present).into_iter();
     let paths = places.map(|place| place.join(name));
     let mut real = paths.filter(|path| !path.starts_with(folder) && path.is_file());
-    // A stub of another version of this program is as empty as ours.
+    // A stub of another version of this program is also empty.
     real.find(|path| !path.components().any(|part| part.as_os_str() == "drop-in"))
 }
 
-/// Whether a program's Python has a package in one of its folders.
+/// True if a program's Python has this package.
 pub(super) fn has_package(
     package: &str,
     programs: &[PathBuf],
@@ -47,19 +48,20 @@ pub(super) fn has_package(
     folders.any(|folder| folder.join(package).is_dir())
 }
 
-/// A variable that names a file or a folder.
+/// The path in a variable that names a file or a folder.
 fn path(name: &str, present: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let value = present(name).filter(|it| !it.is_empty());
     value.map(PathBuf::from)
 }
 
-/// A variable that names several of them.
+/// The paths in a variable that names several.
 fn list(name: &str, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let list = present(name);
     list.map_or_else(Vec::new, |it| std::env::split_paths(&it).collect())
 }
 
-/// Where a program's Python and its packages may be installed: first where the Pythons are that it names.
+/// Prefixes in which a program's Python and its packages may be installed; first those of the
+/// Pythons that it names.
 fn prefixes(programs: &[PathBuf], present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let (pythons, others): (Vec<_>, Vec<_>) = programs.iter().partition(|it| is_python(it));
     let mut prefixes: Vec<_> = pythons.into_iter().flat_map(|it| around(it)).collect();
@@ -71,7 +73,7 @@ fn prefixes(programs: &[PathBuf], present: &impl Fn(&str) -> Option<OsString>) -
     prefixes
 }
 
-/// The folders of packages of the Pythons below a prefix.
+/// The package folders of the Pythons below a prefix.
 fn packages(prefix: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let pythons = pythons(&prefix.join("lib")).into_iter();
     pythons.flat_map(|python| ["site-packages", "dist-packages"].map(|it| python.join(it)))
@@ -94,7 +96,7 @@ fn places(programs: &[PathBuf], present: &impl Fn(&str) -> Option<OsString>) -> 
     places
 }
 
-/// The folders that a program is installed in: where it is named, and where its links lead.
+/// The folders that a program is installed in: that of its path, and that of its link's target.
 fn around(program: &Path) -> Vec<PathBuf> {
     let real = program.canonicalize().ok();
     let both = [Some(program.to_owned()), real].into_iter().flatten();
@@ -102,7 +104,7 @@ fn around(program: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Folders of Python's versions in a folder of libraries, the newest first.
+/// Folders of Python versions in a folder of libraries, the newest first.
 fn pythons(lib: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(lib).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
@@ -132,9 +134,9 @@ mod tests {
         assert!(status.success(), "{output}");
     }
 
-    /// A stand-in for nvJitLink, a library that is linked with it by version, as cuSPARSE is, and a
-    /// program that loads that library and then looks for nvJitLink itself, by its name and among all that
-    /// is loaded, as Numba does.
+    /// Builds a stand-in for nvJitLink, and a library that is linked with it by version, as
+    /// cuSPARSE is. A program loads that library, then looks up nvJitLink by its name and among all
+    /// loaded libraries, as Numba does.
     #[test]
     fn who_is_linked_with_nvjitlink_has_the_real_one_and_who_looks_for_it_has_not() {
         let base = test_cluster::TempDir::new().expect("a folder");

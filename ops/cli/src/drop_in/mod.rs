@@ -1,5 +1,5 @@
-//! The drop-in `libcuda.so.1`, which is `libnvidia-ml.so.1` too: where it lies, the folder that programs
-//! find it in, and the variables that lead them there.
+//! The drop-in `libcuda.so.1`, which is also `libnvidia-ml.so.1`: its location, the folder in which
+//! programs find it, and the variables that lead them there.
 
 mod command;
 mod elf;
@@ -20,17 +20,19 @@ pub use smi::SMI;
 pub use variable::EnvVariable;
 use variable::{joined, set};
 
-/// The library as it is built.
+/// File name of the built library.
 const LIBRARY: &str = "libwarploom_cuda.so";
-/// Names the folder in a program's environment; our own roles go by it to leave no trace there.
+/// The variable that names the folder in a program's environment; our own roles use it to remove
+/// the drop-in from theirs.
 const FOLDER: &str = "WARPLOOM_DROP_IN";
-/// What a program under `warploom run` writes its sessions to.
+/// The variable with the file to which a program under `warploom run` writes its sessions.
 pub const SESSIONS: &str = "WARPLOOM_SESSIONS";
-/// The folder of the empty nvJitLinks, apart from the others: programs for GPUs must not find them by name.
+/// The folder of the empty nvJitLink libraries, separate from the others: programs for GPUs must
+/// not find them by name.
 const JIT_FOLDER: &str = "jit-link";
 /// Versions of nvJitLink that programs look for.
 const JIT_LINKS: [&str; 2] = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
-/// Functions of nvJitLink that programs look for among all that is loaded.
+/// Functions of nvJitLink that programs look up in all loaded libraries.
 const JIT_LINK_FUNCTIONS: [&str; 16] = [
     "nvJitLinkAddData",
     "nvJitLinkAddFile",
@@ -49,18 +51,20 @@ const JIT_LINK_FUNCTIONS: [&str; 16] = [
     "nvJitLinkGetLinkedPtxSize",
     "nvJitLinkVersion",
 ];
-/// The package that brings JAX's part for CUDA.
+/// The package with JAX's CUDA plugin.
 const JAX: &str = "jax_plugins";
-/// The library's names: that of the driver, with and without version, and of NVIDIA's management library.
+/// The library's names: that of the driver, with and without version, and that of NVIDIA's
+/// management library.
 const NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"];
-/// Where a folder has what JAX takes for a toolkit.
+/// Subfolder that JAX takes for a toolkit.
 const TOOLKIT: &str = "toolkit";
-/// XLA's flag against trying kernels: on a processor that takes minutes, and says nothing of a GPU. What
-/// the program's user sets stands behind it, and so decides.
+/// XLA's flag to skip the autotuning of kernels: on a processor that takes minutes, and tells
+/// nothing about a GPU. The user's own flags follow it, and so override it.
 const AT_ONCE: &str = "--xla_gpu_autotune_level=0";
-/// What Numba and cuda.core say of the empty nvJitLink: it is not old, and nothing is to be upgraded.
+/// Filter for the warning of Numba and cuda.core about the empty nvJitLink: it is not old, and no
+/// upgrade is needed.
 const QUIET: &str = "ignore:libnvJitLink.so* is too old:RuntimeWarning";
-/// Takes PTX for machine code: what Triton is told to assemble with.
+/// An assembler for Triton that passes PTX on as machine code.
 const ASSEMBLER: &str = "#!/bin/sh
 # Called as ptxas by Triton and JAX: hands the PTX on as it is.
 out= ; in=
@@ -79,10 +83,10 @@ done
 { cat \"$in\" && printf '\\0'; } >\"$out\"
 ";
 
-/// Finds the library: where the setting says, beside this program, or where an installation has it.
+/// Finds the library: at the configured path, beside this program, or in an installation.
 ///
 /// # Errors
-/// With the places looked at.
+/// An error with the searched places.
 pub fn library(setting: Option<&str>) -> Result<PathBuf> {
     if let Some(path) = setting {
         return Ok(path.into());
@@ -92,7 +96,7 @@ pub fn library(setting: Option<&str>) -> Result<PathBuf> {
     // A test's binary lies in `deps` itself.
     let places = ["", "deps", "..", "../lib/warploom", "../lib"];
     let places = places.map(|place| here.join(place).join(LIBRARY));
-    // A build may have left an older one where it puts whole packages.
+    // An older library may remain in the folder where a build puts whole packages.
     let built = |path: &PathBuf| fs::metadata(path).and_then(|it| it.modified()).ok();
     match places
         .iter()
@@ -114,11 +118,11 @@ pub fn library(setting: Option<&str>) -> Result<PathBuf> {
     }
 }
 
-/// Makes the folder of a library below `base`, if it is not there yet: named by content, so that
-/// a program keeps the one it began with.
+/// Creates the folder of a library below `base`, if it does not exist. Its name is a hash of its
+/// contents, so that a program keeps the one it began with.
 ///
 /// # Errors
-/// When something cannot be read or written.
+/// If something cannot be read or written.
 pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
     let bytes = fs::read(library).with_context(|| format!("reading {}", library.display()))?;
     let empty = JIT_LINKS.map(|name| (name, elf::empty_library(name, &JIT_LINK_FUNCTIONS)));
@@ -138,7 +142,7 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&partial).with_context(|| failed(&partial))?;
     let [first, others @ ..] = NAMES.map(|name| partial.join(name));
     fs::write(&first, &bytes).with_context(|| failed(&first))?;
-    // One inode: two files would be two libraries with a state each.
+    // One inode: two files would be two libraries, each with its own state.
     for other in others {
         fs::hard_link(&first, &other).with_context(|| failed(&other))?;
     }
@@ -155,24 +159,24 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
         fs::write(&assembler, ASSEMBLER).with_context(|| failed(&assembler))?;
         fs::set_permissions(&assembler, fs::Permissions::from_mode(0o755))?;
     }
-    // Somebody else may have been faster; theirs is the same.
+    // Another process may have been faster; its folder is the same.
     if fs::rename(&partial, &folder).is_err() {
         fs::remove_dir_all(&partial).with_context(|| failed(&partial))?;
     }
     Ok(folder)
 }
 
-/// Devices that a program gets.
+/// The devices that a program gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Devices {
-    /// How many.
+    /// Number of devices.
     pub count: u32,
-    /// All of them are GPUs: libraries send machine code, as they do where a GPU is.
+    /// True if all are GPUs: libraries then send machine code, as with a local GPU.
     pub gpus: bool,
 }
 
-/// What leads a program to the folder and the folder's library to the cluster; `present` is the
-/// environment so far, and the command tells where the program's own libraries may be.
+/// The variables that lead a program to the folder and the folder's library to the cluster.
+/// `present` is the environment so far; `command` shows where the program's own libraries may be.
 #[must_use]
 pub fn variables(
     folder: &Path,
@@ -215,7 +219,7 @@ pub fn variables(
     variables
 }
 
-/// Entries ahead of those that a list has already.
+/// Puts entries before those that a list already has.
 fn ahead(
     name: &'static str,
     entries: Vec<PathBuf>,
@@ -226,13 +230,13 @@ fn ahead(
     set(name, joined(entries.chain(present(name)), ":"), why)
 }
 
-/// Where the loader finds libraries, ahead of where it looks already.
+/// The loader's search path, with the folder first.
 fn library_path(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> EnvVariable {
     let why = "programs find libcuda and libnvidia-ml there";
     ahead("LD_LIBRARY_PATH", vec![folder.to_owned()], present, why)
 }
 
-/// What is loaded in place of nvJitLink, which would make machine code.
+/// The libraries to load in place of nvJitLink, which would generate machine code.
 fn jit_links(
     folder: &Path,
     programs: &[PathBuf],
@@ -247,9 +251,9 @@ fn jit_links(
     ahead("LD_PRELOAD", empty.chain(real).collect(), present, why)
 }
 
-/// What has libraries that compile for GPUs send PTX.
+/// Makes libraries that compile for GPUs send PTX.
 fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariable; 3] {
-    // The last one that fits decides.
+    // The last filter that matches decides.
     let warnings = present("PYTHONWARNINGS").into_iter().chain([QUIET.into()]);
     let warnings = joined(warnings, ",");
     let assembler = folder.join("ptxas");
@@ -264,7 +268,7 @@ fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [Env
     ]
 }
 
-/// The same of JAX.
+/// The same for JAX.
 fn jax(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariable; 2] {
     let flags = [AT_ONCE.into()].into_iter().chain(present("XLA_FLAGS"));
     let (toolkit, flags) = (folder.join(TOOLKIT), joined(flags, " "));
@@ -279,8 +283,8 @@ fn jax(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariab
     ]
 }
 
-/// Takes what [`variables`] sets out of the environment of a role of ours: a worker must not find
-/// the drop-in where its driver should be.
+/// Removes the variables of [`variables`] from the environment of one of our roles: a worker must
+/// not find the drop-in in place of its driver.
 pub fn clear(command: &mut Command) {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
@@ -318,7 +322,7 @@ fn without(list: &OsStr, folder: &Path) -> OsString {
 mod tests {
     use super::*;
 
-    /// A CPU worker.
+    /// One device on a CPU worker.
     const ONE: Devices = Devices {
         count: 1,
         gpus: false,
@@ -417,14 +421,14 @@ mod tests {
         fs::write(&python, "").expect("written");
         let told = |name: &str| {
             let present = |name: &str| (name == "XLA_FLAGS").then(|| "--own".into());
-            // Behind a program that starts it, too.
+            // The Python is also found after a program that starts it.
             let command = ["env".into(), python.clone()];
             let set = variables(&made, "/c".as_ref(), &tenant, ONE, &command, present);
             let found = set.into_iter().find(|it| it.name == name);
             found.map(|it| it.value.to_string_lossy().into_owned())
         };
         let here = made.display().to_string();
-        // The machine may have JAX for everybody.
+        // JAX may be installed system-wide on this machine.
         if !jit_link::has_package(JAX, &[], &|_: &str| None) {
             assert_eq!(told("CUDA_ROOT"), None);
         }

@@ -1,4 +1,4 @@
-//! `nvidia-smi` for programs whose machine has none: this program, by another name.
+//! `nvidia-smi` for programs on machines without it: this program, by another name.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,13 +8,14 @@ use anyhow::{Context, Result};
 
 use super::variable::{EnvVariable, joined, set};
 
-/// What shows a machine's devices, and by which name this program shows a tenant's.
+/// The name of the tool that shows a machine's devices; under this name this program shows a
+/// tenant's.
 pub const SMI: &str = "nvidia-smi";
-/// Where a folder has the programs that are found behind all others.
+/// Subfolder with the programs that are searched last.
 const PROGRAMS: &str = "bin";
 
-/// Makes a place in the drop-in's folder in which this program is found as `nvidia-smi`, wherever it
-/// lies now.
+/// Creates a link in the drop-in's folder with which this program, at its current path, is found as
+/// `nvidia-smi`.
 pub(super) fn link(folder: &Path) -> Result<()> {
     let programs = folder.join(PROGRAMS);
     let smi = programs.join(SMI);
@@ -23,7 +24,7 @@ pub(super) fn link(folder: &Path) -> Result<()> {
             return Ok(());
         }
         fs::create_dir_all(&programs)?;
-        // Another program of ours may look it up just now.
+        // Another process of ours may be looking it up at this moment.
         let partial = programs.join(format!("{SMI}.{:016x}", bus::random_id()));
         std::os::unix::fs::symlink(own, &partial)?;
         fs::rename(&partial, &smi)
@@ -31,7 +32,7 @@ pub(super) fn link(folder: &Path) -> Result<()> {
     linked.with_context(|| format!("writing {}", smi.display()))
 }
 
-/// Where programs find our `nvidia-smi`: behind everything else, and only where there is no other.
+/// The search path with our `nvidia-smi`: last, and only if there is no other.
 pub(super) fn path(
     folder: &Path,
     present: &impl Fn(&str) -> Option<OsString>,

@@ -1,19 +1,19 @@
-//! Variables that a program is given.
+//! Environment variables for a program.
 
 use std::ffi::OsString;
 
-/// A variable for a program, and why.
+/// A variable for a program, with its purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvVariable {
     /// Its name.
     pub name: &'static str,
     /// Its value.
     pub value: OsString,
-    /// What it is for.
+    /// Its purpose.
     pub why: &'static str,
 }
 
-/// A variable.
+/// Makes a variable.
 pub(super) fn set(
     name: &'static str,
     value: impl Into<OsString>,
@@ -23,7 +23,7 @@ pub(super) fn set(
     EnvVariable { name, value, why }
 }
 
-/// Texts with this between them; those that are empty are left out.
+/// Joins texts with a separator; empty texts are left out.
 pub(super) fn joined(texts: impl IntoIterator<Item = OsString>, between: &str) -> OsString {
     let mut all = OsString::new();
     for text in texts.into_iter().filter(|text| !text.is_empty()) {

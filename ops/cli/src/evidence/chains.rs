@@ -1,4 +1,4 @@
-//! Each worker's chain by its own log, beside the chain that the record is replayed to.
+//! Each worker's chain according to its own log, compared with the chain of the replayed record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::{Evidence, Ordered, Started};
 use crate::record::With;
 
-/// The workers' chains, by their logs and by the replay: both digests are over the same workers, at
-/// the same positions.
+/// The workers' chains, by their logs and by the replay. Both digests cover the same workers at the
+/// same positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chains {
     /// Digest over the workers' logs.
     pub digest: String,
-    /// Digest over the replay, where those logs end.
+    /// Digest over the replay, up to the ends of those logs.
     pub replay_digest: String,
-    /// Every worker of either.
+    /// Every worker in either.
     pub workers: Vec<WorkerChain>,
 }
 
@@ -27,19 +27,19 @@ pub struct WorkerChain {
     pub gpu: u32,
     /// The worker.
     pub incarnation: String,
-    /// Its last position, as the record is replayed.
+    /// Its last position in the replayed record.
     pub position: u64,
-    /// What became of it, as the record says: `here`, `left` or `lost`.
+    /// Its fate according to the record: `here`, `left` or `lost`.
     pub fate: String,
-    /// What its chain was compared with.
+    /// The source that its chain was compared with.
     pub with: With,
-    /// Through which position.
+    /// The last position that was compared.
     pub through: u64,
-    /// Whether that was the same.
+    /// True if the chains were equal.
     pub same: bool,
 }
 
-/// What a line adds to its worker's chain, and where.
+/// A line's link in its worker's chain, with its position.
 struct Link<'a> {
     worker: (u32, &'a str),
     position: u64,
@@ -49,13 +49,14 @@ struct Link<'a> {
 }
 
 impl Evidence {
-    /// What was cut off the record of each worker before it was replayed: its last position, and the
-    /// chain there.
+    /// The last position, and the chain there, that was cut off each worker's record before the
+    /// replay.
     fn cut(&self) -> BTreeMap<&str, (u64, Chain)> {
         let cut = self.workers.iter().filter(|end| end.from > 0);
         cut.filter_map(|end| {
             let chain = blake3::Hash::from_hex(&end.from_chain).ok()?;
-            // No more than the worker's own log has, for what is no number of positions.
+            // Bounded by the length of the worker's own log, in case the number is not a valid
+            // position.
             let most = self.started.len() as u64;
             Some((
                 end.incarnation.as_str(),
@@ -86,7 +87,7 @@ impl Evidence {
                     let through = whole(own, died);
                     let mine = own.get(through.wrapping_sub(1));
                     let there = theirs.and_then(|chain| chain.get(through.wrapping_sub(1)));
-                    // All of it was cut off the record before it was replayed.
+                    // All of its record was cut off before the replay.
                     let cut = theirs.is_none() && died;
                     logged.extend(tail(gpu, through, mine).filter(|_| !cut));
                     replayed.extend(tail(gpu, through, there));
@@ -114,14 +115,14 @@ impl Evidence {
     }
 }
 
-/// How many of a log's lines have a chain: all are to have one, but a worker that died may have left
+/// Number of a log's lines with a chain. All must have one, but a worker that died may have left
 /// lines out.
 fn whole(chain: &[Option<Chain>], died: bool) -> usize {
     let known = chain.iter().take_while(|chain| chain.is_some()).count();
     if died { known } else { chain.len() }
 }
 
-/// Where a chain ends, if it is known.
+/// The end of a chain, if it is known.
 fn tail(gpu: u32, position: usize, chain: Option<&Option<Chain>>) -> Option<GpuTail> {
     let chain = (*chain?)?;
     let position = position as u64;
@@ -132,8 +133,8 @@ fn tail(gpu: u32, position: usize, chain: Option<&Option<Chain>>) -> Option<GpuT
     })
 }
 
-/// The chain behind each position from the first on; none before where a worker's links begin, and none
-/// from where a line is missing or means nothing.
+/// The chain after each position, from the first. There is none before a worker's first link, nor
+/// from the first line that is missing or invalid.
 fn chains<'a>(
     links: impl Iterator<Item = Link<'a>>,
     cut: &BTreeMap<&str, (u64, Chain)>,
@@ -233,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Two workers, one of them lost with less in its log than was granted.
+    /// Two workers, one of them lost with fewer positions in its log than were granted.
     fn evidence() -> Evidence {
         let rows = [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3)];
         let order: Vec<_> = rows.map(|(worker, at)| ordered(worker, at)).into();
@@ -269,7 +270,7 @@ mod tests {
         let found = less.chains();
         assert_ne!(found.digest, found.replay_digest);
         assert!(!found.workers[1].same);
-        // Without a log, it is said what else there was.
+        // Without a log, the chain is compared with another source, which is named.
         let mut less = evidence();
         less.started.retain(|line| line.incarnation == "a");
         let found = less.chains();

@@ -1,4 +1,4 @@
-//! The check that what was submitted, started and ordered agree.
+//! The check that the submitted, started and ordered work agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::{Evidence, KILLED, Ordered, Started, Submitted};
 
-/// The most positions that a worker which died may have been at.
+/// Maximum number of positions that a worker which died may have been running.
 const RUNNING: usize = 1 << 16;
 
-/// What the check found.
+/// The findings of the check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct EvidenceCheck {
     /// Ops that clients submitted.
@@ -24,14 +24,14 @@ pub struct EvidenceCheck {
     pub duplicated: u64,
     /// Ops or positions out of their order.
     pub reordered: u64,
-    /// Sessions that failed their programs although nothing of theirs was broken.
+    /// Sessions that failed although nothing that they used was broken.
     pub failed: u64,
-    /// Everything else that does not agree, one sentence each (the first 20).
+    /// All other disagreements, one sentence each (the first 20).
     pub disagreements: Vec<String>,
 }
 
 impl EvidenceCheck {
-    /// Whether everything agrees.
+    /// True if everything agrees.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.lost + self.duplicated + self.reordered + self.failed == 0
@@ -46,7 +46,7 @@ impl EvidenceCheck {
 }
 
 impl Evidence {
-    /// Compares what was submitted, started and ordered.
+    /// Compares the submitted, started and ordered work.
     #[must_use]
     pub fn verify(&self) -> EvidenceCheck {
         let mut check = EvidenceCheck::default();
@@ -58,7 +58,7 @@ impl Evidence {
         check
     }
 
-    /// Ops submitted per session; its lines must be gapless and in order.
+    /// Ops submitted per session. The lines of a session must be gapless and in order.
     fn submitted_through(&self, check: &mut EvidenceCheck) -> BTreeMap<&str, u64> {
         let mut through = BTreeMap::new();
         sorted("submitted", &self.submitted, Submitted::key, check);
@@ -76,14 +76,14 @@ impl Evidence {
         through
     }
 
-    /// Each session's ops ran once, in order, all of them.
+    /// Checks that each session's ops ran once, in order and completely.
     fn check_runs(&self, submitted: &BTreeMap<&str, u64>, check: &mut EvidenceCheck) {
         let mut ran: BTreeMap<&str, u64> = BTreeMap::new();
         let failed = self.failed();
         let failures = self.failures.iter();
         let mut cut: BTreeSet<&str> = failures.map(|line| line.session.as_str()).collect();
-        // Of a worker that died nobody knows what it ran last: its answers may have come before its
-        // lines.
+        // The last ops of a worker that died are unknown: its answers may have arrived before its
+        // lines were written.
         let broken = self.broken();
         let theirs = self.started.iter();
         cut.extend(
@@ -96,7 +96,7 @@ impl Evidence {
             .iter()
             .filter(|line| matches!(&*line.kind, "run" | "standing"))
             .filter(|line| matches!(&*line.outcome, "ran" | "failed"))
-            // A standing grant may be closed before anything came for it.
+            // A standing grant may be closed before any op came for it.
             .filter(|line| line.first <= line.last)
         {
             if let Some(op) = failed
@@ -125,8 +125,8 @@ impl Evidence {
                 ));
             }
         }
-        // What was submitted behind a failed op does not run, and is not lost; nor is what a program
-        // was told of, or was killed before it could be.
+        // Ops submitted after a failed op do not run, and are not lost. The same holds for ops of a
+        // program that was told of a failure, or was killed first.
         for (session, sent) in submitted
             .iter()
             .filter(|(session, _)| !failed.contains_key(**session) && !cut.contains(**session))
@@ -135,7 +135,7 @@ impl Evidence {
         }
     }
 
-    /// Sessions that failed, and the op at which.
+    /// Failed sessions, each with the op that failed.
     fn failed(&self) -> BTreeMap<&str, u64> {
         let failed = self.started.iter().filter(|line| line.outcome == "failed");
         failed
@@ -143,7 +143,8 @@ impl Evidence {
             .collect()
     }
 
-    /// A session fails only where a kernel of its own did, its worker was lost, or its program died.
+    /// Checks that a session failed only if its own kernel failed, its worker was lost, or its
+    /// program died.
     fn check_failures(&self, check: &mut EvidenceCheck) {
         let lost = self.broken();
         let own = self.failed();
@@ -160,7 +161,7 @@ impl Evidence {
         }
         for line in self.failures.iter().filter(|line| line.code != KILLED) {
             let session = line.session.as_str();
-            // Of a session that never came to its worker nobody can tell what was broken.
+            // For a session that never reached its worker, the broken part is unknown.
             let innocent = broken.get(session) == Some(&false) && !own.contains_key(session);
             if innocent {
                 check.failed += 1;
@@ -179,7 +180,7 @@ impl Evidence {
         broken.map(|worker| worker.incarnation.as_str()).collect()
     }
 
-    /// Positions are gapless on each worker, and the record has the same.
+    /// Checks that positions are gapless on each worker, and equal to those of the record.
     fn check_positions(&self, check: &mut EvidenceCheck) {
         sorted("started", &self.started, Started::key, check);
         let log = Log::of(&self.started, self.broken(), check);
@@ -187,11 +188,12 @@ impl Evidence {
         self.check_order(log, check);
     }
 
-    /// The order has the positions that workers logged: as far as both go, where a worker was lost.
+    /// Checks that the order has the positions that workers logged; for a lost worker, as far as
+    /// both go.
     fn check_order<'a>(&'a self, mut log: Log<'a>, check: &mut EvidenceCheck) {
         let cut = self.workers.iter();
         let cut: BTreeMap<_, _> = cut.map(|it| (it.incarnation.as_str(), it.from)).collect();
-        // What was cut off the record is not in the order.
+        // Positions that were cut off the record are not in the order.
         log.lines.retain(|(incarnation, position), _| {
             cut.get(incarnation).is_none_or(|from| position > from)
         });
@@ -252,11 +254,11 @@ impl Evidence {
     }
 }
 
-/// What the workers' logs hold.
+/// The contents of the workers' logs.
 struct Log<'a> {
     /// Lines by worker and position.
     lines: BTreeMap<(&'a str, u64), &'a Started>,
-    /// Where each worker's lines end.
+    /// The last position of each worker's lines.
     last: BTreeMap<&'a str, u64>,
     /// Positions before that without a line.
     absent: BTreeMap<&'a str, BTreeSet<u64>>,
@@ -265,7 +267,7 @@ struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    /// Reads the lines in their order; positions that are missing or out of order are counted.
+    /// Reads the lines in order, and counts positions that are missing or out of order.
     fn of(lines: &'a [Started], broken: BTreeSet<&'a str>, check: &mut EvidenceCheck) -> Self {
         let mut log = Self {
             lines: BTreeMap::new(),
@@ -277,7 +279,7 @@ impl<'a> Log<'a> {
             let worker = line.incarnation.as_str();
             let before = log.last.insert(worker, line.position).unwrap_or(0);
             let absent = log.absent.entry(worker).or_default();
-            // A worker that died never says how those positions ended that it was at.
+            // A worker that died never reports the outcome of the positions that it was running.
             let died = log.broken.contains(worker);
             let gap = line.position != before + 1;
             absent.extend((before + 1..line.position).take(RUNNING));
@@ -294,8 +296,8 @@ impl<'a> Log<'a> {
         log
     }
 
-    /// Whether there need be no line of a position that was ordered: its worker died, and what it wrote
-    /// and its leader knew of it need not end at the same position.
+    /// True if an ordered position may lack a line: its worker died, and its log and its leader's
+    /// knowledge may end at different positions.
     fn may_lack(&self, worker: &str, position: u64) -> bool {
         let beyond = self.last.get(worker) < Some(&position);
         let absent = || {
@@ -307,7 +309,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The lines of a file are in the order of their keys.
+/// Checks that the lines of a file are in the order of their keys.
 fn sorted<'a, T: std::fmt::Debug, K: Ord>(
     file: &str,
     lines: &'a [T],

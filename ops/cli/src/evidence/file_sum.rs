@@ -1,4 +1,4 @@
-//! Sums of files in a manifest, and the names that every directory of evidence has.
+//! Checksums of files in a manifest, and the names that every directory of evidence has.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ impl FileSum {
         }
     }
 
-    /// Refuses a file that the manifest says something else of.
+    /// Refuses a file that differs from the manifest.
     pub(super) fn same_as(&self, named: &Self, path: &Path) -> Result<()> {
         let said = |sum: &Self| {
             let (lines, bytes, hash) = (sum.lines, sum.bytes, &sum.blake3);

@@ -1,4 +1,4 @@
-//! The files that lie in a directory of evidence beside those that every one has: the record, logs.
+//! Files in a directory of evidence besides the standard ones: the record and logs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail};
 
 use super::file_sum::{FILES, FileSum, MANIFEST, SIGNATURE};
 
-/// The sums of all files of a directory and of those in it, but of the manifest's own and of [`FILES`];
-/// sorted by name, which of a file further down is its path from there.
+/// The checksums of all files in a directory and its subdirectories, except the manifest's own
+/// files and [`FILES`]. They are sorted by name; in a subdirectory the name is the path from the
+/// top.
 pub(super) fn beside(dir: &Path) -> Result<Vec<FileSum>> {
     let mut found = BTreeMap::new();
     walk(dir, "", &mut found)?;
@@ -26,7 +27,7 @@ fn walk(dir: &Path, prefix: &str, found: &mut BTreeMap<String, FileSum>) -> Resu
         let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
             bail!("E-EVIDENCE-FILE: the name of {} is no text", path.display());
         };
-        // A link may lead to another file tomorrow.
+        // A link may have another target later.
         let kind = entry.file_type()?;
         if kind.is_dir() {
             walk(&path, &format!("{name}/"), found)?;
@@ -69,7 +70,8 @@ fn sum(path: &Path, name: &str) -> std::io::Result<FileSum> {
 /// Refuses a directory with other files than these.
 ///
 /// # Errors
-/// `E-EVIDENCE-MANIFEST` with the first file that is missing, one too many, or not as the manifest says.
+/// `E-EVIDENCE-MANIFEST` with the first file that is missing, unexpected, or different from the
+/// manifest.
 pub(super) fn compare(dir: &Path, named: &[FileSum]) -> Result<()> {
     let named: BTreeMap<_, _> = named.iter().map(|sum| (&sum.name, sum)).collect();
     let found = beside(dir)?;

@@ -18,17 +18,17 @@ const SEED: usize = 32;
 pub struct EvidenceKey(Ed25519KeyPair);
 
 impl EvidenceKey {
-    /// The key of a state folder, made where there is none yet. Only its owner can read the file.
+    /// The key of a state folder, created if it does not exist. Only its owner can read the file.
     ///
     /// # Errors
-    /// `E-EVIDENCE-KEY` when it cannot be read or made, or is none.
+    /// `E-EVIDENCE-KEY` if it cannot be read or created, or is invalid.
     pub fn of(state_dir: &Path) -> Result<Self> {
         let path = state_dir.join(FILE);
         let shown = path.display();
         let made = make(state_dir, &path);
         made.with_context(|| format!("E-EVIDENCE-KEY: cannot make {shown}"))?;
         let mut text = String::new();
-        // A seed and a line's end; whatever is longer is none.
+        // A seed and a line break; anything longer is invalid.
         File::open(&path)
             .and_then(|file| file.take(4 * SEED as u64).read_to_string(&mut text))
             .with_context(|| format!("E-EVIDENCE-KEY: cannot read {shown}"))?;
@@ -45,14 +45,14 @@ impl EvidenceKey {
         hex(self.0.public_key().as_ref())
     }
 
-    /// Signs; the signature as hexadecimal digits.
+    /// Signs the bytes; returns the signature as hexadecimal digits.
     #[must_use]
     pub fn sign(&self, bytes: &[u8]) -> String {
         hex(self.0.sign(bytes).as_ref())
     }
 }
 
-/// Makes the file, whole or not at all; another process may be at it, too.
+/// Creates the file, whole or not at all; another process may be creating it, too.
 fn make(dir: &Path, path: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
@@ -72,7 +72,7 @@ fn make(dir: &Path, path: &Path) -> Result<()> {
     file.write_all(hex(&seed).as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()?;
-    // Unlike renaming, this never replaces a key that signed something already.
+    // Unlike a rename, this never replaces a key that may already have signed something.
     let linked = std::fs::hard_link(&partial, path);
     std::fs::remove_file(&partial)?;
     match linked {
@@ -84,7 +84,7 @@ fn make(dir: &Path, path: &Path) -> Result<()> {
 /// Checks a signature.
 ///
 /// # Errors
-/// When it is not this key's of these bytes.
+/// If it is not this key's signature of these bytes.
 pub(super) fn check(public: &str, bytes: &[u8], signature: &str) -> Result<()> {
     let key = unhex(public).context("the key is not hexadecimal")?;
     let signature = unhex(signature.trim()).context("the signature is not hexadecimal")?;

@@ -11,15 +11,15 @@ use super::folder;
 use super::key::{EvidenceKey, check};
 use super::model::{Evidence, WorkerEnd};
 
-/// The only version there is.
+/// The only version so far.
 const VERSION: u32 = 1;
-/// The most bytes of a file of evidence.
+/// Maximum size of a file of evidence.
 const LIMIT: u64 = 8 << 30;
 
-/// What a directory of evidence holds.
+/// The contents of a directory of evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// How it is written.
+    /// The version of the format.
     pub version: u32,
     /// The public half of the key that signed it, as hexadecimal digits.
     pub key: String,
@@ -27,27 +27,27 @@ pub struct Manifest {
     pub digest: String,
     /// The files of evidence.
     pub files: Vec<FileSum>,
-    /// Every other file of the directory and of those in it; none where an older build signed.
+    /// All other files in the directory and its subdirectories; `None` if an older build signed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Vec<FileSum>>,
-    /// Where each worker's chain ends, as the record was replayed.
+    /// The end of each worker's chain in the replayed record.
     pub workers: Vec<WorkerEnd>,
 }
 
-/// Signature of a directory: its key, and the files that it leaves out.
+/// Signature of a directory: its key, and the files that it does not cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seal {
     /// The public half of the key, as hexadecimal digits.
     pub key: String,
-    /// Files that are not signed: an older build named only those of evidence.
+    /// Files that are not signed: an older build covered only those of evidence.
     pub unsigned: Vec<String>,
 }
 
 impl Evidence {
-    /// Writes the files, making the directory, and the signed manifest of all that lies there by then.
+    /// Creates the directory, writes the files, and signs a manifest of all files in it.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// If they cannot be written.
     pub fn write(&self, dir: &Path, key: &EvidenceKey) -> Result<()> {
         std::fs::create_dir_all(dir)
             .with_context(|| format!("E-EVIDENCE-FILE: cannot make {}", dir.display()))?;
@@ -75,12 +75,12 @@ impl Evidence {
         manifest.write(dir, key)
     }
 
-    /// Reads the files, each as its manifest says, which is signed: by `key`, where one is expected.
-    /// Gives what is known of the signature as well.
+    /// Reads the files and checks each against the signed manifest. If a `key` is given, it must be
+    /// the one that signed. Also returns the seal.
     ///
     /// # Errors
-    /// `E-EVIDENCE-FILE` when one is missing, `E-EVIDENCE-MANIFEST` when a file of the directory is not
-    /// what the manifest says, `E-EVIDENCE-LINE` when a line is not what it should be.
+    /// `E-EVIDENCE-FILE` if a file is missing, `E-EVIDENCE-MANIFEST` if a file of the directory
+    /// differs from the manifest, `E-EVIDENCE-LINE` if a line is invalid.
     pub fn read(dir: &Path, key: Option<&str>) -> Result<(Self, Seal)> {
         let manifest = signed(dir, key)
             .with_context(|| format!("E-EVIDENCE-MANIFEST: {}", dir.join(MANIFEST).display()))?;
@@ -120,10 +120,11 @@ impl Manifest {
     }
 }
 
-/// Signs a directory anew after files were put beside those of evidence. One without a manifest stays so.
+/// Signs a directory again after more files were added. A directory without a manifest stays
+/// unsigned.
 ///
 /// # Errors
-/// When the manifest is not of this key, or the files cannot be read or written.
+/// If the manifest is not signed by this key, or if the files cannot be read or written.
 pub fn sign_again(dir: &Path, key: &EvidenceKey) -> Result<()> {
     if !dir.join(MANIFEST).exists() {
         return Ok(());
@@ -133,7 +134,7 @@ pub fn sign_again(dir: &Path, key: &EvidenceKey) -> Result<()> {
     manifest.write(dir, key)
 }
 
-/// The manifest of a directory, if it is signed by this key, or by the one that it names.
+/// The manifest of a directory, if it is signed by this key, or else by the key that it names.
 fn signed(dir: &Path, key: Option<&str>) -> Result<Manifest> {
     let bytes = read(&dir.join(MANIFEST))?;
     let manifest: Manifest = serde_json::from_slice(&bytes)?;
@@ -150,7 +151,7 @@ fn signed(dir: &Path, key: Option<&str>) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// The lines of a file that is what the manifest says.
+/// The lines of a file, which must match the manifest.
 fn parse<T: DeserializeOwned>(dir: &Path, sum: &FileSum) -> Result<Vec<T>> {
     let path = dir.join(&sum.name);
     let bytes = read(&path)?;

@@ -1,9 +1,10 @@
-//! Evidence: what clients submitted, what workers started, what the record says the order was,
-//! and who was killed; and the check that they agree. `docs/reference/evidence.md` describes the
-//! files.
+//! Evidence: the work that clients submitted, the work that workers started, the order of the
+//! record, the killed processes; and the check that they agree. `docs/reference/evidence.md`
+//! describes the files.
 //!
-//! Deleting, doubling or swapping any one line of any file makes the check fail. A manifest with the
-//! hash of every file in the directory is signed, so that files rewritten consistently are noticed as well.
+//! Deleting, doubling or swapping any one line of any file makes the check fail. A signed manifest
+//! has the hash of every file in the directory, so that files rewritten consistently are noticed as
+//! well.
 
 mod chains;
 mod check;
@@ -31,7 +32,7 @@ pub use model::{
 /// Reads a file of one JSON object a line.
 ///
 /// # Errors
-/// When it cannot be read or a line is not what it should be.
+/// If it cannot be read, or if a line is invalid.
 pub fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let shown = path.display();
     let file = std::fs::File::open(path)

@@ -20,7 +20,7 @@ pub struct Submitted {
 }
 
 impl Submitted {
-    /// Lines are sorted by this.
+    /// The sort key of lines.
     #[must_use]
     pub fn key(&self) -> (&str, u64, &str, u64) {
         (&self.tenant, self.ordinal, &self.session, self.first)
@@ -48,24 +48,24 @@ pub struct Started {
     pub first: u64,
     /// Last op.
     pub last: u64,
-    /// Last op of the grant, as it stands in the chain: `last`, but where an op before it failed.
+    /// Last op of the grant, as in the chain. It differs from `last` if an earlier op failed.
     pub granted: u64,
     /// `ran`, `failed` (at its last op, and the session with it), `void` or `gone`.
     pub outcome: String,
-    /// Positions before it that had not ended then: their lines come later, or never where the worker
-    /// was killed.
+    /// Earlier positions that had not yet ended. Their lines come later, or never if the worker was
+    /// killed.
     pub running: Vec<u64>,
 }
 
 impl Started {
-    /// Lines are sorted by this.
+    /// The sort key of lines.
     #[must_use]
     pub fn key(&self) -> (u32, &str, u64) {
         (self.gpu, &self.incarnation, self.position)
     }
 }
 
-/// A line of `order.jsonl`: a position as the record gives it.
+/// A line of `order.jsonl`: a position according to the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ordered {
     /// The device.
@@ -90,7 +90,7 @@ pub struct Ordered {
     pub first: u64,
     /// Last op.
     pub last: u64,
-    /// Not recomputed: its inputs died with a leader, and the worker handed it over.
+    /// True if it was not recomputed: its inputs died with a leader, and the worker handed it over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,
 }
@@ -100,7 +100,7 @@ pub struct Ordered {
 pub struct Kill {
     /// The number of the kill, from 1.
     pub kill: usize,
-    /// Of how many.
+    /// The total number of kills.
     pub of: usize,
     /// Milliseconds since the demo began.
     pub at_ms: u64,
@@ -116,7 +116,7 @@ pub struct Kill {
     pub successor: u64,
 }
 
-/// A line of `failures.jsonl`: a session that its program did not close in good order.
+/// A line of `failures.jsonl`: a session that its program did not close properly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionFailure {
     /// The session.
@@ -125,23 +125,24 @@ pub struct SessionFailure {
     pub tenant: String,
     /// The session's number among its tenant's, from 1.
     pub ordinal: u64,
-    /// The error its program got, such as `E-DEVICE-LOST`; [`KILLED`] where the program was killed.
+    /// The error that its program got, such as `E-DEVICE-LOST`; [`KILLED`] if the program was
+    /// killed.
     pub code: String,
 }
 
-/// Code of a session whose program was killed.
+/// Code of a session of a killed program.
 pub const KILLED: &str = "killed";
 
-/// A line of `faults.jsonl`: what a chaos run did to its cluster.
+/// A line of `faults.jsonl`: a fault that a chaos run injected into its cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InjectedFault {
     /// Milliseconds since the run began.
     pub at_ms: u64,
-    /// What was done.
+    /// The kind of fault.
     pub fault: String,
-    /// To whom.
+    /// The target.
     pub target: String,
-    /// The process, where it is one.
+    /// The process, if the target is one.
     pub pid: Option<u32>,
 }
 
@@ -162,12 +163,12 @@ pub struct Evidence {
     pub faults: Vec<InjectedFault>,
     /// The launch order's digest, as the record was replayed.
     pub digest: String,
-    /// Where each worker's chain ends, as the record was replayed.
+    /// The end of each worker's chain in the replayed record.
     pub workers: Vec<WorkerEnd>,
 }
 
 impl Evidence {
-    /// Brings all lines into the order the files have.
+    /// Sorts all lines into the order of the files.
     pub fn sort(&mut self) {
         self.submitted.sort_by(|a, b| a.key().cmp(&b.key()));
         self.started.sort_by(|a, b| a.key().cmp(&b.key()));
@@ -177,7 +178,7 @@ impl Evidence {
     }
 }
 
-/// Where a worker's chain ends.
+/// The end of a worker's chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerEnd {
     /// The device.
@@ -188,26 +189,27 @@ pub struct WorkerEnd {
     pub position: u64,
     /// The chain there, as hexadecimal digits.
     pub chain: String,
-    /// It was declared lost: it may have written less or more than its leader knew of.
+    /// True if it was declared lost: it may have written less or more than its leader knew.
     pub lost: bool,
-    /// It was killed, as whoever gathered the evidence knows, which the record need not say: it may
-    /// have written less or more as well.
+    /// True if it was killed, as the process that gathered the evidence knows; the record need not
+    /// say so. It also may have written less or more.
     #[serde(default)]
     pub dead: bool,
-    /// What became of it: `here` (nothing is said of its going), `left` or `lost`.
+    /// Its fate: `here` (the record does not mention its end), `left` or `lost`.
     #[serde(default)]
     pub fate: String,
-    /// What the replay's chain was compared with: with what is recorded of the worker, or nothing.
+    /// The source that the replay's chain was compared with: the record of the worker, or nothing.
     #[serde(default)]
     pub with: With,
-    /// Through which position.
+    /// The last position that was compared.
     #[serde(default)]
     pub through: u64,
-    /// Its positions through this one were cut off the record before it was replayed; order.jsonl
-    /// begins behind it. 0 where nothing was cut.
+    /// The last position that was cut off the record before the replay; order.jsonl begins after
+    /// it. 0 if nothing was cut.
     #[serde(default)]
     pub from: u64,
-    /// The chain there, as hexadecimal digits, by the anchor that the record begins with.
+    /// The chain at that position, as hexadecimal digits, from the anchor at the record's
+    /// beginning.
     #[serde(default)]
     pub from_chain: String,
 }

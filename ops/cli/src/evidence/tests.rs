@@ -56,7 +56,7 @@ fn good() -> Evidence {
             gpu: 0,
             incarnation: incarnation.clone(),
             position,
-            // The second epoch gives the first one's last global position away anew.
+            // The second epoch reassigns the last global position of the first.
             global: (global - later) * 2,
             epoch: 1 + later,
             tenant: tenant.clone(),
@@ -104,7 +104,7 @@ fn what_agrees_is_clean() {
     assert_eq!((check.submitted, check.ran, check.positions), (10, 10, 8));
 }
 
-/// Every one-line damage to a list.
+/// All damages to a list that affect one line.
 fn damages<T: Clone + PartialEq>(lines: &[T]) -> Vec<Vec<T>> {
     let mut all = Vec::new();
     for index in 0..lines.len() {
@@ -270,7 +270,7 @@ fn files_rewritten_consistently_are_noticed() {
     };
     let (state, key) = written();
     let dir = state.path().join("evidence");
-    // An op less, everywhere: the files agree with one another.
+    // One op less in all files: they agree with one another.
     let mut other = good();
     other.submitted.pop();
     let end = other.started.last_mut().unwrap();
@@ -284,10 +284,10 @@ fn files_rewritten_consistently_are_noticed() {
         std::fs::copy(forged.join(file), dir.join(file)).unwrap();
     }
     refused(&dir, None);
-    // With the hashes in the manifest, too.
+    // Now with the hashes in the manifest, too.
     std::fs::copy(forged.join("manifest.json"), dir.join("manifest.json")).unwrap();
     refused(&dir, None);
-    // And signed by somebody.
+    // Now also signed, with another key.
     std::fs::copy(forged.join("manifest.sig"), dir.join("manifest.sig")).unwrap();
     refused(&dir, Some(&key.public()));
     Evidence::read(&dir, None).unwrap();
@@ -320,7 +320,7 @@ fn every_byte_of_every_file_is_signed() {
     Evidence::read(&dir, None).unwrap();
     std::fs::rename(dir.join("logs/worker.log"), dir.join("logs/other.log")).unwrap();
     refused("a file of another name");
-    // Another key does not sign it anew.
+    // Another key does not sign it again.
     let stranger = EvidenceKey::of(&state.path().join("stranger")).unwrap();
     sign_again(&dir, &stranger).unwrap_err();
 }
@@ -340,7 +340,7 @@ fn a_manifest_of_an_older_build_says_what_it_does_not_name() {
     assert_eq!(seal.unsigned, ["order.record"]);
 }
 
-/// Evidence whose second worker died, and its ends.
+/// Evidence with a second worker that died, and its ends.
 fn died() -> Evidence {
     let mut evidence = good();
     let mut ends: Vec<WorkerEnd> = Vec::new();
@@ -378,7 +378,8 @@ fn a_worker_that_died_lacks_lines_only_of_positions_that_it_was_at() {
         let theirs = lines.filter(|(_, line)| line.incarnation == worker);
         theirs.map(|(index, _)| index).collect()
     };
-    // The last but one is missing: the last has to say so, and its worker has to have died.
+    // The line before the last is missing: the last line must mention it, and its worker must have
+    // died.
     for (worker, holds) in [("w0", false), ("w1", true)] {
         let theirs = of(&all, worker);
         let [.., missing, last] = theirs[..] else {

@@ -1,4 +1,4 @@
-//! A controller of a local cluster: it says where it is when it is there.
+//! A controller of a local cluster, which prints its address when it is ready.
 
 use std::io::{BufRead as _, BufReader};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::process::RoleProcess;
 pub struct Controller {
     /// Its process.
     pub role: RoleProcess,
-    /// Where it is.
+    /// Its addresses.
     pub said: ControllerSaid,
 }
 
-/// What a controller says when it is there.
+/// The line that a controller prints when it is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ControllerSaid {
     /// Its address.
@@ -26,7 +26,7 @@ pub struct ControllerSaid {
 }
 
 impl Controller {
-    /// The line that a controller prints when it is there.
+    /// Reads the line that a controller prints when it is ready.
     pub(super) async fn said(role: &mut RoleProcess, patience: Duration) -> Result<ControllerSaid> {
         let stdout = role.take_stdout().context("its output is taken")?;
         let line = tokio::task::spawn_blocking(move || {

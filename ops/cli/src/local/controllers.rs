@@ -1,4 +1,4 @@
-//! Controllers of a local cluster, started and waited for.
+//! Starts controllers of a local cluster, and waits for them.
 
 use anyhow::{Context, Result};
 
@@ -6,10 +6,10 @@ use super::controller::Controller;
 use super::{LocalCluster, RoleProcess};
 
 impl LocalCluster {
-    /// Starts a controller, and waits until it says where it is.
+    /// Starts a controller, and waits until it prints its address.
     ///
     /// # Errors
-    /// When it cannot be started, or says nothing within [`super::LocalOptions::deadline`].
+    /// If it cannot be started, or prints nothing within [`super::LocalOptions::deadline`].
     pub async fn start_controller(&mut self) -> Result<&mut Controller> {
         let name = format!("controller-{}", self.controllers.len());
         let mut role = self.controller_role(&name)?;

@@ -1,5 +1,5 @@
-//! Looking after the disks of the broker's servers: what is wrong is said, and a server that refuses to
-//! store is started again once its disk can be written.
+//! Supervision of the disks of the broker's servers. Faults are reported, and a server that refuses
+//! to store is restarted once its disk is writable.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,15 @@ use super::LocalCluster;
 use super::disks::Change;
 use super::supervision::broker_name;
 
-/// How long a server may take to stop before it is killed.
+/// Time that a server may take to stop before it is killed.
 const STOP: Duration = Duration::from_secs(5);
-/// Between the restarts of two servers: the copies of the first are equal to the others' again.
+/// Pause between the restarts of two servers, so that the copies of the first are equal to the
+/// others' again.
 const APART: Duration = Duration::from_secs(15);
 
 impl LocalCluster {
-    /// Looks at the disks of all servers, and starts one again that refuses to store though its
-    /// disk can be written.
+    /// Checks the disks of all servers. Restarts a server that refuses to store although its disk
+    /// is writable.
     pub(super) fn tend_disks(&mut self, said: &mut Vec<String>) {
         for index in 0..self.broker.servers().len() {
             self.tend_disk(index, said);
@@ -39,7 +40,7 @@ impl LocalCluster {
         };
         if let Some(asked) = disk.asked {
             if asked.elapsed() > STOP && server.is_running() {
-                // Its watch is new once it has ended and runs again.
+                // Its watch starts anew after its restart.
                 drop(server.kill());
             }
             return;
@@ -52,13 +53,13 @@ impl LocalCluster {
             Some(Change::Over) => self.refresh(index, &name, said),
             None => {}
         }
-        // Where it fails it is tried again when the room is measured again.
+        // If this fails, it is retried after the next measurement.
         if look.roomier && self.disks[index].takes_room(look.number) {
             drop(self.broker.servers()[index].take_room());
         }
     }
 
-    /// Has a server started again whose disk can be written.
+    /// Restarts a server after its disk has become writable.
     fn refresh(&mut self, index: usize, name: &str, said: &mut Vec<String>) {
         let now = Instant::now();
         let mut others = self.brokers_started.iter().enumerate();
@@ -67,7 +68,7 @@ impl LocalCluster {
         }
         let (server, disk) = (&self.broker.servers()[index], &mut self.disks[index]);
         let running = server.is_running();
-        // An error is found again when it is tried again.
+        // A failed request is retried.
         if running && server.ask_to_stop().is_err() {
             return;
         }

@@ -1,5 +1,5 @@
-//! The disks of the broker's servers: what is wrong with each, and where that is said for `status` to
-//! read.
+//! The disks of the broker's servers: their faults, and the place where these are published for
+//! `status`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,37 +11,37 @@ use tokio::task::JoinHandle;
 
 use crate::admin::Administrator;
 
-/// Looks in a row that found a disk sound before its server is started again.
+/// Consecutive checks that must find a disk sound before its server is restarted.
 const SOUND: u64 = 2;
-/// How often it is said what is wrong, and how long each saying holds.
+/// Interval at which the fault is published, and the lifetime of each publication.
 const SAY: Duration = Duration::from_secs(2);
 const HOLDS: &str = "8s";
-/// Where it is said for those whom no broker answers.
+/// The file with the fault, for commands that no broker answers.
 const NAME: &str = "broker-fault";
 
-/// What is to be done about a server's disk.
+/// The action that a server's disk needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Something is wrong that was not, or something else.
+    /// There is a new fault, or a different one.
     Wrong(String),
-    /// The disk has room again, and the server refused nothing meanwhile.
+    /// The disk has room again, and the server refused no writes in the meantime.
     Roomy,
-    /// The disk can be written, and the server is to be started again.
+    /// The disk is writable, and the server must be restarted.
     Over,
 }
 
-/// What is known of the disk of one server: a function of what the looks at it found.
+/// The state of one server's disk: a function of the checks of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Health {
     last: u64,
     pub(super) wrong: Option<String>,
-    /// The server refuses what is to be stored, or may.
+    /// True if the server refuses writes, or may.
     tainted: bool,
     sound: u64,
 }
 
 impl Health {
-    /// Forgets what was found, but for which look was the last.
+    /// Resets the state, except for the number of the last check.
     pub(super) fn begin_anew(&mut self) {
         *self = Self {
             last: self.last,
@@ -49,7 +49,7 @@ impl Health {
         };
     }
 
-    /// Takes in a look; one that was taken in already changes nothing.
+    /// Takes in the result of a check; one that is already known changes nothing.
     pub(super) fn looked(&mut self, look: &StoreLook) -> Option<Change> {
         let silent = look.number == self.last && look.fault.is_some();
         if look.number == self.last && !silent {
@@ -58,7 +58,7 @@ impl Health {
         self.last = look.number;
         self.tainted |= look.broken;
         if let Some(fault) = &look.fault {
-            // A server with little room stores what it has room for.
+            // A server with little room still stores what fits.
             self.tainted |= !matches!(fault, StoreFault::Little(..));
             self.sound = 0;
             let wrong = fault.to_string();
@@ -79,19 +79,20 @@ impl Health {
 pub(super) struct Disk {
     watch: Option<StoreWatch>,
     pub(super) health: Health,
-    /// When its server was asked to stop.
+    /// Time at which its server was asked to stop.
     pub(super) asked: Option<Instant>,
-    /// The look after which its server was told of more room.
+    /// Number of the check after which its server was told of more room.
     told: u64,
 }
 
 impl Disk {
-    /// Whether the server is to be told of the room that this look found: once for each look.
+    /// True if the server must be told of the room that this check found: once for each check.
     pub(super) fn takes_room(&mut self, look: u64) -> bool {
         std::mem::replace(&mut self.told, look) != look
     }
 
-    /// A process that was started again is watched anew; what its disk is like is still so.
+    /// Watches the disk; a restarted process gets a new watch. The fault stays, as the disk has not
+    /// changed.
     pub(super) fn watch(&mut self, server: &Server) -> Option<StoreLook> {
         if self
             .watch
@@ -101,15 +102,15 @@ impl Disk {
             self.watch = StoreWatch::start(server).ok();
             self.asked = None;
             (self.health.last, self.health.sound) = (0, 0);
-            // It has read its disk as it is now.
+            // The new process has read the current state of its disk.
             self.health.tainted = self.health.wrong.is_some();
         }
         self.watch.as_ref().map(StoreWatch::look)
     }
 }
 
-/// Says what is wrong with the broker's disks: to the leader through the lease's bucket, which is
-/// kept in memory, and to those whom no broker answers in the state folder.
+/// Publishes the fault of the broker's disks. The leader gets it through the lease's bucket, which
+/// is kept in memory. Commands without a broker find it in the state folder.
 #[derive(Debug)]
 pub(super) struct Announcer {
     wrong: watch::Sender<String>,
@@ -129,14 +130,14 @@ impl Announcer {
         }
     }
 
-    /// What is wrong; empty for nothing.
+    /// Sets the fault; empty for none.
     pub(super) fn say(&self, wrong: String) {
         let news = self.wrong.send_if_modified(|before| {
             let news = *before != wrong;
             before.clone_from(&wrong);
             news
         });
-        // The folder may be on the disk that is full: then the leader alone knows.
+        // The folder may be on the full disk; then only the leader knows.
         match (news, wrong.is_empty()) {
             (true, true) => drop(std::fs::remove_file(&self.path)),
             (true, false) => drop(std::fs::write(&self.path, wrong)),
@@ -152,14 +153,14 @@ impl Drop for Announcer {
     }
 }
 
-/// What the processes of a cluster on a state folder say is wrong with the broker's disk.
+/// The fault of the broker's disk, as published by the cluster on a state folder.
 #[must_use]
 pub fn disk_fault(state_dir: &Path) -> Option<String> {
     let wrong = std::fs::read_to_string(state_dir.join(NAME)).ok()?;
     (!wrong.is_empty()).then_some(wrong)
 }
 
-/// Says it again and again: what is said expires, as whoever says it may die.
+/// Publishes the fault repeatedly. It expires, because the publishing process may die.
 async fn announce(administrator: Administrator, mut heard: watch::Receiver<String>) {
     let bucket = administrator.subjects().lease_bucket();
     let subject = format!("$KV.{bucket}.{}", actors::storage::FAULT);
@@ -174,7 +175,7 @@ async fn announce(administrator: Administrator, mut heard: watch::Receiver<Strin
         let mut headers = HeaderMap::new();
         headers.insert("Nats-TTL", HOLDS);
         let client = administrator.client();
-        // Where it cannot be said it is said again.
+        // If publishing fails, it is repeated later.
         drop(
             client
                 .publish_with_headers(subject.clone(), headers, wrong.into())
@@ -205,7 +206,7 @@ mod tests {
         Some(StoreFault::Full(PathBuf::from("/store")))
     }
 
-    /// The broker's crate knows no table of what is kept.
+    /// The broker's crate does not know the table of stored data.
     #[test]
     fn room_for_all_that_is_kept_is_room_for_each() {
         let all: u64 = Stored::ALL.iter().map(|it| it.least_bytes()).sum();
@@ -251,7 +252,7 @@ mod tests {
         assert_eq!(health.looked(&look(2, little(), false)), None);
         assert_eq!(health.looked(&look(3, None, false)), Some(Change::Roomy));
         assert_eq!(health.looked(&look(4, None, false)), None);
-        // A disk that filled up meanwhile has had writes refused.
+        // A disk that filled up in the meantime has refused writes.
         health.looked(&look(5, little(), false));
         health.looked(&look(6, full(), false));
         assert_eq!(health.looked(&look(7, little(), false)).map(drop), Some(()));

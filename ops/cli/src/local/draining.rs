@@ -1,5 +1,5 @@
-//! The end of a cluster in good order: workers finish what they were granted and controllers what they
-//! were asked, then leaders hand over and stop.
+//! The orderly end of a cluster: workers finish their granted work and controllers their requests,
+//! then leaders hand over and stop.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,25 +10,26 @@ use rustix::process::Signal;
 
 use super::{LocalCluster, RoleProcess};
 
-/// How long the workers, and then each leader, may take to end before they are killed.
+/// Time that the workers, and then each leader, may take to end before they are killed.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// How often it is looked whether they have.
+/// Interval between checks for their end.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How far it is.
+/// The progress of a drain.
 struct Draining {
-    /// Leaders that were asked, one after the other so that each hands over: none while workers end.
+    /// Number of leaders that were asked to stop, one after the other so that each hands over; 0
+    /// while workers end.
     leaders: usize,
     since: Option<Instant>,
-    /// Names of those that had to be killed.
+    /// Names of the processes that had to be killed.
     killed: Vec<String>,
 }
 
 impl LocalCluster {
-    /// Drains workers, lets leaders hand over and stop; the broker goes on until dropped.
+    /// Drains workers, then lets leaders hand over and stop. The broker runs until it is dropped.
     ///
     /// # Errors
-    /// When a process cannot be signalled or had to be killed after 15 s.
+    /// If a process cannot be signalled, or had to be killed after 15 s.
     pub fn drain(&mut self) -> Result<()> {
         let mut draining = Draining::new();
         while !draining.step(self)? {
@@ -37,7 +38,8 @@ impl LocalCluster {
         draining.result()
     }
 
-    /// As [`LocalCluster::drain`]; when `hurry` comes, the rest is killed at once.
+    /// As [`LocalCluster::drain`]; when `hurry` completes, the remaining processes are killed at
+    /// once.
     ///
     /// # Errors
     /// As [`LocalCluster::drain`].
@@ -52,7 +54,7 @@ impl LocalCluster {
         draining.result()
     }
 
-    /// Kills every role.
+    /// Kills all roles.
     fn kill(&mut self) -> Result<()> {
         let leaders = self.leaders.iter_mut().map(|(_, role)| role);
         let controllers = self.controllers.iter_mut();
@@ -73,7 +75,7 @@ impl Draining {
         }
     }
 
-    /// Goes on; whether all have ended.
+    /// Takes one step; returns true once all have ended.
     fn step(&mut self, cluster: &mut LocalCluster) -> Result<bool> {
         let mut roles: Vec<&mut RoleProcess> = match self.leaders.checked_sub(1) {
             None => {

@@ -1,4 +1,4 @@
-//! Where the metrics of a local cluster's roles are read: each at a port of its own.
+//! The metrics endpoints of a local cluster's roles, each at its own port.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -6,7 +6,7 @@ use super::LocalOptions;
 use crate::exit::UsageError;
 
 impl LocalOptions {
-    /// Whether there are ports for all roles.
+    /// True if there are ports for all roles.
     #[must_use]
     pub fn metrics_fit(&self) -> bool {
         self.metrics.is_none_or(|first| {
@@ -18,7 +18,7 @@ impl LocalOptions {
     /// Refuses one port for several roles.
     ///
     /// # Errors
-    /// [`UsageError`] where two would listen on the same.
+    /// [`UsageError`] if two roles would listen on the same port.
     pub fn check_metrics(&self) -> Result<(), UsageError> {
         for (key, roles) in [
             ("leader.metrics", self.leaders),
@@ -36,7 +36,7 @@ impl LocalOptions {
         Ok(())
     }
 
-    /// Where a role's metrics are read, by its name; nowhere those of leaders that came later.
+    /// The metrics endpoint of the role with this name; `None` for leaders that were added later.
     #[must_use]
     pub fn metrics_at(&self, name: &str) -> Option<SocketAddr> {
         let (role, number) = name.rsplit_once('-')?;
@@ -50,7 +50,7 @@ impl LocalOptions {
         Some((Ipv4Addr::LOCALHOST, port).into())
     }
 
-    /// The same as a flag.
+    /// The metrics endpoint as flags.
     pub(super) fn metrics_of(&self, role: &str, name: &str) -> Vec<String> {
         let at = self.metrics_at(name);
         at.map_or_else(Vec::new, |at| {

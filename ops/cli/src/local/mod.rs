@@ -1,5 +1,5 @@
-//! A cluster on this host, every role a process of its own: what `up`, `demo`, `bench` and the
-//! end-to-end tests start.
+//! A cluster on this host, with one process for each role: `up`, `demo`, `bench` and the end-to-end
+//! tests start it.
 
 mod controller;
 mod controllers;
@@ -36,23 +36,23 @@ use crate::profiles::ProfileVersion;
 use crate::settings::Settings;
 use crate::state_dir::Lock;
 
-/// How long the broker of a cluster that was killed may take to end.
+/// Time that the broker of a killed cluster may take to end.
 const ORPHANED: Duration = Duration::from_secs(20);
-/// The most processes of one role.
+/// Maximum number of processes of one role.
 const MOST_ROLES: usize = 256;
 
-/// What to start.
+/// Options of a local cluster.
 #[derive(Debug, Clone)]
 pub struct LocalOptions {
-    /// Holds everything the cluster writes.
+    /// Folder for everything that the cluster writes.
     pub state_dir: PathBuf,
     /// The cluster's name.
     pub cluster: String,
     /// The `warploom` binary.
     pub binary: PathBuf,
-    /// Nats-servers: 1, or 3 or 5 that replicate what they store.
+    /// Number of nats-servers: 1, or 3 or 5 that replicate what they store.
     pub brokers: usize,
-    /// How several nats-servers reach one another; free ports if none.
+    /// Routes among several nats-servers; free ports if `None`.
     pub routes: Option<Routes>,
     /// Leader candidates.
     pub leaders: usize,
@@ -64,34 +64,35 @@ pub struct LocalOptions {
     pub metrics: Option<u16>,
     /// Tenants with their settings.
     pub tenants: Vec<(Tenant, TenantSettings)>,
-    /// How the leaders order, where that is not left to what the cluster was set to before.
+    /// The settings that leaders order by; `None` keeps those that the cluster already has.
     pub order: Option<ClusterSettings>,
-    /// What kernels are estimated to cost, pinned from the start; empty where nothing is pinned.
+    /// Estimated costs of kernels, pinned from the start; empty if nothing is pinned.
     pub profile: Vec<(KernelKey, u64)>,
     /// Settings handed to every role, as `key=value`.
     pub settings: Vec<(String, String)>,
-    /// The nats-server binary, where it was set.
+    /// The nats-server binary, if it was set.
     pub server: Option<PathBuf>,
-    /// The port of the broker, or of its first server; free ones if none.
+    /// The port of the broker, or of its first server; free ports if `None`.
     pub port: Option<u16>,
-    /// When JetStream writes reach the disk.
+    /// Interval at which JetStream syncs writes to disk.
     pub sync: SyncInterval,
-    /// Whether the broker has a system account (disconnect events).
+    /// True if the broker has a system account (disconnect events).
     pub system_account: bool,
-    /// Whether workers log what they start to `started-<gpu>.jsonl` in the state directory.
+    /// True if workers log each position to `started-<gpu>.jsonl` in the state directory.
     pub evidence: bool,
-    /// URLs that roles reach the broker by, by the role's name; others by the broker's own.
+    /// URLs with which roles reach the broker, by the role's name; other roles use the broker's own
+    /// URL.
     pub links: BTreeMap<String, String>,
-    /// How long it may take until a leader leads all workers.
+    /// Maximum time until a leader leads all workers.
     pub deadline: Duration,
 }
 
 impl LocalOptions {
-    /// A cluster in a directory: one leader candidate, one worker, no tenants. [`Self::configure`] gives it
-    /// what its user set.
+    /// A cluster in a directory: one leader candidate, one worker, no tenants. [`Self::configure`]
+    /// adds the user's settings.
     ///
     /// # Errors
-    /// When this program's own path cannot be told.
+    /// If this program's own path is unknown.
     pub fn new(state_dir: impl Into<PathBuf>, cluster: impl Into<String>) -> Result<Self> {
         Ok(Self {
             state_dir: state_dir.into(),
@@ -117,7 +118,7 @@ impl LocalOptions {
         })
     }
 
-    /// Refuses more processes than one machine has any use for.
+    /// Refuses more processes than one machine can use.
     fn check_roles(&self) -> Result<(), UsageError> {
         for (what, count) in [
             ("leaders", self.leaders),
@@ -133,8 +134,8 @@ impl LocalOptions {
         Ok(())
     }
 
-    /// Hands on what is set for roles, programs and the broker's binary. What is not its to say, such as a
-    /// number that each worker has of its own, stays.
+    /// Passes on the settings for roles, programs and the broker's binary. Settings that the
+    /// cluster sets itself, such as each worker's number, are not passed on.
     pub fn configure(&mut self, settings: &Settings) {
         self.server = settings.given("broker.server").map(Into::into);
         let own = ["broker.", "cluster.", "up.", "run.", "worker.gpu"];
@@ -146,7 +147,7 @@ impl LocalOptions {
     }
 }
 
-/// A running cluster. Dropped, all its processes die.
+/// A running cluster. All its processes are killed when it is dropped.
 pub struct LocalCluster {
     /// The broker.
     pub broker: Broker,
@@ -158,18 +159,18 @@ pub struct LocalCluster {
     pub controllers: Vec<Controller>,
     options: LocalOptions,
     logs: Vec<PathBuf>,
-    /// Leader candidates started so far, for their names.
+    /// Number of leader candidates started so far, for their names.
     candidates: usize,
-    /// Children that died, by name.
+    /// Restart state of children that died, by name.
     restarts: BTreeMap<String, Restarts>,
-    /// Lines for people of what happened while the cluster started.
+    /// Messages for people about events during the start of the cluster.
     unsaid: Vec<String>,
-    /// When each of the broker's servers was started last.
+    /// Time of the last start of each of the broker's servers.
     brokers_started: Vec<Instant>,
-    /// The disk of each of them.
+    /// The disk of each server.
     disks: Vec<Disk>,
     announcer: Announcer,
-    /// The last to go: who holds it has the state folder.
+    /// Dropped last: its holder owns the state folder.
     _lock: Lock,
 }
 
@@ -178,7 +179,7 @@ impl LocalCluster {
     /// workers.
     ///
     /// # Errors
-    /// When a process does not start, dies again and again, or the cluster is not ready within
+    /// If a process does not start, keeps dying, or the cluster is not ready within
     /// [`LocalOptions::deadline`].
     pub async fn start(options: LocalOptions) -> Result<Self> {
         options.check_roles()?;
@@ -222,7 +223,7 @@ impl LocalCluster {
         let administrator = Administrator::patient(cluster.broker.credentials(), deadline).await?;
         administrator.stored_everywhere(deadline).await?;
         for (tenant, settings) in &cluster.options.tenants {
-            // A state directory that was used before keeps what its tenants were set to.
+            // A state directory that was used before keeps its tenants' settings.
             if administrator.tenant(tenant).await?.is_some() {
                 continue;
             }
@@ -249,13 +250,13 @@ impl LocalCluster {
         Ok(cluster)
     }
 
-    /// What the cluster was started with.
+    /// The options that the cluster was started with.
     #[must_use]
     pub fn options(&self) -> &LocalOptions {
         &self.options
     }
 
-    /// Has processes that are started from now on run this `warploom`: another build's, say.
+    /// Makes processes that are started from now on run this `warploom`, for example another build.
     pub fn use_binary(&mut self, binary: impl Into<PathBuf>) {
         self.options.binary = binary.into();
     }
@@ -266,7 +267,7 @@ impl LocalCluster {
         self.broker.credentials_path()
     }
 
-    /// Where all workers started so far log what they start.
+    /// The evidence logs of all workers started so far.
     #[must_use]
     pub fn started_logs(&self) -> Vec<PathBuf> {
         self.logs.clone()
@@ -275,7 +276,7 @@ impl LocalCluster {
     /// A connection as administrator.
     ///
     /// # Errors
-    /// When the broker does not answer.
+    /// If the broker does not answer.
     pub async fn administrator(&self) -> Result<Administrator> {
         Administrator::connect(self.broker.credentials()).await
     }
@@ -283,7 +284,7 @@ impl LocalCluster {
     /// Starts one more leader candidate.
     ///
     /// # Errors
-    /// When the process cannot be started.
+    /// If the process cannot be started.
     pub fn start_leader(&mut self) -> Result<LeaderId> {
         let (id, name) = (new_id(), format!("leader-{}", self.candidates));
         let role = self.leader_role(&name, id)?;
@@ -309,7 +310,7 @@ impl LocalCluster {
     /// Starts a worker for device number `gpu`.
     ///
     /// # Errors
-    /// When the process cannot be started.
+    /// If the process cannot be started.
     pub fn start_worker(&mut self, gpu: u32) -> Result<&mut RoleProcess> {
         let role = self.worker_role(gpu)?;
         self.workers.push(role);
@@ -320,7 +321,7 @@ impl LocalCluster {
         let mut arguments = vec!["--set".to_owned(), format!("worker.gpu={gpu}")];
         if self.options.evidence {
             arguments.push("--evidence".into());
-            // A restarted worker is another incarnation, with a log of its own.
+            // A restarted worker is another incarnation, with its own log.
             let log = format!("started-{gpu}-{}.jsonl", self.logs.len());
             let log = self.options.state_dir.join(log);
             arguments.push(log.display().to_string());
@@ -332,15 +333,15 @@ impl LocalCluster {
         Ok(role.of_device(gpu))
     }
 
-    /// Starts `warploom <command>` as part of this cluster, its stderr in `<name>.log`.
+    /// Starts `warploom <command>` as part of this cluster, with its stderr in `<name>.log`.
     ///
     /// # Errors
-    /// When the process cannot be started.
+    /// If the process cannot be started.
     pub fn role(&self, command: &str, name: &str, arguments: &[String]) -> Result<RoleProcess> {
         let mut all: Vec<String> = command.split(' ').map(str::to_owned).collect();
         let credentials = self.credentials();
         let link = self.options.links.get(name);
-        // Said even where it is the credentials' own: the environment may name another.
+        // Passed even if it equals that of the credentials, as the environment may have another.
         let url = link.map_or(self.broker.url(), String::as_str);
         let fixed = [
             (
@@ -355,14 +356,15 @@ impl LocalCluster {
         RoleProcess::start(name, &self.options.binary, &all, &self.log(name))
     }
 
-    /// Where a role's stderr goes.
+    /// The log file with a role's stderr.
     #[must_use]
     pub fn log(&self, name: &str) -> PathBuf {
         self.options.state_dir.join(format!("{name}.log"))
     }
 }
 
-/// Settings as flags, each once: of those given more than once the last, and none that the arguments give.
+/// Settings as flags, each once: the last one if it is given more than once, and without those
+/// among the arguments.
 fn flags<'s>(
     settings: impl Iterator<Item = &'s (String, String)>,
     arguments: &[String],
@@ -379,8 +381,8 @@ fn flags<'s>(
         .collect()
 }
 
-/// Starts the broker. One of a cluster that was killed ends by itself within moments: its folder is
-/// ours, and so it is waited for.
+/// Starts the broker. The folder belongs to this cluster, and the broker of a killed cluster ends
+/// by itself within moments, so the start waits for that.
 async fn start_broker(config: &BrokerConfig) -> Result<Broker> {
     let asked = Instant::now();
     loop {
@@ -395,6 +397,6 @@ async fn start_broker(config: &BrokerConfig) -> Result<Broker> {
 
 /// An id for a leader candidate.
 fn new_id() -> LeaderId {
-    // The standard library's hasher keys are the randomness at hand without a dependency.
+    // The standard library's hasher keys are a source of randomness without a dependency.
     LeaderId(RandomState::new().build_hasher().finish())
 }

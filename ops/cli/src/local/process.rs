@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal};
 
-/// How often it is looked whether a role has ended.
+/// Interval between checks for the end of a role.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A started role. Dropped, it is killed.
+/// A started role, killed when it is dropped.
 #[derive(Debug)]
 pub struct RoleProcess {
     name: String,
     child: Child,
     log: PathBuf,
-    /// Bytes of the log that those before it wrote.
+    /// Bytes of the log that earlier processes wrote.
     log_from: u64,
     /// The device of a worker.
     gpu: Option<u32>,
@@ -26,11 +26,10 @@ pub struct RoleProcess {
 }
 
 impl RoleProcess {
-    /// Starts `binary arguments…` in a process group of its own, so that Ctrl-C reaches it only
-    /// through us; stdout is a pipe, stderr goes to `log`.
+    /// Starts `binary arguments…` in its own process group, so that Ctrl-C reaches it only through
+    /// us; stdout is a pipe, stderr goes to `log`.
     ///
-    /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(name: &str, binary: &Path, arguments: &[String], log: &Path) -> Result<Self> {
         let stderr = broker::private_log(log)?;
         let log_from = std::fs::metadata(log).map_or(0, |log| log.len());
@@ -55,7 +54,7 @@ impl RoleProcess {
         })
     }
 
-    /// The same as the worker of device number `gpu`.
+    /// Sets the number of the worker's device.
     #[must_use]
     pub fn of_device(mut self, gpu: u32) -> Self {
         self.gpu = Some(gpu);
@@ -68,30 +67,30 @@ impl RoleProcess {
         self.gpu
     }
 
-    /// How long ago it was started.
+    /// Time since it was started.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Where its stderr goes.
+    /// The log file with its stderr.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// The bytes of its log that those before it wrote.
+    /// Bytes of its log that earlier processes wrote.
     #[must_use]
     pub fn log_from(&self) -> u64 {
         self.log_from
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -103,7 +102,7 @@ impl RoleProcess {
         self.child.id()
     }
 
-    /// Its standard output, once.
+    /// Takes its standard output; `None` the second time.
     pub fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.child.stdout.take()
     }
@@ -111,7 +110,7 @@ impl RoleProcess {
     /// Writes a line to its standard input.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it has ended.
     pub fn say(&mut self, line: &str) -> Result<()> {
         let stdin = self
             .child
@@ -121,7 +120,7 @@ impl RoleProcess {
         writeln!(stdin, "{line}").with_context(|| format!("telling {} to {line}", self.name))
     }
 
-    /// Whether it runs.
+    /// True if it is running.
     pub fn is_running(&mut self) -> bool {
         self.ended().is_none()
     }
@@ -129,17 +128,17 @@ impl RoleProcess {
     /// Sends a signal.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let pid = Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal)
             .with_context(|| format!("signalling {}", self.name))
     }
 
-    /// SIGKILL, and waits for its end.
+    /// Sends SIGKILL, and waits for its end.
     ///
     /// # Errors
-    /// When it cannot be waited for.
+    /// If it cannot be waited for.
     pub fn kill(&mut self) -> Result<()> {
         drop(self.child.kill());
         self.child
@@ -151,7 +150,7 @@ impl RoleProcess {
     /// Waits for its end.
     ///
     /// # Errors
-    /// When it has not ended after `patience`.
+    /// If it has not ended after `patience`.
     pub fn wait(&mut self, patience: Duration) -> Result<ExitStatus> {
         let asked = Instant::now();
         loop {
@@ -162,7 +161,7 @@ impl RoleProcess {
         }
     }
 
-    /// As [`RoleProcess::wait`], while others go on.
+    /// As [`RoleProcess::wait`], without blocking the thread.
     ///
     /// # Errors
     /// As [`RoleProcess::wait`].
@@ -188,10 +187,10 @@ impl RoleProcess {
         Ok(status)
     }
 
-    /// SIGTERM, then waits; kills it where that takes longer than `patience`.
+    /// Sends SIGTERM and waits; kills it after `patience`.
     ///
     /// # Errors
-    /// When it had to be killed.
+    /// If it had to be killed.
     pub fn stop(&mut self, patience: Duration) -> Result<()> {
         if !self.is_running() {
             return Ok(());

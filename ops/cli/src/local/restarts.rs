@@ -1,15 +1,16 @@
-//! The pauses before a child that died is started again.
+//! The pauses before a dead child is restarted.
 
 use std::time::{Duration, Instant};
 
 /// The pause before the first restart.
 const FIRST: Duration = Duration::from_millis(200);
-/// The pause doubles up to this: what ended the child may end soon, so that it is tried for ever.
+/// Maximum of the pause, which doubles up to it. The cause of the death may end soon, so the
+/// restarts never stop.
 const MOST: Duration = Duration::from_secs(5);
-/// A child that lived so long begins with the first pause again.
+/// A child that lived this long begins with the first pause again.
 const STEADY: Duration = Duration::from_secs(30);
 
-/// One child's deaths, and when it is due again.
+/// One child's deaths, and the time of its restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Restarts {
     deaths: u32,
@@ -18,7 +19,7 @@ pub(super) struct Restarts {
 }
 
 impl Restarts {
-    /// It died after having lived so long; gives the pause before it is started again.
+    /// Notes that it died at the age `lived`; returns the pause before its restart.
     pub(super) fn died(&mut self, now: Instant, lived: Duration) -> Duration {
         if lived >= STEADY {
             self.deaths = 0;
@@ -31,29 +32,29 @@ impl Restarts {
         pause
     }
 
-    /// It left as it was asked to, and is not started again; whether that is new.
+    /// Notes that it left as it was asked to, and is not restarted; returns true the first time.
     pub(super) fn left(&mut self) -> bool {
         !std::mem::replace(&mut self.left, true)
     }
 
-    /// Its death is known and its pause goes on.
+    /// True if its death is known and its pause has not ended.
     pub(super) fn is_known(&self) -> bool {
         self.due.is_some()
     }
 
-    /// Whether its pause is over; true once.
+    /// True, once, if its pause has ended.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         self.due.take_if(|due| *due <= now).is_some()
     }
 
-    /// What ended it is over: its pause ends now.
+    /// Ends the pause now, because the cause of the death is over.
     pub(super) fn hasten(&mut self, now: Instant) {
         if let Some(due) = &mut self.due {
             *due = now.min(*due);
         }
     }
 
-    /// Deaths in a row.
+    /// Number of deaths in a row.
     pub(super) fn deaths(&self) -> u32 {
         self.deaths
     }

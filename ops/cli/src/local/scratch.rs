@@ -1,8 +1,8 @@
-//! The folder of a cluster that a command starts for itself: it goes when the command
-//! ends. One that was killed could not remove its folder: the next one does.
+//! The folder of a cluster that a command starts for itself, removed when the command ends. A
+//! killed command cannot remove its folder; the next command does.
 //!
-//! Who owns a folder holds a lock in it, which ends with its process however that comes. A folder
-//! without one is nobody's business here, and neither is another user's.
+//! The owner of a folder holds a lock in it, which always ends with its process. A folder without a
+//! lock file is left alone, and so is another user's.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -14,34 +14,35 @@ use anyhow::{Context, Result};
 use broker::Broker;
 use rustix::fs::{Mode, OFlags};
 
-/// How the names of all of them begin.
+/// Prefix of the names of all such folders.
 const PREFIX: &str = "warploom-";
-/// End of the names of folders without a locked file.
+/// Suffix of the names of folders without a locked file.
 const NEW: &str = ".new";
-/// The file that is locked.
+/// The file with the lock.
 const OWNER: &str = "owner.lock";
 
-/// A folder, its owner's only, removed with all it holds when dropped.
+/// A folder accessible only to its owner, removed with its contents when dropped.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    // Released when it is closed, which is after the folder is removed.
+    // Released when it is closed, after the folder is removed.
     _owner: File,
 }
 
 impl Scratch {
-    /// Makes a fresh one in the system's temporary folder, and removes those that were left there.
+    /// Creates a fresh folder in the system's temporary folder, and removes abandoned ones from
+    /// there.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn new() -> Result<Self> {
         Self::within(&std::env::temp_dir())
     }
 
-    /// The same in another folder.
+    /// As [`Self::new`], in another folder.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn within(parent: &Path) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         sweep(parent);
@@ -56,13 +57,14 @@ impl Scratch {
                         _owner: owner,
                     });
                 }
-                // Of a process that had our number before us, or taken for what another has left.
+                // It belongs to an earlier process with our id, or another process removed it as
+                // abandoned.
                 None => continue,
             }
         }
     }
 
-    /// Where it is.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -71,21 +73,22 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next one.
+        // The next command removes what cannot be removed now.
         let _ = clear(&self.path);
     }
 }
 
-/// Makes a folder with a lock that is held; none where there is one of this name, or where another process took
-/// it for abandoned before it was locked. It has its name once it is locked: a process that is killed before leaves
-/// one that ends in [`NEW`], of which all know that it is a folder like this.
+/// Creates a folder with a held lock. Returns `None` if the name is taken, or if another process
+/// took the folder for abandoned before it was locked. The folder gets its name only once it is
+/// locked. A process that is killed earlier leaves a folder that ends in [`NEW`], which all
+/// processes recognize.
 fn make(path: &Path) -> io::Result<Option<File>> {
     let mut new = path.as_os_str().to_owned();
     new.push(NEW);
     let new = PathBuf::from(new);
     match DirBuilder::new().mode(0o700).create(&new) {
         Ok(()) => {}
-        // Of a process that had our number before us.
+        // It belongs to an earlier process with our id.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
         Err(error) => return Err(error),
     }
@@ -98,13 +101,14 @@ fn make(path: &Path) -> io::Result<Option<File>> {
     }
     match fs::rename(&new, path) {
         Ok(()) => Ok(Some(owner)),
-        // It was taken for abandoned between its file and our lock, which is of a file without a name then.
+        // Another process took it for abandoned before we locked the file; our lock is now on a
+        // deleted file.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Locks a fresh folder; none where another process took it for abandoned.
+/// Locks a fresh folder; `None` if another process took it for abandoned.
 fn own(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(0o600);
@@ -119,12 +123,12 @@ fn own(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Says whether a name is of a folder without a lock.
+/// True if a name is that of a folder without a lock.
 fn is_new(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(NEW)
 }
 
-/// Removes the folders whose owner is gone. What fails is left for the next time.
+/// Removes the folders of dead owners. Failures are left for the next time.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
@@ -137,13 +141,15 @@ fn sweep(parent: &Path) {
             let _ = clear(&entry.path());
             drop(owner);
         } else if name.to_str().is_some_and(is_new) {
-            // Its process was killed before it had a lock, or makes another one then.
+            // Its process was killed before it had a lock; if it is still running, it creates
+            // another folder.
             let _ = fs::remove_dir(entry.path());
         }
     }
 }
 
-/// The lock of a folder that its owner has left; none if it is not ours or still somebody's.
+/// The lock of an abandoned folder; `None` if another user owns the folder, or if its owner is
+/// alive.
 fn abandoned(path: &Path) -> Option<File> {
     // No link is followed, to the folder or to its lock.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -161,19 +167,20 @@ fn abandoned(path: &Path) -> Option<File> {
         return None;
     }
     owner.try_lock().ok()?;
-    // Whoever held it before us may have removed the folder, and another one may be there by now.
+    // The previous holder of the lock may have removed the folder, and another one may exist by
+    // now.
     let now = fs::symlink_metadata(path.join(OWNER)).ok()?;
     if (now.dev(), now.ino()) != (meta.dev(), meta.ino()) {
         return None;
     }
-    // The broker of a cluster that was killed ends moments later, and writes until then.
+    // The broker of a killed cluster ends moments later, and writes until then.
     match Broker::attach(&path.join("broker")) {
         Ok(_) => None,
         Err(_) => Some(owner),
     }
 }
 
-/// Removes a folder, its lock last: should anything before fail, it is still known for what it is.
+/// Removes a folder, its lock last: if anything fails earlier, it can still be recognized.
 fn clear(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -195,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// What its owner left behind when it was killed.
+    /// A folder as a killed owner leaves it.
     fn left(parent: &Path, name: &str) -> PathBuf {
         let path = parent.join(name);
         DirBuilder::new().mode(0o700).create(&path).expect("made");
@@ -225,13 +232,14 @@ mod tests {
             let made = DirBuilder::new().mode(0o700).create(at(name));
             made.expect("made");
         };
-        // Killed before it had a file, before it locked the file, and before the folder had its name.
+        // Killed before it had a file, before it locked the file, and before the folder had its
+        // name.
         made("warploom-1-0.new");
         made("warploom-1-1.new");
         fs::write(at("warploom-1-1.new").join(OWNER), "").expect("written");
         made("warploom-1-2.new");
         drop(own(&at("warploom-1-2.new")).expect("made").expect("locked"));
-        // Not killed: it holds its lock.
+        // A live owner: it holds its lock.
         made("warploom-2-0.new");
         let held = own(&at("warploom-2-0.new")).expect("made");
         let scratch = Scratch::within(dir.path()).expect("made");
@@ -272,7 +280,8 @@ mod tests {
     fn only_what_its_owner_left_is_removed() {
         let dir = test_cluster::TempDir::new().expect("a folder");
         let gone = left(dir.path(), "warploom-1-0");
-        // Somebody's; nobody's that is known; another user's; open to others; not called so.
+        // Folders that must stay: one with an owner, one without a lock, another user's, one open
+        // to others, and one with another name.
         let elsewhere = test_cluster::TempDir::new().expect("a folder");
         let held = Scratch::within(elsewhere.path()).expect("made");
         let moved = dir.path().join("warploom-2-0");
@@ -282,7 +291,7 @@ mod tests {
         let open = left(dir.path(), "warploom-4-0");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("set");
         let other = left(dir.path(), "other-5-0");
-        // Links: to a folder elsewhere, and to a lock in another one.
+        // Links: to a folder elsewhere, and to a lock in another folder.
         let elsewhere = left(&dir.path().join("other-5-0"), "elsewhere");
         let linked = dir.path().join("warploom-6-0");
         symlink(&elsewhere, &linked).expect("linked");
@@ -295,7 +304,7 @@ mod tests {
             std::os::unix::fs::chown(&theirs, Some(65_534), None).expect("given");
             stay.push(theirs);
         }
-        // A link in what is removed: what it leads to stays.
+        // A link in a removed folder: its target stays.
         symlink(dir.path().join("other-5-0"), gone.join("broker/link")).expect("linked");
         let own = Scratch::within(dir.path()).expect("made");
         assert!(!gone.exists());

@@ -1,4 +1,4 @@
-//! Looking after the children: each death is said, and what died is started again.
+//! Supervision of the children: each death is reported, and dead children are restarted.
 
 use std::future::Future;
 use std::os::unix::process::ExitStatusExt;
@@ -10,14 +10,14 @@ use anyhow::{Result, bail};
 
 use super::{LocalCluster, RoleProcess, new_id};
 
-/// How often the children are looked at.
+/// Interval at which the children are checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// A cluster that is starting gives up when one child has died so often in a row.
+/// Number of deaths of one child in a row after which a starting cluster gives up.
 const HOPELESS: u32 = 3;
 
 impl LocalCluster {
-    /// Waits for `until`, and looks after the children meanwhile; `say` is told what happens to
-    /// them, a line for each death and each restart, also of those while the cluster started.
+    /// Waits for `until`, and supervises the children in the meantime. `say` gets a line for each
+    /// death and each restart, including those during the cluster's start.
     pub async fn tended<F: Future>(&mut self, until: F, mut say: impl FnMut(&str)) -> F::Output {
         let mut until = pin!(until);
         std::mem::take(&mut self.unsaid)
@@ -33,8 +33,7 @@ impl LocalCluster {
         }
     }
 
-    /// As [`LocalCluster::tended`] while the cluster starts, when a child that dies again and again
-    /// is the end of it.
+    /// As [`LocalCluster::tended`] while the cluster starts; fails if a child keeps dying.
     pub(super) async fn started<T>(&mut self, ready: impl Future<Output = Result<T>>) -> Result<T> {
         let mut ready = pin!(ready);
         loop {
@@ -62,8 +61,8 @@ impl LocalCluster {
         }
     }
 
-    /// Reaps children that died and starts those again whose pause is over. Gives a line for people
-    /// for each of these.
+    /// Reaps dead children, and restarts those that are due. Returns a line for people for each
+    /// event.
     pub fn tend(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         for index in 0..self.broker.servers().len() {
@@ -107,7 +106,8 @@ impl LocalCluster {
         let (name, now) = (role.name().to_owned(), Instant::now());
         let restarts = self.restarts.entry(name.clone()).or_default();
         if restarts.is_due(now) {
-            // Another candidate: the dead one's id may be bound to an epoch it no longer knows.
+            // Another candidate: the dead one's id may be bound to an epoch that it no longer
+            // knows.
             let id = new_id();
             let started = self.leader_role(&name, id);
             let pid = started.map(|role| {
@@ -173,7 +173,7 @@ impl LocalCluster {
         }
     }
 
-    /// Says how a restart went; where it failed, it is tried again.
+    /// Reports a restart; a failed one is retried.
     fn started_again(&mut self, name: &str, pid: Result<u32>, said: &mut Vec<String>) {
         match pid {
             Ok(pid) => said.push(format!("{name} runs again as process {pid}")),
@@ -201,7 +201,7 @@ fn died(name: &str, pid: u32, status: ExitStatus, pause: Duration) -> String {
     format!("{name} (process {pid}) {how}; it is started again in {pause:?}")
 }
 
-/// How a process ended, for people.
+/// The way in which a process ended, for people.
 pub(super) fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(9), _) => "was killed (SIGKILL)".into(),
@@ -211,7 +211,7 @@ pub(super) fn how(status: ExitStatus) -> String {
     }
 }
 
-/// What a role that ended by itself said last.
+/// Adds the last output of a role that ended by itself.
 fn with_reason(line: String, role: &RoleProcess, status: ExitStatus) -> String {
     match status.code() {
         Some(_) => format!(
@@ -222,7 +222,7 @@ fn with_reason(line: String, role: &RoleProcess, status: ExitStatus) -> String {
     }
 }
 
-/// What a log ends with, behind so many bytes of it.
+/// The last line of a log after its first `from` bytes.
 fn last_line(log: &std::path::Path, from: u64) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let from = usize::try_from(from).unwrap_or(usize::MAX);

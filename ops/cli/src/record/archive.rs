@@ -1,5 +1,5 @@
-//! An archive: a folder that keeps what the cutting of a cluster's record removes. Each export adds
-//! a segment, a record's file with the blocks that no segment has yet.
+//! An archive: a folder that keeps the parts that are cut off a cluster's record. Each export adds
+//! a segment, a record file with the blocks that no other segment has.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -17,14 +17,14 @@ const PREFIX: &str = "segment-";
 const SUFFIX: &str = ".record";
 const LOCK: &str = "archive.lock";
 
-/// What an export added to an archive.
+/// The result of an export to an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Added {
     /// Blocks that no segment had.
     pub blocks: u64,
-    /// Bytes of the new segment; 0 where there was nothing to add.
+    /// Bytes of the new segment; 0 if there was nothing to add.
     pub bytes: u64,
-    /// Segments there are now.
+    /// Number of segments after the export.
     pub segments: u64,
 }
 
@@ -76,17 +76,17 @@ fn segments(dir: &Path) -> Result<Vec<Segment>> {
     Ok(found)
 }
 
-/// Whether a folder is an archive.
+/// True if a folder is an archive.
 #[must_use]
 pub fn is_archive(dir: &Path) -> bool {
     segments(dir).is_ok_and(|found| !found.is_empty()) || dir.join(LOCK).is_file()
 }
 
-/// The whole record of an archive: all blocks of all segments, and where the workers' chains were
-/// when the last one was written.
+/// The whole record of an archive: all blocks of all segments, and the workers' chains as of the
+/// last segment.
 ///
 /// # Errors
-/// When a segment is missing, cannot be read, or is of another cluster.
+/// If a segment is missing, cannot be read, or is of another cluster.
 pub fn read_archive(dir: &Path) -> Result<Record> {
     let mut whole = Record::default();
     for segment in segments(dir)? {
@@ -102,21 +102,21 @@ pub fn read_archive(dir: &Path) -> Result<Record> {
     Ok(whole)
 }
 
-/// Adds to an archive what a record has and no segment does. An empty or missing folder becomes one.
+/// Adds the blocks of a record that no segment has. An empty or missing folder becomes an archive.
 ///
 /// # Errors
-/// E-ARCHIVE-GAP where what lies between the archive and the record is nowhere; when another export
-/// is under way, or a file cannot be read or written.
+/// E-ARCHIVE-GAP if blocks between the archive and the record are lost. Also fails if another
+/// export is running, or if a file cannot be read or written.
 pub fn add(dir: &Path, record: &Record) -> Result<Added> {
     let _lock = lock(dir)?;
     let found = segments(dir)?;
-    // What there may be of earlier epochs was appended once more, and joins nothing.
+    // Blocks of earlier epochs were appended again, and connect to nothing.
     let least = record.anchor()?.map_or(0, |anchor| anchor.epoch);
     let first = record.blocks.iter().map(|block| block.0.max(least)).min();
     let first = first.context("E-REPLAY: the record is empty")?;
     let mut known = BTreeSet::new();
     for segment in &found {
-        // No block of an earlier one is in the record any more, unless it is another record.
+        // An earlier segment has no block in common with the record, unless it is another record.
         if segment.last >= first || segment.number == 1 {
             let there = segment.read()?;
             if there.cluster != record.cluster {
@@ -157,7 +157,7 @@ pub fn add(dir: &Path, record: &Record) -> Result<Added> {
     })
 }
 
-/// Whether the archive, replayed, arrives at the very anchor that the record begins with.
+/// True if the archive, replayed, arrives at exactly the anchor that the record begins with.
 fn leads_to(dir: &Path, record: &Record) -> Result<bool> {
     let Some(anchor) = record.anchor()? else {
         return Ok(false);
@@ -175,7 +175,7 @@ fn leads_to(dir: &Path, record: &Record) -> Result<bool> {
     Ok(arrived.is_ok() && replay.anchor() == Some(&anchor))
 }
 
-/// Writes a segment, whole or not at all; gives its bytes.
+/// Writes a segment, whole or not at all; returns its size in bytes.
 fn store(dir: &Path, number: u64, record: &Record, blocks: &[Block]) -> Result<u64> {
     let epochs = || blocks.iter().map(|block| block.0);
     let (first, last) = (epochs().min(), epochs().max());
@@ -201,7 +201,7 @@ fn store(dir: &Path, number: u64, record: &Record, blocks: &[Block]) -> Result<u
     Ok(bytes.len() as u64)
 }
 
-/// Makes the folder, its owner's only where it is new, and holds it while an export goes on.
+/// Creates the folder if needed, accessible only to its owner, and holds its lock during an export.
 fn lock(dir: &Path) -> Result<File> {
     let shown = dir.display();
     if !dir.exists() {
@@ -251,7 +251,7 @@ mod tests {
         assert!(is_archive(&dir));
         let again = add(&dir, &record(&[(1, 1), (1, 2)])).expect("nothing to add");
         assert_eq!((again.blocks, again.segments, again.bytes), (0, 1, 0));
-        // The first block is cut off, one came late.
+        // The first block is cut off, and one came late.
         let added = add(&dir, &record(&[(1, 2), (2, 2), (2, 1)])).expect("added");
         assert_eq!((added.blocks, added.segments), (2, 2));
         let whole = read_archive(&dir).expect("whole");

@@ -1,4 +1,4 @@
-//! The beginning of a record whose older epochs were cut off.
+//! The beginning of a record after its older epochs were cut off.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 /// An anchor, as `--json` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnchorLine {
-    /// The first epoch behind it.
+    /// The first epoch after it.
     pub epoch: u64,
     /// Positions before it.
     pub positions: u64,
-    /// Those among them that nothing names.
+    /// Positions before it that are in neither record nor tail.
     pub skipped: u64,
-    /// Those among them that went unrecorded, as the record said.
+    /// Positions before it that were not recorded, according to the record.
     pub gap_positions: u64,
     /// The launch order's digest there.
     pub digest: String,
 }
 
 impl AnchorLine {
-    /// What is told of an anchor.
+    /// The printed form of an anchor.
     #[must_use]
     pub fn of(anchor: &Anchor) -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! The check that a record is replayed to what its workers accepted, and an exported order to its chains.
+//! The check that a record replays to the chains of its workers, and that an exported order matches
+//! its own.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +11,28 @@ use super::beginning::AnchorLine;
 use super::model::Record;
 use super::row::PositionRow;
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OrderCheck {
-    /// The launch order's digest, as it was recomputed: over all workers, lost and left ones as well.
+    /// The recomputed digest of the launch order: over all workers, including those that left or
+    /// were lost.
     pub digest: String,
     /// Positions recomputed or adopted.
     pub positions: u64,
-    /// Positions that were compared: with a worker's chain, or with what was recomputed before.
+    /// Positions that were compared: with a worker's chain, or with an earlier replay.
     pub compared: u64,
     /// Positions taken from workers because their inputs died with a leader.
     pub adopted: u64,
-    /// Positions that were accepted and that nothing tells: there must be none.
+    /// Positions that were accepted but are in neither record nor tail; there must be none.
     pub skipped: u64,
-    /// Positions that went unrecorded, as the record itself says.
+    /// Positions that were not recorded, according to the record itself.
     pub gap_positions: u64,
-    /// Where it begins, if what lies before was cut off: what is counted here lies behind it.
+    /// The anchor, if the record's beginning was cut off; all counts are then of later positions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<AnchorLine>,
     /// Each worker's chain.
     pub gpus: Vec<GpuCheck>,
-    /// The first position that differs, if one does.
+    /// The first position that differs, if any.
     pub first: Option<First>,
 }
 
@@ -45,37 +47,37 @@ pub struct GpuCheck {
     pub position: u64,
     /// The chain there.
     pub chain: String,
-    /// The position at which the worker itself said what its chain is.
+    /// The position at which the worker itself reported its chain.
     pub heard: Option<u64>,
-    /// What became of the worker, as the record says: `here` (nothing is said of its going), `left`
-    /// or `lost`; empty where rows do not tell it.
+    /// The worker's fate according to the record: `here` (the record does not mention its end),
+    /// `left` or `lost`; empty if it comes from rows, which do not have it.
     pub fate: String,
-    /// The last position at which the record says what it is: when the worker was sealed, or when
-    /// its leader took it for lost.
+    /// The last position at which the record has its chain: when the worker was sealed, or when its
+    /// leader declared it lost.
     pub recorded: Option<u64>,
-    /// What the recomputed chain was compared with.
+    /// The source that the recomputed chain was compared with.
     pub with: With,
 }
 
-/// What a chain was compared with.
+/// The source that a chain was compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum With {
-    /// With what its worker said, when it was asked or when the record was exported.
+    /// The worker's own report, on request or at the export of the record.
     Worker,
-    /// With what the record says of the worker, which said nothing itself: it is gone.
+    /// The record's entry on the worker, which has gone and reported nothing itself.
     Record,
-    /// With the chain that each exported row carries.
+    /// The chain that each exported row carries.
     Rows,
-    /// With what its worker itself wrote down.
+    /// The worker's own log.
     Evidence,
-    /// With nothing: it is what follows from the record, and nobody confirms it.
+    /// Nothing: the chain follows from the record, without confirmation.
     #[default]
     Nothing,
 }
 
 impl With {
-    /// What there is to compare a replayed chain with in the record alone.
+    /// The source in the record alone with which a replayed chain can be compared.
     #[must_use]
     pub fn in_record(tail: &Tail) -> Self {
         match tail.recorded {
@@ -85,21 +87,21 @@ impl With {
     }
 }
 
-/// Where it goes wrong.
+/// The first difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct First {
     /// The device.
     pub gpu: u32,
-    /// The worker; none where only the device is known.
+    /// The worker; `None` if only the device is known.
     pub incarnation: Option<String>,
-    /// The position: it differs, or is the first at which a difference shows.
+    /// The position that differs, or the first at which a difference shows.
     pub position: u64,
-    /// What is wrong.
+    /// Description of the difference.
     pub why: String,
 }
 
 impl GpuCheck {
-    /// A chain as it was recomputed, and what there was to compare it with.
+    /// A recomputed chain, with the sources that it can be compared with.
     fn new(record: &Record, tail: &Tail) -> Self {
         let mut ends = record.ends.iter();
         let heard = ends.find(|(worker, _)| *worker == tail.incarnation);
@@ -147,8 +149,8 @@ impl From<ReplayError> for First {
     }
 }
 
-/// The first of several, by the order of the cluster: marks tell the very position, chains of workers only
-/// one behind it.
+/// The first of several differences, in the cluster's order. Marks show the exact position,
+/// workers' chains only a later one.
 fn earliest(firsts: Vec<First>, positions: &[ReplayedPosition]) -> Option<First> {
     firsts.into_iter().min_by_key(|first| {
         let is = |row: &&ReplayedPosition| {
@@ -175,7 +177,7 @@ impl First {
 }
 
 impl OrderCheck {
-    /// Judges a record that was replayed, as far as it could be.
+    /// Judges a replayed record, as far as the replay got.
     pub(super) fn new(record: &Record, replay: Replay, failed: Option<ReplayError>) -> Self {
         let unreadable =
             matches!(&failed, Some(error) if !matches!(error, ReplayError::Disagrees { .. }));
@@ -204,7 +206,7 @@ impl OrderCheck {
         let mut firsts: Vec<First> = marks
             .filter_map(|(worker, marks)| check.compare_marks(*worker, marks, rows(*worker)))
             .collect();
-        // Where the replay ended before its end, no chain is where its worker's is.
+        // If the replay stopped early, no chain has reached its worker's end.
         let ends = record.ends.iter().filter(|_| failed.is_none());
         for (worker, tail) in ends {
             firsts.extend(check.compare_end(*worker, tail, rows(*worker)));
@@ -224,7 +226,7 @@ impl OrderCheck {
         check
     }
 
-    /// Compares what is recomputed now with what was, when the record was written.
+    /// Compares the recomputed chain with the marks from the time when the record was written.
     fn compare_marks(
         &mut self,
         worker: Incarnation,
@@ -240,7 +242,7 @@ impl OrderCheck {
                     self.compared += 1;
                     continue;
                 }
-                // Nobody recorded what lies in a recorded gap.
+                // Positions in a recorded gap have no record.
                 None if *expected == 0 => continue,
                 Some(_) => "another grant is recomputed here than when the record was written",
                 None => "the record does not lead here any more",
@@ -256,7 +258,7 @@ impl OrderCheck {
         None
     }
 
-    /// Compares with the chain that the worker said it has.
+    /// Compares with the chain that the worker reported.
     fn compare_end(
         &mut self,
         worker: Incarnation,
@@ -351,15 +353,15 @@ fn first(row: &PositionRow, why: &str) -> First {
     }
 }
 
-/// What is kept of a chain behind each position.
+/// The mark of a chain after a position.
 fn mark(chain: &Chain) -> u64 {
     let first = chain.0.first_chunk().copied().unwrap_or_default();
-    // 0 stands for a position that nobody knows.
+    // 0 stands for an unknown position.
     u64::from_le_bytes(first).max(1)
 }
 
 impl Record {
-    /// What is recomputed, and where it disagrees, if it does.
+    /// Replays the record and reports differences.
     #[must_use]
     pub fn verify(&self) -> OrderCheck {
         let mut replay = Replay::default();
@@ -371,8 +373,8 @@ impl Record {
         OrderCheck::new(self, replay, failed)
     }
 
-    /// Notes what the record is replayed to now, so that it can be told later from where on it is
-    /// replayed to something else.
+    /// Stores marks of the current replay, so that the first position that replays differently can
+    /// be found later.
     pub fn set_marks(&mut self, positions: &[ReplayedPosition]) {
         let mut marks: BTreeMap<Incarnation, Vec<u64>> = BTreeMap::new();
         for row in positions {

@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::PositionRow;
 
-/// Two orders compared: what the chains are made of, which neither ids nor times are part of.
+/// A comparison of two orders by the contents of their chains, which include neither ids nor times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Every worker's part, by device and by the order in which its workers came.
     pub gpus: Vec<GpuDifference>,
-    /// The first of all, by the order of the first record.
+    /// The first difference, in the order of the first record.
     pub first: Option<Apart>,
 }
 
@@ -28,7 +28,7 @@ pub struct GpuDifference {
     pub right: usize,
     /// Positions that are the same, from the first on.
     pub same: usize,
-    /// Where they part, if they do.
+    /// The first difference, if any.
     pub apart: Option<Apart>,
 }
 
@@ -39,14 +39,14 @@ pub struct Apart {
     pub gpu: u32,
     /// The position.
     pub position: u64,
-    /// What the first order has there.
+    /// The row of the first order.
     pub left: Option<Box<PositionRow>>,
-    /// What the second has.
+    /// The row of the second order.
     pub right: Option<Box<PositionRow>>,
 }
 
 impl Difference {
-    /// Whether the two are the same order.
+    /// True if the two orders are the same.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.first.is_none()
@@ -73,7 +73,7 @@ pub fn difference(left: &[PositionRow], right: &[PositionRow]) -> Difference {
     Difference { gpus, first }
 }
 
-/// Rows by device and the number of its worker, in order of position.
+/// Rows by device and worker number, in order of position.
 fn by_worker(rows: &[PositionRow]) -> BTreeMap<(u32, usize), Vec<PositionRow>> {
     let mut numbers: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! A record as a file: an opening line, then entries, each its length (32 bit, little-endian) and
-//! its MessagePack; the last one holds the BLAKE3 hash of everything before it.
+//! A record as a file: an opening line, then entries. Each entry is its length (32 bit,
+//! little-endian) and its MessagePack; the last one has the BLAKE3 hash of everything before it.
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::{Epoch, GpuTail, Incarnation};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::Record;
 
 const MAGIC: &[u8] = b"warploom record 1\n";
-/// No block is larger: what is read from a file is checked before memory is taken for it.
+/// Maximum size of a block: a size from a file is checked before memory is allocated for it.
 const BLOCK: usize = 1 << 20;
 
-/// What a record file is made of. Names are the file's format: they never change their meaning.
+/// An entry of a record file. Names are the file's format: they never change their meaning.
 #[derive(Debug, Serialize, Deserialize)]
 enum Entry {
-    /// Where it comes from.
+    /// The origin of the record.
     Head { cluster: String },
     /// A block.
     Block {
@@ -26,34 +26,34 @@ enum Entry {
         #[serde(with = "serde_bytes")]
         lz4: Vec<u8>,
     },
-    /// Where a worker said that its chain is.
+    /// The end of a worker's chain, as the worker reported it.
     Worker {
         incarnation: Incarnation,
         tail: GpuTail,
     },
-    /// The first 8 bytes of a worker's chain behind each position, one after the other.
+    /// The first 8 bytes of a worker's chain after each position, concatenated.
     Marks {
         incarnation: Incarnation,
         #[serde(with = "serde_bytes")]
         prefixes: Vec<u8>,
     },
-    /// Nothing follows.
+    /// The last entry.
     End {
         #[serde(with = "serde_bytes")]
         hash: Vec<u8>,
     },
 }
 
-/// Whether these are the bytes of a record's file.
+/// True if these are the bytes of a record file.
 #[must_use]
 pub fn is_record(bytes: &[u8]) -> bool {
     bytes.starts_with(b"warploom record ")
 }
 
-/// The bytes of a record's file.
+/// Encodes a record as a file.
 ///
 /// # Errors
-/// When it holds more than fits.
+/// If it is too large for the format.
 pub fn write(record: &Record) -> Result<Vec<u8>> {
     let mut out = MAGIC.to_vec();
     let cluster = record.cluster.clone();
@@ -92,10 +92,10 @@ fn push(out: &mut Vec<u8>, entry: &Entry) -> Result<()> {
     Ok(())
 }
 
-/// Reads a record's file.
+/// Decodes a record file.
 ///
 /// # Errors
-/// When it is none, is cut short or was changed.
+/// If it is no record file, is cut short, or was changed.
 pub fn read(bytes: &[u8]) -> Result<Record> {
     let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
         bail!("no record, or one of another version of this program");

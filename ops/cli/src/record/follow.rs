@@ -1,4 +1,4 @@
-//! The record of the cluster replayed: as it is, or as it grows.
+//! Replay of the cluster's record: as it is, or as it grows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -19,31 +19,31 @@ use super::messages::{
 use super::news::News;
 use crate::admin::Administrator;
 
-/// What whoever follows the record hears.
+/// An event for a follower of the record.
 #[derive(Debug)]
 pub enum Followed {
-    /// A position whose end is recorded.
+    /// A position with a recorded end.
     Ended {
         /// The position.
         position: Box<ReplayedPosition>,
-        /// When the block with its end came into the stream, milliseconds since 1970; none where that was
-        /// there when we came.
+        /// Time at which the block with its end came into the stream, milliseconds since 1970.
+        /// `None` if the block was there from the start.
         news_of_ms: Option<u64>,
     },
-    /// All that was there when we came has been read.
+    /// Everything that was there at the start has been read.
     Whole,
-    /// Of a replay that explains: the standing grants that have not ended, as far as they have run. Told
-    /// where that may have changed, [`STANDING`] apart at least.
+    /// In an explaining replay: the open standing grants, as far as they have run. Sent after
+    /// possible changes, at least [`STANDING`] apart.
     Standing(Vec<ReplayedPosition>),
 }
 
-/// How often it is told at most how far standing grants have run.
+/// Minimum interval between two reports of standing grants.
 const STANDING: Duration = Duration::from_millis(250);
 
 /// Replays the record as it grows, until the stream ends or `tell` fails.
 ///
 /// # Errors
-/// When there is no stream, the record does not replay, or `tell` fails.
+/// If there is no stream, the record does not replay, or `tell` fails.
 pub async fn follow(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
@@ -54,7 +54,7 @@ pub async fn follow(
         .map(drop)
 }
 
-/// As [`follow`], with what each position waited for.
+/// As [`follow`], with the waits of each position.
 ///
 /// # Errors
 /// As [`follow`].
@@ -68,22 +68,22 @@ pub async fn follow_explained(
         .map(drop)
 }
 
-/// What the record tells beside positions that have ended.
+/// The contents of the record besides ended positions.
 #[derive(Debug)]
 pub struct Scanned {
-    /// The standing grants that have not ended.
+    /// The open standing grants.
     pub standing: Vec<ReplayedPosition>,
-    /// What the devices did.
+    /// The devices' days.
     pub days: Vec<DeviceDay>,
-    /// And what of that was before each epoch began.
+    /// The parts of these days before each epoch began.
     pub by_epoch: EpochDays,
 }
 
-/// As [`follow_explained`], of what there is now: ends with [`Followed::Whole`], and gives what has not ended and
-/// what the devices did.
+/// As [`follow_explained`], for the record up to now: ends with [`Followed::Whole`], and returns
+/// the open grants and the devices' days.
 ///
 /// # Errors
-/// As [`follow`], and when the stream stalls.
+/// As [`follow`], and if the stream stalls.
 pub async fn scan_explained(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
@@ -107,7 +107,7 @@ async fn replay_stream(
     mut begins: impl FnMut(Epoch, &mut Replay),
     mut tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<Replay> {
-    // Where the record was cut off it begins behind one of these, which came later.
+    // A record that was cut off begins with an anchor, which was stored later.
     for (epoch, number, bytes) in blocks_of(administrator, Some(Anchor::EPOCH)).await? {
         add(&mut replay, epoch, number, &bytes)?;
     }
@@ -126,7 +126,7 @@ async fn replay_stream(
         return Ok(replay);
     }
     let mut news = News::open(administrator, behind + 1, read).await?;
-    // Of what there was, too.
+    // Also reported for the existing part.
     let mut due = Some(Instant::now());
     while let Some(messages) = next_or_standing(&mut news, &mut due, &replay, &mut tell).await? {
         for message in messages {
@@ -139,7 +139,7 @@ async fn replay_stream(
     Ok(replay)
 }
 
-/// The next blocks; what standing grants have run is told when that is due, whether any come or not.
+/// The next blocks. Standing grants are reported when that is due, even if no blocks arrive.
 async fn next_or_standing(
     news: &mut News,
     due: &mut Option<Instant>,
@@ -162,8 +162,8 @@ async fn next_or_standing(
     }
 }
 
-/// Replays what there is of an epoch, block by block: of one that two leaders had, as a store that lost its
-/// tail may allow, one leader's behind the other's. Gives the sequence of the last block.
+/// Replays the existing blocks of an epoch. A store that lost its tail may have an epoch with two
+/// leaders; then one leader's blocks follow the other's. Returns the sequence of the last block.
 async fn replay_epoch(
     administrator: &Administrator,
     epoch: Epoch,
@@ -186,7 +186,7 @@ async fn replay_epoch(
     Ok(through)
 }
 
-/// How many leaders an epoch had, by the names of its blocks.
+/// Number of leaders of an epoch, by the names of its blocks.
 async fn leaders(administrator: &Administrator, epoch: Epoch) -> Result<usize> {
     let place = (DeliverPolicy::All, true);
     let mut messages = there(administrator, Some(epoch), place).await?;
@@ -198,7 +198,7 @@ async fn leaders(administrator: &Administrator, epoch: Epoch) -> Result<usize> {
     Ok(leaders.len())
 }
 
-/// Applies what is whole, and tells of what has ended.
+/// Applies the inputs that are complete, and reports ended positions.
 fn advance(
     replay: &mut Replay,
     news_of_ms: Option<u64>,

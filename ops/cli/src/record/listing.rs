@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::PositionRow;
 use crate::csv;
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Comma-separated values, with a line of names.
@@ -45,7 +45,7 @@ const NAMES: [&str; 19] = [
 /// Writes rows.
 ///
 /// # Errors
-/// When they cannot be written.
+/// If they cannot be written.
 pub fn write_listing(rows: &[PositionRow], format: Format, out: &mut impl Write) -> Result<()> {
     if format == Format::Jsonl {
         for row in rows {
@@ -69,10 +69,10 @@ pub fn write_listing(rows: &[PositionRow], format: Format, out: &mut impl Write)
     Ok(())
 }
 
-/// Reads rows of either kind.
+/// Parses rows of either format.
 ///
 /// # Errors
-/// When they are neither.
+/// If they have neither format.
 pub fn read_listing(bytes: &[u8]) -> Result<Vec<PositionRow>> {
     let text = std::str::from_utf8(bytes).context("neither a record nor text")?;
     if text.starts_with('{') {
@@ -97,7 +97,7 @@ pub fn read_listing(bytes: &[u8]) -> Result<Vec<PositionRow>> {
     rows.iter().map(read).collect()
 }
 
-/// A line of values as a row.
+/// Parses a line of values as a row.
 fn position(columns: &[String], cells: &[String]) -> Result<PositionRow> {
     if cells.len() != columns.len() {
         bail!("{} values for {} columns", cells.len(), columns.len());
@@ -155,7 +155,7 @@ mod tests {
             write_listing(&rows(), format, &mut bytes).unwrap();
             assert_eq!(read_listing(&bytes).unwrap(), rows(), "{format:?}");
         }
-        // Every field of a row has its column.
+        // Every field of a row has a column.
         let row = serde_json::to_value(PositionRow::default()).unwrap();
         assert_eq!(row.as_object().unwrap().len(), NAMES.len());
     }

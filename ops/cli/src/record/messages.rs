@@ -1,4 +1,4 @@
-//! The messages of the record's stream, and which block each is.
+//! The messages of the record's stream, with the block that each one is.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,17 @@ use super::Block;
 use crate::admin::{Administrator, Kept, StoredMessages};
 use crate::exit::Unreachable;
 
-/// What errors are of.
+/// The stored data that errors name.
 pub(super) const KEPT: Kept = Kept {
     what: "the record",
     code: "E-REPLAY",
 };
-/// What is wrong with a block that does not say which it is.
+/// The error of a block without an identifying message id.
 pub(super) const UNNAMED: &str = "E-REPLAY: a block has no message id <epoch>.<leader>.<number>";
-/// Before a server that cannot tell yet is asked again.
+/// Pause before a server that cannot answer yet is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The blocks that there are now, of one epoch's subject or all.
+/// All blocks up to now, of one epoch's subject or of all.
 pub(super) async fn blocks_of(
     administrator: &Administrator,
     epoch: Option<Epoch>,
@@ -36,23 +36,23 @@ pub(super) async fn blocks_of(
     Ok(blocks)
 }
 
-/// Messages that are there when they are asked for, and none that come later.
+/// Messages that existed at the time of the request, without later ones.
 pub(super) struct There {
     messages: StoredMessages,
-    /// The last of them.
+    /// Sequence of the last one.
     last: u64,
 }
 
 impl There {
-    /// The next of them; none behind the last.
+    /// The next message; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<jetstream::Message>> {
         let next = self.messages.next().await?;
         Ok(next.filter(|message| sequence(message) <= self.last))
     }
 }
 
-/// The stream's messages from a place on that there are now, of one epoch's subject or all, with their content
-/// or only their names.
+/// The stream's existing messages from a given start, of one epoch's subject or of all, with their
+/// contents or only their names.
 pub(super) async fn there(
     administrator: &Administrator,
     epoch: Option<Epoch>,
@@ -62,16 +62,16 @@ pub(super) async fn there(
     Ok(There { messages, last })
 }
 
-/// When a message came into the stream, milliseconds since 1970.
+/// Time at which a message came into the stream, milliseconds since 1970.
 pub(super) fn stored_ms(message: &jetstream::Message) -> u64 {
     message.info().map_or(0, |info| {
         u64::try_from(info.published.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
     })
 }
 
-/// The stream's messages from a place on, of one epoch's subject or all, with their content or only their
-/// names, and the sequence of the last there is. A server that has just come back to the others cannot tell
-/// for a while.
+/// The stream's messages from a given start, of one epoch's subject or of all, with their contents
+/// or only their names. Also returns the sequence of the last one. A server that has just rejoined
+/// the others cannot answer for a while.
 pub(super) async fn open(
     administrator: &Administrator,
     epoch: Option<Epoch>,
@@ -88,8 +88,8 @@ pub(super) async fn open(
     }
 }
 
-/// Whether nobody answers, or a server says that it does not know yet who leads the others: a request may be
-/// lost with the server that it went to.
+/// True if no server answers, or if a server says that it does not know the leader yet. A request
+/// may be lost with the server that it went to.
 fn is_passing(error: &anyhow::Error) -> bool {
     if error.is::<Unreachable>() {
         return true;
@@ -134,12 +134,12 @@ pub(super) fn name(message: &jetstream::Message) -> Result<(Epoch, u64)> {
     message_id(message).and_then(block_id).context(UNNAMED)
 }
 
-/// Where a message is in the stream.
+/// A message's sequence in the stream.
 pub(super) fn sequence(message: &jetstream::Message) -> u64 {
     message.info().map_or(0, |info| info.stream_sequence)
 }
 
-/// What a block is called.
+/// A block's message id.
 pub(super) fn message_id(message: &jetstream::Message) -> Option<&str> {
     let headers = message.headers.as_ref()?;
     headers.get("Nats-Msg-Id").map(|id| id.as_str())

@@ -1,5 +1,5 @@
-//! Launch orders: a record of a leader's inputs, read from the cluster's stream or from a file,
-//! and the rows that it is replayed to. `docs/internals/record.md` describes the files.
+//! Launch orders: a record of a leader's inputs, read from the cluster's stream or from a file, and
+//! the rows of its replay. `docs/internals/record.md` describes the files.
 
 mod archive;
 mod beginning;
@@ -33,7 +33,7 @@ use crate::admin::Administrator;
 use crate::exit::named;
 use crate::settings::Settings;
 
-/// Where an order is read from.
+/// The source of an order.
 #[derive(Debug)]
 pub enum Source {
     /// A record, of the cluster or of a file.
@@ -43,10 +43,10 @@ pub enum Source {
 }
 
 impl Source {
-    /// Opens a file, or without one the record of the cluster.
+    /// Opens a file; without one, the cluster's record.
     ///
     /// # Errors
-    /// When it cannot be read, or is none of these; [`crate::exit::Unreachable`] without a cluster.
+    /// If it cannot be read, or is none of these; [`crate::exit::Unreachable`] without a cluster.
     pub async fn open(path: Option<&Path>, settings: &Settings) -> Result<Self> {
         match path {
             Some(path) => Self::read(path),
@@ -60,7 +60,7 @@ impl Source {
     /// Reads a file, or an archive's folder.
     ///
     /// # Errors
-    /// When it cannot be read, or is neither a record, an archive nor exported rows.
+    /// If it cannot be read, or is neither a record, an archive nor exported rows.
     pub fn read(path: &Path) -> Result<Self> {
         if path.is_dir() {
             return read_archive(path).map(Self::Record);
@@ -78,10 +78,10 @@ impl Source {
         source.with_context(|| format!("E-RECORD-FILE: {}", path.display()))
     }
 
-    /// The rows of the order, in its order.
+    /// The rows of the order, in order.
     ///
     /// # Errors
-    /// When the record does not replay.
+    /// If the record does not replay.
     pub fn rows(&self) -> Result<Vec<PositionRow>> {
         match self {
             Self::Record(record) => Ok(rows(&record.replay()?)),

@@ -1,4 +1,4 @@
-//! A record: the blocks of a leader's inputs, and the order that they are replayed to.
+//! A record: the blocks of a leader's inputs, and the order that results from their replay.
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::{Epoch, GpuTail, Incarnation};
@@ -15,11 +15,11 @@ pub struct Record {
     pub cluster: String,
     /// Its blocks, in any order.
     pub blocks: Vec<Block>,
-    /// Where the workers said that their chains end, or were then.
+    /// The ends of the workers' chains, as the workers reported them at the time.
     pub ends: Vec<(Incarnation, GpuTail)>,
-    /// The first 8 bytes of each worker's chain behind each position from the first on, as they
-    /// were recomputed when the record was written: where it is replayed to something else, they
-    /// tell from where on.
+    /// The first 8 bytes of each worker's chain after each position, from the first. They are from
+    /// the replay at the time when the record was written. If it replays differently, they show the
+    /// first position that differs.
     pub marks: Vec<(Incarnation, Vec<u64>)>,
 }
 
@@ -27,30 +27,30 @@ impl Record {
     /// Recomputes the order.
     ///
     /// # Errors
-    /// When it does not replay.
+    /// If it does not replay.
     pub fn replay(&self) -> Result<Replayed> {
         replay::replay(&self.blocks, &[]).context("E-REPLAY: the record does not replay")
     }
 
-    /// Where it begins, if what lies before was cut off.
+    /// The anchor, if the beginning was cut off.
     ///
     /// # Errors
-    /// When the anchor cannot be read.
+    /// If the anchor cannot be read.
     pub fn anchor(&self) -> Result<Option<Anchor>> {
         replay::beginning(&self.blocks).context("E-REPLAY: the record's anchor")
     }
 
-    /// Recomputes the order, tells of each position that ended with what it waited for, and of standing grants that
-    /// have not, and gives what the devices did.
+    /// Recomputes the order. `tell` gets each ended position with its waits, and each open standing
+    /// grant. Returns the devices' days.
     ///
     /// # Errors
-    /// When it does not replay.
+    /// If it does not replay.
     pub fn explain(&self, mut tell: impl FnMut(ReplayedPosition)) -> Result<Vec<DeviceDay>> {
         let mut blocks: Vec<&Block> = self.blocks.iter().collect();
         blocks.sort_by_key(|(epoch, number, _)| (*number != Anchor::NUMBER, *epoch, *number));
         let mut replay = Replay::forgetful().explaining();
         let wrong = "E-REPLAY: the record does not replay";
-        // An epoch at a time: no more than its blocks is kept of what is replayed.
+        // One epoch at a time, so that only its blocks of the replay are kept.
         for epoch in blocks.chunk_by(|one, other| one.0 == other.0 || other.1 == Anchor::NUMBER) {
             for (epoch, number, bytes) in epoch {
                 replay.add(*epoch, *number, bytes).context(wrong)?;
@@ -64,7 +64,7 @@ impl Record {
     /// Recomputes the order, which must be whole.
     ///
     /// # Errors
-    /// When it does not replay, or has a hole.
+    /// If it does not replay, or has a hole.
     pub fn replay_whole(&self) -> Result<Replayed> {
         let replayed = self.replay()?;
         whole(&replayed)?;
@@ -72,10 +72,10 @@ impl Record {
     }
 }
 
-/// Whether an order has every position that a worker accepted.
+/// Checks that an order has every position that a worker accepted.
 ///
 /// # Errors
-/// The first position that it lacks.
+/// An error that names the first missing position.
 pub fn whole(replayed: &Replayed) -> Result<()> {
     let before = replayed.anchor.as_ref().map_or(0, |anchor| anchor.skipped);
     match replayed.holes.first() {

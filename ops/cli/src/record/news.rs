@@ -1,4 +1,4 @@
-//! Blocks of the record as they come in.
+//! New blocks of the record as they arrive.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use scheduler_leader_core::replay::Anchor;
 use super::messages::{KEPT, name, open, sequence};
 use crate::admin::Administrator;
 
-/// How long blocks of the epoch before are waited for where an epoch begins.
+/// Time that a new epoch waits for late blocks of the epoch before.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 
 /// Blocks as they come into the stream.
 pub(super) struct News {
     messages: pull::Ordered,
-    /// Of each epoch that was read before, through which sequence.
+    /// The last sequence read before, for each epoch.
     read: BTreeMap<Epoch, u64>,
-    /// The newest epoch that a block was handed out of.
+    /// The newest epoch of a returned block.
     newest: Epoch,
 }
 
@@ -43,15 +43,15 @@ impl News {
         })
     }
 
-    /// The next blocks, in the order of their epochs; none once the stream has ended. Where an epoch begins,
-    /// those are waited for that a leader of before may still be storing.
+    /// The next blocks, in the order of their epochs; `None` once the stream has ended. At the
+    /// beginning of an epoch, waits for blocks that an earlier leader may still be storing.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<jetstream::Message>>> {
         let Some(message) = self.messages.next().await else {
             return Ok(None);
         };
         let message = message.map_err(|error| KEPT.failed(error))?;
         let (epoch, number) = name(&message)?;
-        // Whoever cuts the record stores an anchor, of an old epoch.
+        // A process that cuts the record stores an anchor, of an old epoch.
         if number == Anchor::NUMBER {
             return Ok(Some(vec![message]));
         }

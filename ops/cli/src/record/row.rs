@@ -4,8 +4,8 @@ use bus_schemas::{Chain, ChainEntry, GrantKind, Outcome, Tenant};
 use scheduler_leader_core::replay::{Replayed, ReplayedPosition};
 use serde::{Deserialize, Serialize};
 
-/// One position. The first eleven fields are those of a line of `order.jsonl` of the evidence,
-/// which can be read as rows too; the others may be missing.
+/// One position. The first eleven fields are those of a line of the evidence's `order.jsonl`, which
+/// can be read as rows, too; the others may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PositionRow {
     /// The device.
@@ -30,7 +30,7 @@ pub struct PositionRow {
     pub first: u64,
     /// Last op.
     pub last: u64,
-    /// The last input of the epoch before it was decided.
+    /// The last input of the epoch before the decision.
     #[serde(default)]
     pub input: u64,
     /// The priority that it runs at.
@@ -42,16 +42,16 @@ pub struct PositionRow {
     /// Charged device nanoseconds.
     #[serde(default)]
     pub cost_ns: u64,
-    /// `ran`, `void` or `gone`; none where no end is recorded.
+    /// `ran`, `void` or `gone`; `None` if no end is recorded.
     #[serde(default)]
     pub outcome: Option<String>,
     /// Measured device nanoseconds.
     #[serde(default)]
     pub measured_ns: Option<u64>,
-    /// Not recomputed, but taken from what a worker handed over.
+    /// True if it was not recomputed, but taken from a worker's tail.
     #[serde(default)]
     pub adopted: bool,
-    /// The worker's chain behind it.
+    /// The worker's chain after it.
     #[serde(default)]
     pub chain: Option<String>,
 }
@@ -90,7 +90,7 @@ impl From<&ReplayedPosition> for PositionRow {
 }
 
 impl PositionRow {
-    /// What the chain is made of, beside the position: the same in every run of the same order.
+    /// The fields of the chain, besides the position: the same in every run of the same order.
     pub(super) fn essence(&self) -> (&str, u64, &str, u64, u64) {
         (
             &self.tenant,
@@ -101,8 +101,7 @@ impl PositionRow {
         )
     }
 
-    /// The chain behind this row, given the one before; `None` where the row says nothing that
-    /// could be granted.
+    /// The chain after this row, given the chain before; `None` if the row is no valid grant.
     pub(super) fn chain_from(&self, before: Chain) -> Option<Chain> {
         let tenant: Tenant = self.tenant.parse().ok()?;
         let kind = GrantKind::from_name(&self.kind)?;
@@ -117,7 +116,7 @@ impl PositionRow {
     }
 }
 
-/// The rows of a replay, in the order of the cluster.
+/// The rows of a replay, in the cluster's order.
 #[must_use]
 pub fn rows(replayed: &Replayed) -> Vec<PositionRow> {
     let mut rows: Vec<PositionRow> = replayed.positions.iter().map(PositionRow::from).collect();

@@ -1,4 +1,4 @@
-//! The record as the cluster's stream has it.
+//! The record in the cluster's stream.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,12 @@ use super::messages::blocks_of;
 use super::{Block, Record};
 use crate::admin::Administrator;
 
-/// The cluster's record so far, with where the workers say that their chains are. What they had
-/// accepted when they were asked is recorded; where leaders change all the time, nothing is said of it.
+/// The cluster's record so far, with the ends of the workers' chains. The record includes
+/// everything that the workers had accepted when they were asked. If leaders keep changing, the
+/// ends are left out.
 ///
 /// # Errors
-/// When there is no stream, or it stalls.
+/// If there is no stream, or if it stalls.
 pub async fn of_cluster(administrator: &Administrator) -> Result<Record> {
     let asked = Instant::now();
     let mut seen = administrator.status(administrator.glance()).await.ok();
@@ -27,7 +28,7 @@ pub async fn of_cluster(administrator: &Administrator) -> Result<Record> {
             break;
         }
         if now.epoch != first.epoch {
-            // Another leader, or another term of the same: it may have handed over less.
+            // Another leader, or another term of the same one: it may have handed over less.
             seen.clone_from(&status);
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -36,13 +37,13 @@ pub async fn of_cluster(administrator: &Administrator) -> Result<Record> {
     Ok(Record {
         cluster: administrator.subjects().cluster().to_string(),
         blocks: stream_blocks(administrator).await?,
-        // Without an answer nobody knows whether it is recorded.
+        // Without an answer, it is unknown if the chains are recorded.
         ends: ends(status.and(seen).as_ref()),
         marks: Vec::new(),
     })
 }
 
-/// Where the workers' chains are, as the leader heard.
+/// The ends of the workers' chains, as the leader heard them.
 fn ends(status: Option<&Status>) -> Vec<(bus_schemas::Incarnation, GpuTail)> {
     let workers = status.into_iter().flat_map(|status| &status.workers);
     let live = workers.filter(|worker| !worker.lost && worker.accepted > 0);
@@ -60,7 +61,7 @@ fn ends(status: Option<&Status>) -> Vec<(bus_schemas::Incarnation, GpuTail)> {
 /// All blocks of the record stream.
 ///
 /// # Errors
-/// When there is no stream, it stalls, or a message in it is no block.
+/// If there is no stream, if it stalls, or if a message in it is no block.
 pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> {
     blocks_of(administrator, None).await
 }

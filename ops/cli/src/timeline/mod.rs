@@ -1,8 +1,8 @@
-//! A stretch of the launch order as a picture: one row a GPU, one lane in it a tenant, colours by
+//! A part of the launch order as a picture: one row a GPU, one lane in it a tenant, colours by
 //! priority. Bars are as long as their slices took.
 //!
-//! A record has durations and no clock, so each GPU's bars lie end to end in the order of its
-//! positions: the axis is device time, and waiting and idle times are left out.
+//! A record has durations but no clock, so each GPU's bars lie end to end in the order of its
+//! positions. The axis is device time, without waiting and idle times.
 
 mod svg;
 
@@ -12,19 +12,19 @@ use crate::record::PositionRow;
 
 /// Pixels of the axis.
 const SPAN: f64 = 1_000.0;
-/// Bars narrower than this are drawn together, column by column.
+/// Minimum width of a bar in pixels; narrower bars are drawn together, column by column.
 const COLUMN: f64 = 2.0;
 
-/// What is drawn.
+/// The contents of the picture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     devices: Vec<Device>,
-    /// Nanoseconds that the axis is long.
+    /// Length of the axis in nanoseconds.
     span: u64,
-    /// Global positions of the first and the last that is drawn.
+    /// First and last global position that are drawn.
     interval: (u64, u64),
     positions: usize,
-    /// Positions whose end is not recorded.
+    /// Positions without a recorded end.
     unknown: usize,
 }
 
@@ -42,19 +42,19 @@ struct Lane {
     bars: Vec<Bar>,
 }
 
-/// A slice, or several that are too narrow to be told apart.
+/// A slice, or several that are too narrow to be distinguished.
 #[derive(Debug, Clone, PartialEq)]
 struct Bar {
     start: u64,
     end: u64,
-    /// Nanoseconds of it that this tenant ran.
+    /// Nanoseconds in which this tenant ran.
     busy: u64,
     priority: u8,
     /// Gpu positions of its first and last slice.
     positions: (u64, u64),
     slices: usize,
     kernels: u64,
-    /// Nothing ran: the ops were queued again.
+    /// True if nothing ran: the ops were queued again.
     void: bool,
 }
 
@@ -100,13 +100,13 @@ impl Timeline {
         }
     }
 
-    /// Positions that were laid out.
+    /// Number of positions in the layout.
     #[must_use]
     pub fn positions(&self) -> usize {
         self.positions
     }
 
-    /// Bars that are drawn for them.
+    /// Number of bars for them.
     #[must_use]
     pub fn bars(&self) -> usize {
         let lanes = self.devices.iter().flat_map(|device| &device.lanes);
@@ -114,7 +114,7 @@ impl Timeline {
     }
 }
 
-/// One worker's slices, each behind the one before it.
+/// One worker's slices, each after the one before.
 fn end_to_end(rows: &[&PositionRow]) -> Vec<(String, Bar)> {
     let mut now = 0;
     let mut bars = Vec::new();
@@ -124,7 +124,7 @@ fn end_to_end(rows: &[&PositionRow]) -> Vec<(String, Bar)> {
         let took = match row.outcome.as_deref() {
             Some("ran") => row.measured_ns.unwrap_or(0),
             Some("void") => 0,
-            // What is gone has no end of its own, what has not ended no duration.
+            // A position that is gone has no duration, and one that has not ended has none yet.
             _ => continue,
         };
         let bar = Bar {
@@ -143,7 +143,7 @@ fn end_to_end(rows: &[&PositionRow]) -> Vec<(String, Bar)> {
     bars
 }
 
-/// The lanes of a worker, highest priority first; narrow bars of one column become one.
+/// The lanes of a worker, highest priority first; narrow bars of the same column are merged.
 fn lanes(bars: Vec<(String, Bar)>, ns_per_pixel: f64) -> Vec<Lane> {
     let mut lanes: BTreeMap<String, Vec<Bar>> = BTreeMap::new();
     let column = |at: u64| (at as f64 / (ns_per_pixel * COLUMN)) as u64;

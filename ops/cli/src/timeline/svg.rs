@@ -1,4 +1,5 @@
-//! The picture: light or dark as its reader's screen is, with what each bar stands for on hovering.
+//! The picture as SVG: light or dark like the reader's screen, with a description of each bar on
+//! hovering.
 
 use std::fmt::Write;
 
@@ -8,12 +9,12 @@ const LEFT: f64 = 150.0;
 const RIGHT: f64 = 30.0;
 const TOP: f64 = 84.0;
 const BOTTOM: f64 = 62.0;
-/// A lane with the space below it, and what a bar takes of that.
+/// Height of a lane with the space below it, and of a bar in it.
 const LANE: f64 = 20.0;
 const THICK: f64 = 15.0;
-/// Above each device's lanes: its name.
+/// Space above each device's lanes, for its name.
 const NAME: f64 = 24.0;
-/// By priority; told apart by those who see no red or green, and on white as on black.
+/// Colours by priority, distinct also for readers with red-green blindness, on white and on black.
 const COLOURS: [&str; 5] = ["#d55e00", "#d99a00", "#009e73", "#3a8fd0", "#8c8c8c"];
 
 const STYLE: &str = "\
@@ -26,7 +27,7 @@ svg { color: #e4e7eb; } .ground { fill: #14171a; } .lane { fill: #1f242a; } .lin
 }
 </style>";
 
-/// Nanoseconds as a reader of a slice wants them.
+/// Nanoseconds in a unit suitable for a slice.
 fn time(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -76,7 +77,7 @@ impl Timeline {
             y += NAME;
             for lane in &device.lanes {
                 text(&mut svg, (30.0, y + 12.0), "", &lane.tenant);
-                // What is void takes no time: in front of what does, to be seen.
+                // Void slices take no time, so they are drawn in front of the others to be visible.
                 let (void, ran): (Vec<_>, Vec<_>) = lane.bars.iter().partition(|bar| bar.void);
                 for bar in ran.into_iter().chain(void) {
                     self.bar(&mut svg, bar, &lane.tenant, y);
@@ -165,7 +166,7 @@ impl Timeline {
             true => "class=\"void\"".to_owned(),
             false => {
                 let colour = COLOURS[usize::from(bar.priority)];
-                // A bar of several slices is as strong as its tenant ran in it.
+                // The opacity of a merged bar is the share in which its tenant ran.
                 let share = bar.busy as f64 / (bar.end - bar.start).max(1) as f64;
                 match bar.slices {
                     1 => format!("fill=\"{colour}\""),
@@ -195,7 +196,7 @@ impl Timeline {
     }
 }
 
-/// Round numbers from 0 through the end, eight or so.
+/// Round numbers from 0 to the end, about eight.
 fn ticks(end: f64) -> Vec<f64> {
     let rough = end / 8.0;
     let unit = 10f64.powf(rough.log10().floor());
@@ -241,7 +242,7 @@ mod tests {
             .collect()
     }
 
-    /// The value of an attribute of every rect that has a title.
+    /// The values of an attribute of all rects that have a title.
     fn of_bars(svg: &str, name: &str) -> Vec<f64> {
         let key = format!(" {name}=\"");
         svg.lines()

@@ -1,4 +1,4 @@
-//! Use that is lost with workers: what they reported done and no usage block has.
+//! Usage that is lost with workers: they reported it done, but no usage block has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,21 +16,21 @@ pub struct Unsaid {
     pub incarnation: Incarnation,
     /// Its device.
     pub gpu: GpuId,
-    /// What of its use no block has; none where the record does not say.
+    /// Its usage that no block has; `None` if the record does not say.
     pub loss: Option<Loss>,
 }
 
-/// What a worker reported done and no block has.
+/// Work that a worker reported done and no block has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// By tenant; none where the record does not say whose it was.
+    /// By tenant; the key is `None` if the record does not say which.
     pub tenants: BTreeMap<Option<Tenant>, ReportedWork>,
-    /// Reports that went with a leader: what they told is in no sum.
+    /// Reports that were lost with a leader; their work is in no sum.
     pub unrecorded: u64,
 }
 
 impl Loss {
-    /// What its reports tell, but for what its blocks have all the same.
+    /// The reported work, less the part that its blocks have.
     fn of(mut told: UnrecordedUse, end: &UsageEnd) -> Self {
         for (tenant, has) in end.beyond() {
             if let Some(it) = told.tenants.get_mut(&Some(tenant)) {
@@ -55,16 +55,16 @@ impl Loss {
 }
 
 impl Books {
-    /// Workers whose blocks end within the interval without a last one: those that are at work, and
-    /// those that were killed.
+    /// Workers with a last block in the interval that is not marked as final: those still running,
+    /// and those that were killed.
     fn open(&self) -> BTreeMap<Incarnation, &UsageEnd> {
         let open = self.ends.workers();
         let open = open.filter(|(_, end)| !end.left && self.query.spans(end.at_ms));
         open.map(|(incarnation, end)| (*incarnation, end)).collect()
     }
 
-    /// What is lost of each of these workers; `told` is what they reported behind the reports that
-    /// their blocks name, if the record says so.
+    /// The loss of each of these workers. `told` is the work that they reported after the reports
+    /// that their blocks name, if the record has it.
     fn losses(
         &self,
         dead: &BTreeMap<Incarnation, &UsageEnd>,
@@ -87,10 +87,11 @@ impl Books {
 }
 
 impl Administrator {
-    /// Workers that ended without a last block, and what of their use no block has.
+    /// Workers that ended without a final block, with their usage that no block has.
     ///
     /// # Errors
-    /// [`crate::exit::Unreachable`] without a leader or broker; where the record cannot be read.
+    /// [`crate::exit::Unreachable`] without a leader or broker; an error if the record cannot be
+    /// read.
     pub async fn unsaid(&self, books: &Books) -> Result<Vec<Unsaid>> {
         let mut dead = books.open();
         if dead.is_empty() {
@@ -108,7 +109,7 @@ impl Administrator {
             Some((*incarnation, reports))
         });
         let reported = reported.collect();
-        // That the record does not replay is something else than that it cannot be read.
+        // A record that does not replay is not an error here, unlike one that cannot be read.
         let blocks = crate::record::stream_blocks(self).await?;
         Ok(books.losses(&dead, unrecorded_use(&blocks, &reported).ok()))
     }

@@ -1,4 +1,4 @@
-//! What memory did beside being charged, as the usage is printed.
+//! Memory moves and savings besides charged memory, for printing with the usage.
 
 use bus_schemas::MoveTotals;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::commands::tenant::size;
 use crate::target::duration;
 
-/// Names of what is counted, in CSV and JSON.
+/// Names of the counted values, in CSV and JSON.
 pub const MOVED: [&str; 8] = [
     "swap_outs",
     "swap_out_bytes",
@@ -80,7 +80,7 @@ pub fn in_table(moves: &MoveTotals) -> [String; 6] {
     ]
 }
 
-/// What people must know of moves in blocks that are missing; nothing where there are none.
+/// A remark on memory moves in missing blocks; `None` if there are none.
 #[must_use]
 pub fn remark(missing: &MoveTotals) -> Option<String> {
     let (out, back, wait) = (missing.outs, missing.ins, duration(missing.waited_ns));

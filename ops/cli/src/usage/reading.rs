@@ -1,4 +1,4 @@
-//! The usage blocks, read from the stream while a leader may be folding them.
+//! Reads the usage blocks from the stream while a leader may be folding them.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use bus_schemas::{Failure, Folded, UsageBlock, decode};
 use super::{Books, Query};
 use crate::admin::{Administrator, Kept, StoredMessages};
 
-/// How much later than it was cut a block may have come into the stream, milliseconds: a broker can be
-/// away, and clocks differ.
+/// Maximum delay in milliseconds between the cutting of a block and its arrival in the stream: a
+/// broker can be unavailable, and clocks differ.
 const LATE_MS: u64 = 3_600_000;
-/// How often the usage blocks are read at most, where they are folded meanwhile.
+/// Maximum number of reads of the usage blocks if they are folded in the meantime.
 const READS: u32 = 5;
-/// What errors are of.
+/// The stored data that errors name.
 const KEPT: Kept = Kept {
     what: "the usage blocks",
     code: "E-ACCOUNTS",
 };
 
-/// Books as they are read: what was folded first, then everything else.
+/// Books during reading: first the folded blocks, then all others.
 struct Reading {
     books: Books,
     folded: Folded,
-    /// Blocks were folded since.
+    /// True if blocks were folded after the folded ones had been read.
     news: bool,
 }
 
@@ -48,8 +48,8 @@ impl Reading {
         }
     }
 
-    /// Nothing where blocks were folded after what was folded had been read: what they stand for may
-    /// be in the books twice.
+    /// `None` if blocks were folded after the folded ones had been read: their contents may be in
+    /// the books twice.
     fn finish(self) -> Option<Books> {
         (!self.news).then_some(self.books)
     }
@@ -59,14 +59,14 @@ impl Administrator {
     /// Reads the usage blocks.
     ///
     /// # Errors
-    /// [`crate::exit::Unreachable`] without a broker; where a block cannot be read.
+    /// [`crate::exit::Unreachable`] without a broker; an error if a block cannot be read.
     pub async fn books(&self, query: Query) -> Result<Books> {
         let Some(stream) = self.stream(Stored::Usage, KEPT).await? else {
-            // No worker was ever there.
+            // There never was a worker.
             return Ok(Books::new(query));
         };
-        // A leader that folds meanwhile writes first and removes then: what it removed before it could
-        // be read is in what it wrote.
+        // A leader that folds in the meantime first writes, then removes. The removed blocks that
+        // could not be read are in the written one.
         for _ in 0..READS {
             if let Some(books) = self.read(&stream, query.clone()).await? {
                 return Ok(books);
@@ -77,7 +77,7 @@ impl Administrator {
         )
     }
 
-    /// Reads the usage blocks once; `None` where blocks were folded meanwhile.
+    /// Reads the usage blocks once; `None` if blocks were folded in the meantime.
     async fn read(&self, stream: &Stream, query: Query) -> Result<Option<Books>> {
         let mut folded = Folded::default();
         let days = self.subjects().usage_days();
@@ -98,7 +98,7 @@ impl Administrator {
         Ok(reading.finish())
     }
 
-    /// Reads blocks, of one subject or all, up to the last there is.
+    /// Reads blocks, of one subject or of all, up to the last.
     async fn blocks(
         &self,
         stream: &Stream,
@@ -130,7 +130,7 @@ mod tests {
     use super::super::tests::block;
     use super::*;
 
-    /// Three blocks of a worker, and the one that stands for the first two.
+    /// Three blocks of a worker, and the folded block of the first two.
     fn blocks() -> ([UsageBlock; 3], UsageBlock) {
         let rows = [("a", 7, 2, 500)];
         let first = block(1, 1, 10, UseTotals::default(), &rows);
@@ -157,11 +157,12 @@ mod tests {
     #[test]
     fn what_is_folded_while_it_is_read_is_read_again() {
         let ([first, second, third], day) = blocks();
-        // Nothing is folded yet, or all that stands for it was there from the first.
+        // Nothing is folded yet, or the folded block was there from the start.
         assert_eq!(read(None, [&first, &second, &third]), Some(6));
         assert_eq!(read(Some(&day), [&first, &second, &third, &day]), Some(6));
         assert_eq!(read(Some(&day), [&third, &day]), Some(6));
-        // Folded between the two: beside all it stands for, some of it, or none of it.
+        // Folded between the two reads: the second read finds all of the folded blocks, some, or
+        // none.
         assert_eq!(read(None, [&first, &second, &third, &day]), None);
         assert_eq!(read(None, [&second, &third, &day]), None);
         assert_eq!(read(None, [&third, &day]), None);

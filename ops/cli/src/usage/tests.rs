@@ -99,7 +99,7 @@ fn rows_are_told_apart_as_asked() {
         .values()
         .map(|used| used.totals.launches)
         .collect();
-    // What memory did is in a row of its own tenant, where nothing ran too.
+    // Memory moves are in a row of their tenant, even if nothing ran.
     assert_eq!(launches, [2, 1, 2, 4]);
     let b = [Label::Day(1), Label::Tenant(tenant("b"))];
     let moves = found.rows[&b[..]].totals.moves;
@@ -137,7 +137,7 @@ fn an_interval_and_a_tenant_are_all_that_count() {
     let found = books(query, &two_days());
     assert_eq!(found.sum().totals.launches, 2);
     assert_eq!(found.all.launches, 2);
-    // What was before the interval is nobody's loss.
+    // Usage before the interval is not reported as missing.
     assert_eq!(found.missing().unwrap(), UseTotals::default());
 }
 
@@ -154,7 +154,7 @@ fn what_the_stream_lacks_is_known() {
 }
 
 proptest! {
-    /// I10: however rows are told apart, they add up to the workers' totals.
+    /// I10: with any grouping, rows add up to the workers' totals.
     #[test]
     fn every_table_adds_up(
         rows in prop::collection::vec((0..3_usize, 1..5_u64, 1..4_u64, 0..900_u64, 0..4_u64), 1..40),

@@ -1,15 +1,15 @@
-//! The place of a tensor in a file, and what is wrong with a file that does not say it.
+//! The place of a tensor in a file, and the error of a file without it.
 
 use std::io::ErrorKind;
 
-/// Bytes of a file's head at most.
+/// Maximum bytes of a file's head.
 pub(super) const HEAD_BYTES: u64 = 100_000_000;
-/// Tensors of a file at most.
+/// Maximum number of tensors of a file.
 pub(super) const TENSORS: usize = 1 << 20;
-/// Bytes of a tensor's name at most.
+/// Maximum bytes of a tensor's name.
 pub(super) const NAME_BYTES: usize = 512;
 
-/// Where a tensor lies, as a file's head says.
+/// The extent of a tensor according to the file's head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) name: String,
@@ -17,7 +17,7 @@ pub(super) struct Extent {
     pub(super) bytes: u64,
 }
 
-/// What is wrong with a file.
+/// The error of a malformed file.
 pub(super) fn malformed(why: impl Into<String>) -> std::io::Error {
     std::io::Error::new(ErrorKind::InvalidData, why.into())
 }

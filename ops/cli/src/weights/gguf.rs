@@ -1,19 +1,19 @@
 //! GGUF, versions 2 and 3: a head of keys with values, a list of tensors, the tensors.
 //!
-//! The format is described by the ggml project. Values are passed over, but for the alignment.
+//! The format is described by the ggml project. All values except the alignment are skipped.
 
 use std::io::{BufReader, Read, Seek};
 
 use super::extent::{Extent, HEAD_BYTES, NAME_BYTES, TENSORS, malformed};
 
-/// How such a file begins.
+/// The magic number of such a file.
 pub(super) const MAGIC: &[u8; 4] = b"GGUF";
-/// Where nothing is said, tensors begin at multiples of this.
+/// Default alignment of tensors.
 const ALIGNMENT: u64 = 32;
-/// Arrays within arrays, at most.
+/// Maximum nesting of arrays.
 const DEPTH: u32 = 4;
 
-/// A head as it is read, which may not go on for ever.
+/// A head being read, with a limit on its length.
 struct Head<R> {
     from: R,
     at: u64,
@@ -53,7 +53,7 @@ impl<R: Read> Head<R> {
         Ok(())
     }
 
-    /// A text of a length that names have; none where it is longer, and then it is passed over.
+    /// A text of the length of a name; a longer one is skipped and gives `None`.
     fn name(&mut self) -> std::io::Result<Option<String>> {
         let length = self.u64()?;
         if length > NAME_BYTES as u64 {
@@ -65,10 +65,10 @@ impl<R: Read> Head<R> {
         Ok(String::from_utf8(bytes).ok())
     }
 
-    /// A value of a type, as a number where it is a whole one of 32 bits.
+    /// Reads a value of a type; returns it if it is an unsigned integer of 32 bits.
     fn value(&mut self, of: u32, depth: u32) -> std::io::Result<Option<u64>> {
         match of {
-            // Bytes, of 8 bits and truths.
+            // Integers of 8 bits and booleans.
             0 | 1 | 7 => self.skip(1)?,
             2 | 3 => self.skip(2)?,
             4 => return self.u32().map(|number| Some(u64::from(number))),
@@ -90,7 +90,7 @@ impl<R: Read> Head<R> {
     }
 }
 
-/// Elements of a block, and its bytes, of a type of tensors.
+/// Elements per block and bytes per block of a tensor type.
 fn block(of: u32) -> Option<(u64, u64)> {
     Some(match of {
         0 | 26 => (1, 4),
@@ -165,7 +165,7 @@ pub(super) fn extents(file: &mut (impl Read + Seek)) -> std::io::Result<Vec<Exte
     Ok(extents)
 }
 
-/// A tensor of the list; where it begins counts from the first.
+/// A tensor of the list; its offset is relative to the first tensor.
 fn tensor(head: &mut Head<impl Read>) -> std::io::Result<Extent> {
     let name = head.name()?;
     let name = name.ok_or_else(|| malformed("a tensor's name is too long, or no text"))?;

@@ -1,4 +1,4 @@
-//! Files of weights: which tensors they have, and where.
+//! Files of weights: their tensors, with offsets.
 
 mod extent;
 mod gguf;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use extent::{Extent, NAME_BYTES, malformed};
 
-/// Why a file cannot be read as weights.
+/// The reason that a file cannot be read as weights.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsFileError {
     /// It cannot be read.
@@ -18,7 +18,7 @@ pub enum WeightsFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
     /// It is no file of weights, or a damaged one.
@@ -26,7 +26,7 @@ pub enum WeightsFileError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
 }
@@ -38,13 +38,13 @@ pub struct FileTensor {
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub offset: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// The tensors of a safetensors or GGUF file, in the order of their places.
+/// The tensors of a safetensors or GGUF file, in the order of their offsets.
 ///
 /// # Errors
 /// [`WeightsFileError`].
@@ -57,7 +57,7 @@ pub fn tensors(path: &Path) -> Result<Vec<FileTensor>, WeightsFileError> {
     let length = file.metadata().map_err(io)?.len();
     let mut extents = match read_extents(&mut file, length) {
         Ok(extents) => extents,
-        // What the parsers say of what is there.
+        // The parsers' errors about the contents.
         Err(error)
             if matches!(
                 error.kind(),

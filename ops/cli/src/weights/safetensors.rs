@@ -1,4 +1,4 @@
-//! Safetensors: eight bytes, a head in JSON of as many bytes as they say, the tensors.
+//! Safetensors: eight bytes with the length of the head, a head in JSON, the tensors.
 
 use std::io::Read;
 

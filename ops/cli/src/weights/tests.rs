@@ -123,8 +123,8 @@ fn what_is_no_file_of_weights_is_refused_with_the_reason() {
 }
 
 proptest! {
-    /// Whatever a file says, it is read in bounded memory and without a panic, and what is found lies
-    /// in it.
+    /// With any contents, a file is read in bounded memory and without a panic, and all found
+    /// tensors lie within it.
     #[test]
     fn damaged_files_do_no_harm(
         gguf: bool,

@@ -1,4 +1,4 @@
-//! What many positions waited for, together.
+//! A summary of the waits of many positions.
 
 use std::collections::BTreeMap;
 
@@ -20,32 +20,32 @@ pub struct Account {
     waits: BTreeMap<(Cause, Option<Tenant>), u64>,
 }
 
-/// What they waited for.
+/// The waits of the positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct WaitSummary {
-    /// Positions that ran and whose times are recorded.
+    /// Positions that ran and have recorded times.
     pub positions: u64,
-    /// Positions that ran and whose times are not.
+    /// Positions that ran and have no recorded times.
     pub untimed: u64,
     /// Kernels among the ops of both.
     pub kernels: u64,
     /// Measured device nanoseconds of both.
     pub ran_ns: u64,
-    /// What they waited, all together, nanoseconds.
+    /// Total wait in nanoseconds.
     pub waited_ns: u64,
-    /// Half of them waited no longer; beyond 4,096 positions this and the next are rounded up, by one part in
-    /// 2,048 at most.
+    /// Median wait. With more than 4,096 positions, this and the next are rounded up, by one part
+    /// in 2,048 at most.
     pub waited_p50_ns: u64,
-    /// 99 of 100 waited no longer.
+    /// 99th percentile of the waits.
     pub waited_p99_ns: u64,
-    /// None waited longer.
+    /// The longest wait.
     pub waited_max_ns: u64,
-    /// What for, the longest first: together `waited_ns`.
+    /// Causes of the waits, the longest first; their sum is `waited_ns`.
     pub waits: Vec<WaitRow>,
 }
 
 impl Account {
-    /// Takes in a position that has ended. What is no work, or has not run, waited for nothing.
+    /// Adds an ended position. A position that is no work, or that has not run, has no wait.
     pub fn add(&mut self, row: &ReplayedPosition) {
         let ran = row.end.map_or(0, |end| end.measured);
         if row.timing.is_none() && ran == 0 {
@@ -64,7 +64,7 @@ impl Account {
         }
     }
 
-    /// What they come to.
+    /// The summary of the positions.
     #[must_use]
     pub fn summary(mut self) -> WaitSummary {
         let [half, most] = self.waited.of_100([50, 99]);

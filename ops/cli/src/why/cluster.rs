@@ -1,4 +1,4 @@
-//! A cluster's record, read to what it explains.
+//! Reads a cluster's record for explanations.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::devices::{DeviceDayRow, device_days};
 use crate::admin::{Administrator, Kept};
 use crate::record::{Followed, Scanned, scan_explained};
 
-/// Reads the record that there is now: tells of each position that has ended, and of each standing grant so far;
-/// gives the devices' days, with those that were kept of what was cut off.
+/// Reads the current record. `tell` gets each ended position, and each open standing grant so far.
+/// Returns the devices' days, including the kept ones of the part that was cut off.
 ///
 /// # Errors
-/// As [`scan_explained`]; where the kept days cannot be read.
+/// As [`scan_explained`]; an error if the kept days cannot be read.
 pub async fn explain(
     administrator: &Administrator,
     mut tell: impl FnMut(ReplayedPosition),
@@ -32,12 +32,12 @@ pub async fn explain(
         by_epoch,
     } = read.await?;
     standing.into_iter().for_each(tell);
-    // Read behind the record: what was cut off meanwhile is in it.
+    // Read after the record, so that it includes the parts that were cut off in the meantime.
     let kept = kept_days(administrator).await?;
     Ok(device_days(by_epoch.beyond(days, &kept), kept))
 }
 
-/// What was kept of what was cut off the record.
+/// The kept days of the part that was cut off the record.
 async fn kept_days(administrator: &Administrator) -> Result<BTreeMap<(u64, GpuId), StoredDay>> {
     const KEPT: Kept = Kept {
         what: "the devices' days",

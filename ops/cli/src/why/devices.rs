@@ -1,4 +1,4 @@
-//! Devices by day: how long each ran, and what kept it idle.
+//! Devices by day: busy time, and the causes of idle time.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,16 @@ pub struct DeviceDayRow {
     pub day: String,
     /// The device.
     pub gpu: GpuId,
-    /// Nanoseconds for which something ran.
+    /// Nanoseconds in which something ran.
     pub busy_ns: u64,
-    /// Nanoseconds for which nothing did, and there was a worker.
+    /// Nanoseconds in which nothing ran although there was a worker.
     pub idle_ns: u64,
-    /// What kept it idle, the longest first: together `idle_ns`.
+    /// Causes of the idle time, the longest first; their sum is `idle_ns`.
     pub idle: Vec<WaitRow>,
 }
 
-/// What the record tells, and what was kept of what was cut off it, by day and device.
+/// Merges the days of the record with the kept days of the part that was cut off, by day and
+/// device.
 #[must_use]
 pub fn device_days(
     record: Vec<DeviceDay>,

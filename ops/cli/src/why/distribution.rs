@@ -1,14 +1,14 @@
-//! How long many positions waited: exact up to a number of them, and then to a part of what each waited, so that
-//! what is kept is bounded.
+//! The distribution of waits. It is exact up to a number of positions, and then rounded, so that
+//! memory is bounded.
 
 use std::collections::BTreeMap;
 
-/// Positions whose waits are kept one by one.
+/// Maximum number of positions with exact waits.
 const EXACT: usize = 4_096;
-/// Bits of a wait that are kept beyond: it is rounded up by one part in 2,048 at most.
+/// Bits of a wait that are kept after that: it is rounded up by one part in 2,048 at most.
 const BITS: u32 = 12;
 
-/// Waits as they come.
+/// Waits of positions added so far.
 #[derive(Debug, Default)]
 pub(super) struct Distribution {
     exact: Vec<u64>,
@@ -48,7 +48,7 @@ impl Distribution {
         self.longest
     }
 
-    /// What so many of 100 waited no longer than; of each of several parts, in their order.
+    /// Percentiles of the waits, in the order of `parts`.
     pub(super) fn of_100<const N: usize>(&mut self, parts: [u64; N]) -> [u64; N] {
         self.exact.sort_unstable();
         parts.map(|part| {
@@ -67,7 +67,7 @@ impl Distribution {
     }
 }
 
-/// A wait, rounded up to its first bits.
+/// A wait, rounded up to its leading [`BITS`] bits.
 fn rounded(ns: u64) -> u64 {
     let spare = (u64::BITS - ns.leading_zeros()).saturating_sub(BITS);
     ns.div_ceil(1 << spare).saturating_mul(1 << spare)

@@ -1,5 +1,5 @@
-//! What launches waited for and why devices were idle, as people and programs read it. The answers come from the
-//! record ([`scheduler_leader_core::why`]); `docs/howto/why.md` says what each cause means.
+//! The waits of launches and the causes of idle devices, for people and programs. The answers come
+//! from the record ([`scheduler_leader_core::why`]); `docs/howto/why.md` explains each cause.
 
 mod account;
 mod cluster;

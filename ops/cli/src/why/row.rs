@@ -1,4 +1,4 @@
-//! One position and what it waited for.
+//! One position and its waits.
 
 use scheduler_leader_core::replay::ReplayedPosition;
 use scheduler_leader_core::why::{Cause, Timing, Wait};
@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use crate::record::PositionRow;
 
-/// A time that was waited.
+/// A part of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WaitRow {
-    /// For what.
+    /// The cause.
     pub cause: Cause,
-    /// The tenant whose doing it was; none where it was nobody's.
+    /// The tenant that caused it; `None` if no tenant did.
     pub of: Option<String>,
     /// Nanoseconds.
     pub ns: u64,
 }
 
-/// Waits as they are told.
+/// Waits as rows.
 #[must_use]
 pub fn wait_rows(waits: &[Wait]) -> Vec<WaitRow> {
     let row = |wait: &Wait| WaitRow {
@@ -28,34 +28,34 @@ pub fn wait_rows(waits: &[Wait]) -> Vec<WaitRow> {
     waits.iter().map(row).collect()
 }
 
-/// One position that ran. Times are nanoseconds of the leader's clock (since 1970, as its host knew when the
-/// leader began).
+/// One position that ran. Times are nanoseconds of the leader's clock: since 1970, as known to its
+/// host when the leader began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExplainedRow {
     /// The position.
     #[serde(flatten)]
     pub position: PositionRow,
-    /// When the leader heard of its first op; of a standing grant, when it was granted.
+    /// Time at which the leader heard of its first op; for a standing grant, the time of the grant.
     pub announced_ns: u64,
-    /// When it was granted.
+    /// Time at which it was granted.
     pub granted_ns: u64,
-    /// When its worker had the grant.
+    /// Time at which its worker had the grant.
     pub accepted_ns: u64,
-    /// When it was handed to the device.
+    /// Time at which it was handed to the device.
     pub begun_ns: u64,
-    /// When its first op began.
+    /// Time at which its first op began.
     pub started_ns: u64,
-    /// When its last op had ended.
+    /// Time at which its last op had ended.
     pub ended_ns: u64,
-    /// From announced to started; of a standing grant, for how long ops of it were on the worker and had not
-    /// started.
+    /// Time from announced to started. For a standing grant, the time in which ops were on the
+    /// worker and had not started.
     pub waited_ns: u64,
-    /// What for, the longest first: together `waited_ns`.
+    /// Causes of the wait, the longest first; their sum is `waited_ns`.
     pub waits: Vec<WaitRow>,
 }
 
 impl ExplainedRow {
-    /// A position with its times, where it has any.
+    /// A position with its times; `None` if it has none.
     #[must_use]
     pub fn of(position: &ReplayedPosition) -> Option<Self> {
         let timing: &Timing = position.timing.as_deref()?;

@@ -1,4 +1,4 @@
-//! What is asked about.
+//! The target of a question.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,12 +9,12 @@ use scheduler_leader_core::replay::{ReplayedPosition, Stop};
 /// Digits of a session's id.
 const ID: usize = 16;
 
-/// What is asked about.
+/// The target of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// All positions of a session.
     Session(SessionId),
-    /// The position that has an op of a session.
+    /// The position that contains an op of a session.
     Op(SessionId, OpNumber),
     /// One position.
     Position(Stop),
@@ -23,7 +23,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Whether a position is asked about.
+    /// True if a position belongs to the target.
     #[must_use]
     pub fn has(&self, row: &ReplayedPosition) -> bool {
         match self {

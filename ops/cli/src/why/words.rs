@@ -7,7 +7,7 @@ use super::row::WaitRow;
 use crate::table::headed;
 use crate::target::duration;
 
-/// What a cause means, of a launch or (`idle`) of a device.
+/// A sentence that explains a cause, of a launch or (`idle`) of a device.
 #[must_use]
 pub fn sentence(cause: Cause, of: Option<&str>, idle: bool) -> String {
     let whose = of.unwrap_or("another tenant");
@@ -38,7 +38,7 @@ pub fn sentence(cause: Cause, of: Option<&str>, idle: bool) -> String {
     text.to_owned()
 }
 
-/// Waits as a table, with their parts of a whole.
+/// Waits as a table, with their shares of a whole.
 #[must_use]
 pub fn table(waits: &[WaitRow], whole: u64, idle: bool) -> Table {
     let mut table = headed("waited for | whose | time> | share> | that is");

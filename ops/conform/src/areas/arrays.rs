@@ -33,7 +33,7 @@ fn deep(depth: usize, flags: u64) -> [u64; 5] {
 /// Words of a side of `CUDA_MEMCPY3D`; three follow both.
 const SIDE: usize = 11;
 
-/// Calls a body with an array.
+/// Calls a body with a new array.
 pub(super) fn with_array(
     bench: &Bench,
     descriptor: &[u64; 3],
@@ -89,7 +89,7 @@ fn told() -> Vec<Check> {
             of("cuArray3DGetDescriptor"),
             "it has a depth and flags",
             |it| {
-                // Layers, and loads and stores by surface.
+                // Layers, and loads and stores through surfaces.
                 let wanted = deep(6, 1 | 2);
                 let array = it.made("cuArray3DCreate_v2", words![&wanted])?;
                 let mut told = [0u64; 5];
@@ -253,7 +253,7 @@ fn copied() -> Vec<Check> {
     ]
 }
 
-/// Fills a volume, and reads a box of it back.
+/// Fills a volume and reads a box of it back.
 fn boxes(bench: &Bench) -> Outcome {
     const DEPTH: usize = 3;
     let array = bench.made("cuArray3DCreate_v2", words![&deep(DEPTH, 0)])?;

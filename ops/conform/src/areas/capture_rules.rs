@@ -1,4 +1,5 @@
-//! Calls beside captures: which are refused, by whose mode, and which captures come to nothing.
+//! Calls during captures: the refused calls, the capture modes that refuse them, and the captures
+//! that they invalidate.
 
 use std::rc::Rc;
 use std::thread;
@@ -23,11 +24,11 @@ const BLOCKING: u32 = 0;
 const UNDER_WAY: i32 = 1;
 const OVER: i32 = 2;
 
-/// Call beside a capture of a stream; gives its code.
+/// Makes a call during a capture of a stream; returns its code.
 type Call = fn(&Bench, u64) -> Result<i32, Finding>;
 
-/// A call beside a capture: the function and what holds; the stream's flags and the capture's mode; the call; its
-/// code, and the capture's status behind it.
+/// A call during a capture: the function and the claim; the stream's flags and the capture's mode;
+/// the call; the expected code, and the expected status of the capture afterwards.
 type Rule = ((&'static str, &'static str), (u32, i32), Call, (i32, i32));
 
 const RULES: &[Rule] = &[
@@ -255,7 +256,7 @@ fn allocate_there(driver: &'static Driver) -> Option<crate::driver::Code> {
     driver.call("cuDevicePrimaryCtxRetain", words![&mut context, 0i32])?;
     driver.call("cuCtxSetCurrent", words![context])?;
     let seen = driver.call("cuMemAlloc_v2", words![&mut address, 64usize])?;
-    // It is freed where no capture forbids that.
+    // Freed in a mode in which no capture forbids it.
     let mut mode = RELAXED;
     driver.call("cuThreadExchangeStreamCaptureMode", words![&mut mode])?;
     driver.call("cuMemFree_v2", words![address])?;
@@ -263,7 +264,7 @@ fn allocate_there(driver: &'static Driver) -> Option<crate::driver::Code> {
     Some(seen)
 }
 
-/// The code of what another thread calls.
+/// The code of a call in another thread.
 fn elsewhere(
     bench: &Bench,
     body: fn(&'static Driver) -> Option<crate::driver::Code>,
@@ -379,7 +380,7 @@ fn others() -> Vec<Check> {
     ]
 }
 
-/// Functions of the table that a capture forbids, each beside a capture.
+/// Checks of the functions of the table that a capture forbids, each during a capture.
 fn of_table() -> Vec<Check> {
     let fixture = Rc::new(Fixture::default());
     let mut checks = Vec::new();
@@ -395,7 +396,7 @@ fn of_table() -> Vec<Check> {
                     Ok(())
                 })
             });
-            // The manual says what such calls are, and names few of them.
+            // The manual defines such calls in general, and names few of them.
             checks.push(made.uncertain());
         };
         let unsafely: (&str, (u32, i32), &[i32]) = (
@@ -419,7 +420,7 @@ fn of_table() -> Vec<Check> {
     checks
 }
 
-/// Says whether no other version of a function comes behind it in the table.
+/// True if the table has no later version of the function.
 fn is_newest(function: &Function) -> bool {
     let last = FUNCTIONS.iter().rfind(|it| it.base() == function.base());
     last.is_some_and(|it| it.symbol == function.symbol)

@@ -1,4 +1,4 @@
-//! Captures of streams: how they begin and end, and what they record.
+//! Captures of streams: their beginning, their end, and their recorded nodes.
 
 use super::streams::with_stream;
 use crate::bench::Bench;
@@ -17,7 +17,8 @@ pub(super) const RELAXED: i32 = 2;
 const LEGACY: u64 = 1;
 const PER_THREAD: u64 = 2;
 
-/// A stream that is captured. However the body leaves it, the capture is ended and its graph destroyed.
+/// Captures a stream during the body. However the body ends, the capture is ended and its graph
+/// destroyed.
 pub(super) fn capturing(
     bench: &Bench,
     (flags, mode): (u32, i32),
@@ -53,7 +54,7 @@ pub(super) fn launched(bench: &Bench, stream: u64) -> Result<i32, Finding> {
     Ok(seen.0)
 }
 
-/// Nodes of a graph.
+/// Number of nodes of a graph.
 pub(super) fn nodes(bench: &Bench, graph: u64) -> Result<usize, Finding> {
     let mut count = 0usize;
     bench.ok("cuGraphGetNodes", words![graph, Word::NULL, &mut count])?;

@@ -22,14 +22,14 @@ fn current(bench: &Bench) -> Result<u64, Finding> {
     bench.made("cuCtxGetCurrent", words![])
 }
 
-/// Bytes that are free.
+/// Bytes of free memory.
 fn free(bench: &Bench) -> Result<usize, Finding> {
     let mut free = 0usize;
     bench.ok("cuMemGetInfo_v2", words![&mut free, Word::NULL])?;
     Ok(free)
 }
 
-/// Calls in a thread of its own.
+/// Makes a call in a thread of its own.
 fn elsewhere(bench: &Bench, symbol: &'static str, words: Vec<Word>) -> Result<Code, Finding> {
     let driver = bench.driver();
     let seen = thread::spawn(move || driver.call(symbol, &words)).join();

@@ -272,7 +272,7 @@ fn mask(size: usize) -> u32 {
     u32::MAX >> (32 - 8 * size)
 }
 
-/// What a copy of a box in host memory makes of a picture, in plain Rust.
+/// Result of copying a box in host memory, in plain Rust.
 fn copied(from: &[u8], to: &mut [u8], copy: &Copy2D) {
     for row in 0..copy.height {
         let read = (copy.src_y + row) * copy.src_pitch + copy.src_x;

@@ -225,7 +225,7 @@ fn capability(bench: &Bench) -> Outcome {
     Ok(())
 }
 
-/// Attributes, and what they promise of one another.
+/// Checks of attributes and of their relations.
 fn attributes() -> Vec<Check> {
     let of = ("cuDeviceGetAttribute", DEVICES);
     let at_least = |number: i32, what: &'static str, least: i32| {
@@ -371,7 +371,7 @@ fn errors() -> Vec<Check> {
     checks
 }
 
-/// What `cuGetProcAddress_v2` says: code, address, status.
+/// Answers of `cuGetProcAddress_v2`: code, address, status.
 fn entry(bench: &Bench, name: &CStr, version: i32, flags: u64) -> Result<(i32, u64, i32), Finding> {
     let (mut at, mut status) = (0u64, -1i32);
     let seen = bench.code(

@@ -116,7 +116,7 @@ fn with_event(bench: &Bench, flags: u32, body: impl FnOnce(u64) -> Outcome) -> O
     seen
 }
 
-/// Two events around a kernel that does nothing, recorded or not.
+/// Calls a body with two events around a kernel that does nothing; the events are recorded or not.
 fn between(
     bench: &Bench,
     flags: (u32, u32),

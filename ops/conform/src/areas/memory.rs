@@ -196,7 +196,7 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
-/// Allocates and frees 64 MiB, and compares what is free before, between and behind.
+/// Allocates and frees 64 MiB, and compares the free bytes before, between and after.
 fn freed(bench: &Bench) -> Outcome {
     let before = free(bench)?;
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The checks, by areas.
+//! The checks, by area.
 
 mod arrays;
 mod capture_rules;

@@ -14,7 +14,8 @@ use crate::kernels;
 const MODULES: &str = "Module Management";
 const LIBRARIES: &str = "Library Management";
 
-/// The host reads a managed variable of a library, writes it, and sees what a kernel made of it.
+/// The host reads a managed variable of a library, writes it, and reads the value that a kernel
+/// made of it.
 fn managed(bench: &Bench, library: u64) -> Outcome {
     let (mut at, mut bytes) = (0u64, 0usize);
     bench.ok(
@@ -267,7 +268,7 @@ fn variables(bench: &Bench) -> Outcome {
 fn log(bench: &Bench) -> Outcome {
     let image = c".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry broken() { nonsense.u32 %r0; ret; }\n";
     let mut text = [0u8; 1024];
-    // The log of errors, and its bytes.
+    // Options for the error log and its size.
     let options = [5i32, 6];
     let values = [std::ptr::from_mut(&mut text).expose_provenance(), 1024];
     let mut module = 0u64;

@@ -36,7 +36,7 @@ const VALUES: [f64; 20] = [
     32_767.5, 65_504.0, -40_000.0, 3.0e9, -1.0e19, 2.0e19,
 ];
 
-/// An instruction, its operands and what it makes of each.
+/// An instruction, its operands, and the expected result of each.
 struct Conversion {
     instruction: String,
     from: Kind,
@@ -68,7 +68,8 @@ fn to_integer(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
     let convert = |value: f64| {
         let word = as_bits(from, value);
         let (least, most) = to.range();
-        // What a type cannot hold is the nearest that it can. No operand has more bits than an i128.
+        // A value out of range becomes the nearest one in range. No operand has more bits than an
+        // i128.
         let whole = rounding.whole(from.value(word)) as i128;
         (word, to.cut(whole.clamp(least, most) as u64))
     };
@@ -81,12 +82,13 @@ fn to_integer(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
     }
 }
 
-/// The number of a kind that an exact value becomes: the nearest one, moved by one step where the rounding says
-/// so. `beyond` compares a number's value with the exact one.
+/// Rounds an exact value to a number of a kind: `nearest`, moved by one step if the rounding
+/// requires it. `beyond` compares a number's value with the exact one.
 fn rounded(nearest: u64, to: Kind, rounding: Rounding, beyond: impl Fn(f64) -> Ordering) -> u64 {
     let value = to.value(nearest);
     let negative = value.is_sign_negative();
-    // Sizes are in the order of bits: a step down is towards zero, and from infinity to the largest number.
+    // Magnitudes are ordered by their bits: a step down is towards zero, and from infinity to the
+    // largest number.
     let moves = match (rounding, beyond(value)) {
         (Rounding::Nearest, _) | (_, Ordering::Equal) => 0,
         (Rounding::Zero, Ordering::Greater) => {
@@ -126,7 +128,7 @@ fn rounded(nearest: u64, to: Kind, rounding: Rounding, beyond: impl Fn(f64) -> O
 fn beyond_whole(value: f64, exact: i128) -> Ordering {
     match value.is_infinite() {
         true => value.total_cmp(&0.0),
-        // Numbers next to one of 64 bits are whole, or small enough for an exact comparison.
+        // Neighbours of a 64-bit number are whole, or small enough for an exact comparison.
         false if value.fract() == 0.0 => (value as i128).cmp(&exact),
         false => value.total_cmp(&(exact as f64)),
     }
@@ -136,7 +138,7 @@ fn to_float(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
     let convert = |word: u64| {
         let number = from.number(word);
         let nearest = match to.bits() {
-            // From the number itself: no value is rounded twice.
+            // Converted from the number itself, so that no value is rounded twice.
             32 => u64::from((number as f32).to_bits()),
             64 => (number as f64).to_bits(),
             _ => u64::from(nearest_half(number as f64)),
@@ -153,7 +155,7 @@ fn to_float(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
     }
 }
 
-/// To a wider kind, in which every value has its place.
+/// Converts to a wider kind, which represents every value.
 fn widened(from: Kind, to: Kind) -> Conversion {
     let convert = |value: f64| {
         let word = as_bits(from, value);
@@ -183,7 +185,7 @@ fn narrowed(from: Kind, to: Kind, rounding: Rounding) -> Conversion {
     }
 }
 
-/// To a whole number of the same kind.
+/// Rounds to a whole number of the same kind.
 fn made_whole(kind: Kind, rounding: Rounding) -> Conversion {
     let convert = |value: f64| {
         let word = as_bits(kind, value);
@@ -227,7 +229,7 @@ fn conversions() -> Vec<Conversion> {
 }
 
 impl Conversion {
-    /// A kernel that does it for each of 32 words: convert(u64 to, u64 from).
+    /// A kernel that converts each of 32 words: convert(u64 to, u64 from).
     fn kernel(&self) -> String {
         let ((read, read_bits), (written, written_bits)) =
             (self.from.register(), self.to.register());

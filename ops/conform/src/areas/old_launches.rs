@@ -1,4 +1,4 @@
-//! Launches as CUDA 3 made them: shape and parameters are set on the kernel first.
+//! Launches in the style of CUDA 3: shape and parameters are set on the kernel first.
 
 use super::captures::{ALONE, RELAXED, capturing, nodes};
 use crate::bench::Bench;

@@ -1,4 +1,4 @@
-//! Pools of memory, and memory that is allocated and freed in the order of a stream.
+//! Memory pools, and memory that is allocated and freed in stream order.
 
 use super::streams::with_stream;
 use crate::bench::Bench;
@@ -27,7 +27,7 @@ fn figure(bench: &Bench, pool: u64, attribute: i32) -> Result<u64, Finding> {
 
 /// Calls a body with a pool on device 0.
 fn with_pool(bench: &Bench, body: impl FnOnce(u64) -> Outcome) -> Outcome {
-    // Pinned, no handle for others, on a device, number 0.
+    // Pinned, not shareable, on a device, number 0.
     let mut properties = [0u32; 24];
     properties[..4].copy_from_slice(&[1, 0, 1, 0]);
     let pool = bench.made("cuMemPoolCreate", words![&properties])?;
@@ -137,7 +137,7 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
-/// Attributes of pools.
+/// Checks of the attributes of pools.
 fn figures() -> Vec<Check> {
     let of = |function| (function, POOLS);
     vec![

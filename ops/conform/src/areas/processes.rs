@@ -9,7 +9,7 @@ use crate::driver::words;
 use crate::finding::{Finding, Outcome, ensure};
 use crate::host::{forked, printed};
 
-/// Kernels that print, and what printing belongs to in the manual.
+/// Kernels that print, and the manual's section on printing.
 const KERNELS: &str = include_str!("../print.ptx");
 const PRINT: (&str, &str) = ("vprintf", "CUDA C++ Programming Guide: Formatted Output");
 
@@ -24,7 +24,7 @@ fn say(bench: &Bench, numbers: &[u64]) -> Outcome {
     bench.ok("cuModuleUnload", words![module])
 }
 
-/// The code of a call in a child, without what is above 255.
+/// The code of a call in a child process, clamped to 255.
 fn in_child(bench: &Bench, symbol: &'static str, argument: u64) -> Result<u8, Finding> {
     let driver = bench.driver();
     forked(|| {

@@ -122,7 +122,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// A stream for the body.
+/// Calls a body with a new stream.
 pub(super) fn with_stream(bench: &Bench, flags: u32, body: impl FnOnce(u64) -> Outcome) -> Outcome {
     let stream = bench.made("cuStreamCreate", words![flags])?;
     let seen = body(stream);

@@ -1,4 +1,5 @@
-//! Checks made of the table of the API: states, null, sizes, flags, enumerators, devices, handles.
+//! Checks generated from the table of the API: states, null, sizes, flags, enumerators, devices,
+//! handles.
 
 use std::rc::Rc;
 
@@ -13,7 +14,7 @@ use crate::driver::{Argument as _, Word, words};
 use crate::finding::{Outcome, ensure};
 use crate::fixture::Fixture;
 
-/// Undocumented, or with arguments that only the function's own checks can make.
+/// Undocumented functions, and functions with arguments that only their own checks can make.
 const LEFT_OUT: [&str; 3] = ["cuGetExportTable", "cuDeviceGetLuid", "cuMemGetAccess"];
 
 fn functions() -> impl Iterator<Item = &'static Function> {
@@ -22,7 +23,7 @@ fn functions() -> impl Iterator<Item = &'static Function> {
         .filter(|it| !LEFT_OUT.contains(&it.symbol) && !it.symbol.ends_with("_ptsz"))
 }
 
-/// The function with its version where that is not plain, so that claims differ.
+/// The claim, with the function's version if it is v1 of several, v3 or v4, so that claims differ.
 fn named(function: &Function, claim: &str) -> String {
     match function.symbol.strip_prefix(function.base()) {
         Some(version @ ("_v3" | "_v4")) => format!("{claim} ({})", &version[1..]),
@@ -46,7 +47,7 @@ fn check(
     Check::new(of, named(function, claim), run)
 }
 
-/// Before `cuInit` a function says so.
+/// Checks that each function reports a missing `cuInit`.
 pub(super) fn uninitialised() -> Vec<Check> {
     let all = functions().filter(|it| it.state != State::Any);
     all.map(|function| {
@@ -59,7 +60,7 @@ pub(super) fn uninitialised() -> Vec<Check> {
     .collect()
 }
 
-/// Without a current context a function says so.
+/// Checks that each function reports a missing context.
 pub(super) fn without_context() -> Vec<Check> {
     let fixture = Rc::new(Fixture::default());
     let all = functions().filter(|it| it.state == State::Context);
@@ -81,7 +82,7 @@ pub(super) fn without_context() -> Vec<Check> {
     .collect()
 }
 
-/// Checks of each parameter of each function that a maker has something to say about.
+/// Checks of each parameter of each function for which `make` returns some.
 fn of_parameters(
     make: impl Fn(&'static Function, usize, Role, &Rc<Fixture>) -> Vec<Check>,
 ) -> Vec<Check> {
@@ -108,13 +109,14 @@ fn changed(
     bench.expect_one_of(codes, function.symbol, &words)
 }
 
-/// A function reads a structure whose zeros it may refuse before it looks at another argument.
+/// True if the function reads another structure: it may refuse its zeros before it looks at this
+/// argument.
 fn reads_structure(function: &Function, but: usize) -> bool {
     let mut parameters = function.parameters.iter().enumerate();
     parameters.any(|(at, it)| at != but && it.role == Role::In)
 }
 
-/// Null where something must be is refused.
+/// Checks that null is refused for required pointers.
 pub(super) fn nulls() -> Vec<Check> {
     of_parameters(|function, at, role, fixture| {
         let name = function.parameters[at].name;
@@ -151,7 +153,7 @@ pub(super) fn nulls() -> Vec<Check> {
     })
 }
 
-/// A handle that is null is refused where it has no meaning of its own.
+/// Checks that a null handle is refused if it has no meaning of its own.
 pub(super) fn handles() -> Vec<Check> {
     of_parameters(|function, at, role, fixture| {
         let Role::Handle(object) = role else {
@@ -171,7 +173,7 @@ pub(super) fn handles() -> Vec<Check> {
     })
 }
 
-/// Sizes of 0, flags and enumerators that there are not, devices that there are not.
+/// Checks that sizes of 0 and undefined flags, enumerators and devices are refused.
 pub(super) fn values() -> Vec<Check> {
     of_parameters(|function, at, role, fixture| {
         let name = function.parameters[at].name;
@@ -213,15 +215,16 @@ pub(super) fn values() -> Vec<Check> {
     })
 }
 
-/// Functions that end, take or need what the others use, or that need arguments of their own: a call that
-/// succeeds would spoil the fixture, or cannot be made of the table.
+/// True if a call with default arguments can be repeated. Some functions destroy, take or need
+/// objects of other checks: a successful call would spoil the fixture. Others need arguments that
+/// the table cannot provide.
 fn is_repeatable(function: &Function) -> bool {
     !function.parameters.iter().any(|it| it.role == Role::In)
         && !function.base().contains("Pop")
         && !function.base().contains("Batch")
 }
 
-/// All answers at once are optional: of a variable the manual wants at least one.
+/// True if all outputs at once are optional: for a variable the manual requires at least one.
 fn is_silent(function: &Function) -> bool {
     !function
         .parameters
@@ -229,7 +232,7 @@ fn is_silent(function: &Function) -> bool {
         .any(|it| it.role == Role::VariableName)
 }
 
-/// Answers that are optional are not asked for, one at a time and all together.
+/// Checks that optional outputs can be omitted, one at a time and all together.
 pub(super) fn optional() -> Vec<Check> {
     let fixture = Rc::new(Fixture::default());
     let mut checks = Vec::new();
@@ -262,7 +265,7 @@ pub(super) fn optional() -> Vec<Check> {
                 );
                 Ok(())
             });
-            // The manual names both answers and does not say that either may be left out.
+            // The manual names both outputs and does not say that either may be omitted.
             checks.push(match function.base().contains("PotentialBlockSize") {
                 true => made.uncertain(),
                 false => made,

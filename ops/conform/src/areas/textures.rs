@@ -1,4 +1,4 @@
-//! Textures and surfaces: how kernels read and write arrays.
+//! Textures and surfaces, through which kernels read and write arrays.
 
 use std::ffi::CString;
 
@@ -11,7 +11,7 @@ use crate::finding::{Finding, Outcome, ensure};
 const TEXTURES: &str = "Texture Object Management";
 const SURFACES: &str = "Surface Object Management";
 const KERNELS: &str = include_str!("../textures.ptx");
-/// Texels of a row, and rows.
+/// Texels per row, and number of rows.
 const WIDTH: usize = 8;
 const HEIGHT: usize = 4;
 /// `CU_TR_ADDRESS_MODE_*`.
@@ -25,13 +25,13 @@ const LINEAR: u32 = 1;
 /// `CU_TRSF_NORMALIZED_COORDINATES`.
 const NORMALIZED: u32 = 2;
 
-/// Way in which a texture is read: `CUDA_TEXTURE_DESC` by its first fields.
+/// Parameters of reading a texture: the first fields of `CUDA_TEXTURE_DESC`.
 #[derive(Clone, Copy)]
 struct Sampling {
     address: u32,
     filter: u32,
     flags: u32,
-    /// Colour beyond the edge.
+    /// Colour outside the edge.
     border: f32,
 }
 
@@ -40,7 +40,7 @@ impl Sampling {
         let mut words = [0u32; 32];
         words[..3].fill(self.address);
         (words[3], words[4]) = (self.filter, self.flags);
-        // Behind it: anisotropy, filter, bias and clamps of levels, then the border's colour.
+        // Then follow anisotropy, filter, bias and clamps of levels, then the border's colour.
         words[10..14].fill(self.border.to_bits());
         words
     }
@@ -56,7 +56,7 @@ fn module(bench: &Bench) -> Result<u64, Finding> {
     bench.made("cuModuleLoadData", words![image.as_c_str()])
 }
 
-/// Calls a body with an array of floats, [`texel`] each, and the resource that it is.
+/// Calls a body with an array of floats with the values of [`texel`], and its resource descriptor.
 fn with_resource(bench: &Bench, body: impl FnOnce(u64, &[u64; 18]) -> Outcome) -> Outcome {
     // Loads and stores by surface are allowed.
     let descriptor: [u64; 5] = [WIDTH as u64, HEIGHT as u64, 0, 0x20 | 1 << 32, 2];
@@ -76,7 +76,7 @@ fn with_resource(bench: &Bench, body: impl FnOnce(u64, &[u64; 18]) -> Outcome) -
     seen
 }
 
-/// Copies all rows between a place on the host and an array, each with its memory type.
+/// Copies all rows between host memory and an array, each given with its memory type.
 fn copy_rows(bench: &Bench, from: (u64, u64), to: (u64, u64)) -> Outcome {
     // Each side of `CUDA_MEMCPY2D`: x, y, kind, host, device, array, pitch.
     let side = |(place, kind): (u64, u64)| {
@@ -90,7 +90,7 @@ fn copy_rows(bench: &Bench, from: (u64, u64), to: (u64, u64)) -> Outcome {
     bench.ok("cuMemcpy2D_v2", words![&copy])
 }
 
-/// Values that a kernel reads at places of a texture.
+/// Values that a kernel reads at coordinates of a texture.
 fn sampled(bench: &Bench, sampling: Sampling, places: &[(f32, f32)]) -> Result<Vec<f32>, Finding> {
     let module = module(bench)?;
     let kernel = bench.made("cuModuleGetFunction", words![module, c"sample"])?;
@@ -118,7 +118,7 @@ fn sampled(bench: &Bench, sampling: Sampling, places: &[(f32, f32)]) -> Result<V
     Ok(read)
 }
 
-/// A check of what is read at places.
+/// A check of the values read at coordinates.
 fn reads(claim: &'static str, sampling: Sampling, rows: &'static [((f32, f32), f32)]) -> Check {
     Check::new(("cuTexObjectCreate", TEXTURES), claim, move |it| {
         let places: Vec<(f32, f32)> = rows.iter().map(|(place, _)| *place).collect();
@@ -249,7 +249,7 @@ fn told() -> Vec<Check> {
                 with_resource(it, |array, resource| {
                     let surface = it.made("cuSurfObjectCreate", words![resource])?;
                     let value = u64::from(55.5f32.to_bits());
-                    // The column is a number of bytes.
+                    // The column is in bytes.
                     let seen = it
                         .launch(kernel, 1, 1, &[surface, 4 * 3, 2, value])
                         .and_then(|()| it.sync());

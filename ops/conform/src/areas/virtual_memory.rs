@@ -1,4 +1,4 @@
-//! Virtual memory: reservations, pieces of memory, mappings, access.
+//! Virtual memory: reservations, memory allocations, mappings, access.
 
 use crate::bench::Bench;
 use crate::check::Check;
@@ -23,7 +23,7 @@ fn granularity(bench: &Bench, option: i32) -> Result<usize, Finding> {
     Ok(size)
 }
 
-/// Calls a body with addresses for two pieces of the least size, and that size.
+/// Calls a body with a reservation for two allocations of the minimum size, and that size.
 fn reserved(bench: &Bench, body: impl FnOnce(u64, usize) -> Outcome) -> Outcome {
     let size = granularity(bench, MINIMUM)?;
     let at = bench.made("cuMemAddressReserve", words![2 * size, 0usize, 0u64, 0u64])?;
@@ -36,14 +36,14 @@ fn piece(bench: &Bench, size: usize) -> Result<u64, Finding> {
     bench.made("cuMemCreate", words![size, &pinned(), 0u64])
 }
 
-/// Allows device 0 to read and to write.
+/// Allows device 0 to read and write.
 fn allow(bench: &Bench, at: u64, size: usize) -> Outcome {
-    // A device's location by kind and number, and the access.
+    // Kind and number of the device's location, and the access.
     let access = [1u32, 0, BOTH];
     bench.ok("cuMemSetAccess", words![at, size, &access, 1usize])
 }
 
-/// Calls a body with a piece that is mapped at the first of two places, with access.
+/// Calls a body with an allocation mapped in the first half of a reservation, with access.
 fn mapped(bench: &Bench, body: impl FnOnce(u64, usize, u64) -> Outcome) -> Outcome {
     reserved(bench, |at, size| {
         let handle = piece(bench, size)?;
@@ -66,7 +66,7 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
-/// Reservations and pieces.
+/// Checks of reservations and allocations.
 fn places() -> Vec<Check> {
     let of = |function| (function, VIRTUAL);
     vec![
@@ -141,7 +141,7 @@ fn places() -> Vec<Check> {
                 );
                 it.ok("cuMemRelease", words![handle])?;
                 seen?;
-                // Pinned, no handle for others, on a device, number 0.
+                // Pinned, not shareable, on a device, number 0.
                 ensure!(told[..4] == [1, 0, 1, 0], "{:?}", &told[..4]);
                 Ok(())
             },
@@ -149,7 +149,7 @@ fn places() -> Vec<Check> {
     ]
 }
 
-/// Mappings.
+/// Checks of mappings.
 fn mappings() -> Vec<Check> {
     let of = |function| (function, VIRTUAL);
     vec![

@@ -1,5 +1,5 @@
-//! Answers to requests with an idempotency key, in a bucket of their own: each login has room for so many, and
-//! none takes room of tokens and logins.
+//! Answers to requests with an idempotency key, in a bucket of their own. The number of keys per
+//! login is bounded, and they take no room from tokens and logins.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,39 +16,40 @@ use super::bucket::{Bucket, failed};
 use super::digest;
 use crate::problem::Problem;
 
-/// How long a request with a key may be under way: its controller may have died meanwhile.
+/// Maximum time for which a request with a key counts as in progress: its controller may have died
+/// meanwhile.
 const UNDER_WAY: Duration = Duration::from_secs(120);
-/// How long the answer to a request that was done is kept.
+/// Retention of the answer to a request that was done.
 const DONE: Duration = Duration::from_secs(24 * 3_600);
-/// How long a refusal is kept: nothing was done, and the same request may be allowed soon.
+/// Retention of a refusal: nothing was done, and the same request may be allowed soon.
 const REFUSED: Duration = Duration::from_secs(10);
-/// Keys that are kept for one login: with the longest answers they take half of the bucket.
+/// Maximum number of keys per login; with the longest answers they take half of the bucket.
 pub(crate) const KEYS: usize = 500;
-/// How old a count of a login's keys may be.
+/// Maximum age of the count of a login's keys, in milliseconds.
 const COUNTED_MS: u64 = 10_000;
-/// Logins whose keys are counted.
+/// Maximum number of logins with a cached count of keys.
 const LOGINS: usize = 4_096;
 
 /// The answer to a request that came with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// Of the request: another one may not come with the same key.
+    /// Digest of the request; a different request may not reuse the key.
     pub(crate) request: String,
-    /// Status and body, once it is answered.
+    /// Status and body, once the request is answered.
     pub(crate) answer: Option<(u16, String)>,
 }
 
-/// A request's key: of a login, and of the request as the login names it.
+/// Key of a request: its owner, and a name derived from the login and the idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// The login, or the tenant that several belong to.
+    /// The login, or the tenant to which several tokens belong.
     pub(crate) owner: String,
     /// A digest of the login and the key.
     pub(crate) name: String,
 }
 
 impl Key {
-    /// Before the keys of its owner.
+    /// Prefix of all keys of the owner.
     fn owner(&self) -> String {
         let digest = digest("owner", &self.owner);
         digest.chars().take(16).collect()
@@ -59,10 +60,10 @@ impl Key {
     }
 }
 
-/// Keys of logins, as they were counted last, and when.
+/// Last count of the keys of each login, and the time of the count.
 type Counts = HashMap<String, (usize, u64)>;
 
-/// The bucket of answers, and the one that they were kept in before.
+/// The bucket of answers, and the bucket that held them in earlier builds.
 #[derive(Clone)]
 pub(super) struct Answers {
     bucket: Bucket,
@@ -71,7 +72,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Opens it, or makes it.
+    /// Opens the bucket; creates it if it does not exist.
     pub(super) async fn open(
         storage: &Storage,
         jetstream: &jetstream::Context,
@@ -85,7 +86,7 @@ impl Answers {
         })
     }
 
-    /// Begins a request: none where its key is new, else what is kept of it.
+    /// Begins a request. Returns `None` if its key is new, else the stored entry.
     pub(super) async fn begin(&self, key: &Key, request: &str) -> Result<Option<Kept>, Problem> {
         let kept = Kept {
             request: request.into(),
@@ -97,7 +98,7 @@ impl Answers {
             if found.is_some() {
                 return Ok(found);
             }
-            // Controllers of before kept all keys beside tokens and logins.
+            // Controllers of earlier builds kept all keys in the bucket of tokens and logins.
             let old = format!("once.{}", key.name);
             if let (Some(found), _) = self.before.read::<Kept>(&old).await? {
                 return Ok(Some(found));
@@ -110,11 +111,12 @@ impl Answers {
                 }
                 return Ok(None);
             }
-            // Another controller has just begun it.
+            // Another controller has just begun this request.
         }
     }
 
-    /// Keeps the answer of a request that was begun; none forgets it, for it may be tried again.
+    /// Stores the answer of a begun request. `None` removes the entry, so that the request can be
+    /// retried.
     pub(super) async fn answered(
         &self,
         key: &Key,
@@ -138,7 +140,7 @@ impl Answers {
         written.await.map(drop)
     }
 
-    /// Whether a login may have one more key.
+    /// Checks that the login may have one more key.
     async fn room(&self, key: &Key) -> Result<(), Problem> {
         let now = now_ms();
         let known = self.counts().get(&key.owner).copied();
@@ -164,13 +166,13 @@ impl Answers {
         if counts.len() >= LOGINS {
             counts.retain(|_, (_, at)| now.saturating_sub(*at) < COUNTED_MS);
         }
-        // Beyond that a login is counted each time.
+        // Above this bound a login is counted on each request.
         if counts.len() < LOGINS || counts.contains_key(owner) {
             counts.insert(owner.to_owned(), (count, now));
         }
     }
 
-    /// The keys of a login that are in the bucket.
+    /// Number of the login's keys in the bucket.
     async fn count(&self, owner: &str) -> Result<usize, Problem> {
         let store = self.bucket.store();
         let filter = format!("$KV.{}.{owner}.*", store.name);

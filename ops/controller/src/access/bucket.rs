@@ -1,4 +1,4 @@
-//! A bucket whose values go by themselves.
+//! A bucket with values that expire.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
 
-/// The broker does not do it.
+/// The problem of a broker that does not answer.
 pub(super) fn failed(error: impl std::fmt::Display) -> Problem {
     let why = format!("the broker does not answer for tokens and logins ({error})");
     anyhow::anyhow!(warploom_cli::exit::Unreachable(why)).into()
 }
 
-/// A bucket, and the connection over which values with a life are written.
+/// A bucket, and the connection over which expiring values are written.
 #[derive(Clone)]
 pub(super) struct Bucket {
     jetstream: jetstream::Context,
@@ -32,8 +32,8 @@ impl Bucket {
         &self.store
     }
 
-    /// Writes a value that goes by itself, over the one of that revision; 0 is none. Whether it was that
-    /// one.
+    /// Writes an expiring value over the given revision; revision 0 means that no value exists.
+    /// Returns true if the revision matched.
     pub(super) async fn write(
         &self,
         key: &str,
@@ -60,7 +60,8 @@ impl Bucket {
         }
     }
 
-    /// A value and its revision; none with the revision that a new one goes over.
+    /// Returns a value and its revision. Without a value, the revision is the one that a new value
+    /// must replace.
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
         key: &str,
@@ -78,7 +79,7 @@ impl Bucket {
         self.store.delete(key).await.map_err(failed)
     }
 
-    /// Removes the value of that revision; whether it was there.
+    /// Removes the value of the given revision. Returns true if it existed.
     pub(super) async fn take(&self, key: &str, revision: u64) -> bool {
         let taken = self.store.delete_expect_revision(key, Some(revision));
         taken.await.is_ok()

@@ -1,24 +1,24 @@
-//! Identities that were looked up just now: whoever asks often is looked up once a second, so that a token
-//! that was revoked is refused within one.
+//! Cache of identities. The controller looks up a frequent caller once a second, so a revoked token
+//! is refused within a second.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::Identity;
 
-/// How long an identity is taken for true without a look.
+/// Maximum age of a cached identity, in milliseconds.
 const FRESH_MS: u64 = 1_000;
-/// How many are kept.
+/// Maximum number of cached identities.
 const MOST: usize = 4_096;
 
-/// By the digest of the secret.
+/// Identities by the digest of the secret.
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
     known: Mutex<HashMap<String, (Identity, u64)>>,
 }
 
 impl Identities {
-    /// Who has the secret of a digest, if that was looked up just now.
+    /// Returns the cached identity of the secret with this digest.
     pub(crate) fn get(&self, digest: &str, now_ms: u64) -> Option<Identity> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (identity, at) = known.get(digest)?;
@@ -26,7 +26,7 @@ impl Identities {
         fresh.then(|| identity.clone())
     }
 
-    /// Keeps who has it.
+    /// Caches the identity of the secret with this digest.
     pub(crate) fn put(&self, digest: String, identity: Identity, now_ms: u64) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
@@ -37,7 +37,7 @@ impl Identities {
         }
     }
 
-    /// Forgets all: somebody has logged out, or a token was revoked.
+    /// Clears the cache after a logout or the revocation of a token.
     pub(crate) fn forget(&self) {
         self.known
             .lock()

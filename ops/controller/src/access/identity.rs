@@ -1,51 +1,52 @@
-//! Who asks, and what they may.
+//! The identity of a caller, and its permissions.
 
 use bus_schemas::Tenant;
 
 use super::operation::{Operation, Scope};
 use super::role::Role;
 
-/// How somebody has shown who they are.
+/// Credential by which a caller is identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Means {
     /// A token, which a program sends with each request.
     Token,
-    /// A cookie, which a browser sends by itself: what changes something needs its second word as well.
+    /// A cookie, which a browser sends by itself. A change also needs the CSRF word.
     Cookie,
 }
 
-/// Who asks.
+/// The identity of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// The id of the token or login.
     pub(crate) id: String,
     /// Its name.
     pub(crate) name: String,
-    /// Their role.
+    /// The role.
     pub(crate) role: Role,
     /// The tenant of a tenant-admin.
     pub(crate) tenant: Option<Tenant>,
-    /// Operations that a token is narrowed to.
+    /// Operations to which a token is narrowed.
     pub(crate) operations: Option<Vec<Operation>>,
-    /// When it ends, milliseconds since 1970.
+    /// Expiry, milliseconds since 1970.
     pub(crate) expires_ms: u64,
-    /// How they showed it.
+    /// Credential by which the caller was identified.
     pub(crate) means: Means,
-    /// The word that must come with changes, of a cookie.
+    /// The CSRF word that must accompany changes made with a cookie.
     pub(crate) csrf: String,
 }
 
 impl Identity {
-    /// Of what they may do something.
+    /// Scope in which the caller may do an operation.
     pub(crate) fn scope(&self, operation: Operation) -> Scope {
         let narrowed = self.operations.as_ref();
         if narrowed.is_some_and(|operations| !operations.contains(&operation)) {
             return Scope::None;
         }
         match (operation.scope(self.role), &self.tenant) {
-            // One of no tenant has nothing of its own.
+            // A caller without a tenant owns nothing.
             (Scope::Own, None) => Scope::None,
-            // Whatever the role: who is of one tenant is of no other.
+            // Even if the table says all, a tenant-admin acts only on its own tenant, except to
+            // read the cluster.
             (Scope::All, Some(_)) if self.role == Role::TenantAdmin => match operation {
                 Operation::ClusterRead => Scope::All,
                 _ => Scope::Own,
@@ -54,7 +55,7 @@ impl Identity {
         }
     }
 
-    /// Whether they may know of a tenant where they do something that their role allows.
+    /// True if an operation that the role allows may reveal this tenant to the caller.
     pub(crate) fn sees(&self, tenant: &Tenant) -> bool {
         match self.role {
             Role::TenantAdmin => self.tenant.as_ref() == Some(tenant),
@@ -62,7 +63,7 @@ impl Identity {
         }
     }
 
-    /// Whether they may know of every tenant.
+    /// True if the caller may see every tenant.
     pub(crate) fn sees_all(&self) -> bool {
         match self.role {
             Role::TenantAdmin => false,
@@ -70,7 +71,7 @@ impl Identity {
         }
     }
 
-    /// The name of the share that is theirs of what is bounded. The tokens of one tenant have one together.
+    /// Name under which bounded resources are counted. All tokens of one tenant share one name.
     pub(crate) fn share(&self) -> String {
         match (self.role, &self.tenant) {
             (Role::TenantAdmin, Some(tenant)) => format!("tenant {tenant}"),
@@ -78,7 +79,7 @@ impl Identity {
         }
     }
 
-    /// The operations that they may do, of anything.
+    /// The operations that the caller may do, in any scope.
     pub(crate) fn operations(&self) -> Vec<Operation> {
         let all = Operation::ALL.iter().copied();
         all.filter(|operation| self.scope(*operation) != Scope::None)
@@ -90,7 +91,7 @@ impl Identity {
 pub(crate) mod tests {
     use super::*;
 
-    /// Somebody of a role.
+    /// An identity of a role.
     pub(crate) fn identity(role: Role, tenant: Option<&str>) -> Identity {
         Identity {
             id: "0".into(),
@@ -104,7 +105,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The table again, as sets: who edits one has to edit the other.
+    /// Repeats the table as sets: a change of one requires a change of the other.
     #[test]
     fn each_role_may_do_just_this() {
         let names = |role, tenant, scope| {

@@ -1,19 +1,19 @@
-//! A bound on requests a second, by who asks: bounded itself, whoever comes.
+//! A rate limit of requests per caller. The limiter itself has a bounded size.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Whose requests are counted at most; beyond, those that asked longest ago are forgotten.
+/// Maximum number of callers counted; beyond it, the caller with the oldest request is forgotten.
 const MOST: usize = 4_096;
 
-/// Requests that may come at once, and how many a second come to be allowed again.
+/// Requests allowed at once, and the refill per second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
     burst: f64,
     per_second: f64,
 }
 
-/// A bucket of tokens for each who asks.
+/// A token bucket for each caller.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     rate: Rate,
@@ -21,7 +21,7 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    /// So many at once, and so many a second.
+    /// A limiter with a burst and a rate per second.
     pub(crate) fn new(burst: u32, per_second: u32) -> Self {
         Self {
             rate: Rate {
@@ -32,7 +32,7 @@ impl Limiter {
         }
     }
 
-    /// Whether one more may come at that millisecond; else in how many seconds.
+    /// Takes one request at the given millisecond; else returns the seconds to wait.
     pub(crate) fn take(&self, who: &str, now_ms: u64) -> Result<(), u64> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MOST && !buckets.contains_key(who) {

@@ -1,5 +1,5 @@
-//! Who may do what: roles, the table of operations, tokens and logins. Decisions are functions of what is
-//! stored and of the moment; `store.rs` is their shell.
+//! Access control: roles, the table of operations, tokens and logins. Decisions are functions of
+//! stored data and the current time; `store.rs` does the input and output.
 
 mod answers;
 mod bucket;

@@ -1,4 +1,4 @@
-//! The operations of the interface, and which role may do which: the one table.
+//! The operations of the interface, and the roles that may do each: the only table.
 
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -7,14 +7,14 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::role::Role;
 
-/// Of what an operation of a role is allowed.
+/// Scope in which a role may do an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Of nothing.
+    /// Nowhere.
     None,
-    /// Of its own tenant.
+    /// Within its own tenant.
     Own,
-    /// Of everything.
+    /// Everywhere.
     All,
 }
 
@@ -27,15 +27,15 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// All there are.
+            /// All operations.
             pub(crate) const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// Its name in tokens and in what a login is told.
+            /// Its name, as used in tokens and in answers to a login.
             pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// The table: of what each role may do it.
+            /// The table: scope of the operation for each role.
             pub(crate) const fn scope(self, role: Role) -> Scope {
                 match self {
                     $(Self::$name => match role {
@@ -50,7 +50,7 @@ macro_rules! operations {
     };
 }
 
-// By hand: what a macro has put together, the derived one does not see.
+// Implemented by hand: the derive does not see what the macro builds.
 impl PartialSchema for Operation {
     fn schema() -> RefOr<Schema> {
         let names = Self::ALL.iter().map(|operation| operation.name());
@@ -96,7 +96,7 @@ mod tests {
     const MARK: &str = "<!-- table of roles: made from the code by WARPLOOM_BLESS=1 cargo test -p \
                         controller -->\n";
 
-    /// The table as the page has it.
+    /// The table as the documentation page shows it.
     fn table() -> String {
         let mut text = String::from("| operation |");
         let mut line = String::from("| --- |");

@@ -19,18 +19,18 @@ use utoipa::ToSchema;
 )]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
-    /// Looks at everything but logins.
+    /// Reads everything except logins.
     Viewer,
-    /// Looks at one tenant, ends its sessions, renews its login.
+    /// Reads one tenant, ends its sessions, renews its login.
     TenantAdmin,
     /// Does everything.
     Operator,
-    /// Looks at everything, verifies and exports the order.
+    /// Reads everything, verifies and exports the order.
     Auditor,
 }
 
 impl Role {
-    /// All there are.
+    /// All roles.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 4] = [
         Self::Viewer,

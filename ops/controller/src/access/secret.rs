@@ -1,23 +1,23 @@
-//! Secrets: random words that are shown once, and of which only a digest is kept.
+//! Secrets: random words that are shown once. Only a digest is stored.
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::problem::Problem;
 
-/// Random bytes of a secret: too many to be guessed, so that a plain digest of it tells nothing.
+/// Random bytes of a secret. They are too many to guess, so a plain digest reveals nothing.
 const BYTES: usize = 32;
 
-/// A secret and the name that it is kept under: `wl_<id>_<secret>`, both in hexadecimal digits.
+/// A secret and the id under which it is stored: `wl_<id>_<secret>`, both in hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Secret {
-    /// The name, which is no secret.
+    /// The id, which is not secret.
     pub(crate) id: String,
     /// The secret itself.
     word: String,
 }
 
 impl Secret {
-    /// A new one.
+    /// A new random secret.
     pub(crate) fn random() -> Result<Self, Problem> {
         let (mut id, mut word) = ([0; 8], [0; BYTES]);
         let random = SystemRandom::new();
@@ -29,12 +29,12 @@ impl Secret {
         })
     }
 
-    /// As it is shown, once.
+    /// The text that is shown once.
     pub(crate) fn shown(&self) -> String {
         format!("wl_{}_{}", self.id, self.word)
     }
 
-    /// What somebody sends, if it has the form.
+    /// Parses a secret that a caller sent.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let (id, word) = text.strip_prefix("wl_")?.split_once('_')?;
         let digits = |text: &str, bytes: usize| {
@@ -47,18 +47,18 @@ impl Secret {
         })
     }
 
-    /// What is kept of it.
+    /// The digest that is stored.
     pub(crate) fn digest(&self) -> String {
         digest("secret", &self.word)
     }
 
-    /// Whether this is the one of which that was kept; takes as long whatever differs.
+    /// True if the stored digest is that of this secret. Compares in constant time.
     pub(crate) fn is(&self, kept: &str) -> bool {
         let kept = blake3::Hash::from_hex(kept);
         kept.is_ok_and(|kept| blake3::Hash::from_hex(self.digest()).is_ok_and(|own| own == kept))
     }
 
-    /// The word that comes with changes where a cookie has this secret: it tells nothing of the secret.
+    /// The CSRF word for a cookie with this secret; it reveals nothing of the secret.
     pub(crate) fn csrf(&self) -> String {
         digest("csrf", &self.word)
     }

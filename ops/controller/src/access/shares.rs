@@ -1,18 +1,18 @@
-//! Places of which each login has a share, so that none can take all.
+//! Slots with a limit per login, so that no login can take all of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Why there is no place.
+/// The limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The login has as many as one may have.
+    /// The login has its maximum.
     Own,
-    /// All are taken.
+    /// All slots are taken.
     All,
 }
 
-/// Places: so many in all, and so many for each login.
+/// Slots: a maximum in all, and a maximum per login.
 #[derive(Debug)]
 pub(crate) struct Shares {
     all: usize,
@@ -27,7 +27,7 @@ struct Taken {
 }
 
 impl Shares {
-    /// None of which is taken.
+    /// Slots, all of them free.
     pub(crate) fn new(all: usize, each: usize) -> Arc<Self> {
         Arc::new(Self {
             all,
@@ -36,7 +36,7 @@ impl Shares {
         })
     }
 
-    /// A place for a login.
+    /// Takes a slot for a login.
     pub(crate) fn take(self: &Arc<Self>, who: &str) -> Result<Share, Full> {
         let mut taken = self.taken();
         if taken.by.get(who).is_some_and(|own| *own >= self.each) {
@@ -53,12 +53,12 @@ impl Shares {
         })
     }
 
-    /// Places of one login.
+    /// Maximum number of slots of one login.
     pub(crate) fn each(&self) -> usize {
         self.each
     }
 
-    /// Places that are taken.
+    /// Number of slots taken.
     pub(crate) fn all_taken(&self) -> usize {
         self.taken().all
     }
@@ -68,7 +68,7 @@ impl Shares {
     }
 }
 
-/// A place, given back when it is dropped.
+/// A slot, released on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Shares>,

@@ -1,5 +1,5 @@
-//! Tokens and logins, in the cluster's bucket for them, and answered requests in theirs: all that controllers
-//! know.
+//! Tokens and logins in the cluster's bucket for them, and answered requests in another: all state
+//! of the controllers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,36 +18,36 @@ use super::bucket::{Bucket, failed};
 use super::{Identity, Means, Operation, Role, Secret};
 use crate::problem::Problem;
 
-/// How long a link may be used.
+/// Lifetime of a link.
 const LINK: Duration = Duration::from_secs(600);
-/// How long a login lasts.
+/// Lifetime of a login.
 pub(crate) const LOGIN: Duration = Duration::from_secs(12 * 3_600);
-/// Tokens there may be.
+/// Maximum number of tokens.
 const TOKENS: usize = 1_000;
 
-/// What is kept of a token or a login.
+/// Stored entry of a token or a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TokenRecord {
-    /// Of the secret.
+    /// Digest of the secret.
     pub(crate) digest: String,
-    /// Its name, for people.
+    /// Its name, for display.
     pub(crate) name: String,
     /// Its role.
     pub(crate) role: Role,
     /// The tenant of a tenant-admin.
     #[serde(default)]
     pub(crate) tenant: Option<Tenant>,
-    /// The operations that it is narrowed to.
+    /// The operations to which it is narrowed.
     #[serde(default)]
     pub(crate) operations: Option<Vec<Operation>>,
-    /// When it was made, milliseconds since 1970.
+    /// Creation time, milliseconds since 1970.
     pub(crate) created_ms: u64,
-    /// When it ends.
+    /// Expiry, milliseconds since 1970.
     pub(crate) expires_ms: u64,
 }
 
 impl TokenRecord {
-    /// Who has its secret, at that moment.
+    /// Returns the identity if the secret matches and has not expired at `now`.
     fn identity(self, secret: &Secret, means: Means, now: u64) -> Option<Identity> {
         (secret.is(&self.digest) && now < self.expires_ms).then(|| Identity {
             id: secret.id.clone(),
@@ -62,14 +62,14 @@ impl TokenRecord {
     }
 }
 
-/// The buckets.
+/// The buckets of tokens, logins and answers.
 #[derive(Clone)]
 pub(crate) struct AccessStore {
     bucket: Bucket,
     answers: Answers,
 }
 
-/// Where a token or a login is kept.
+/// Key of a token or a login in the bucket.
 fn key(means: Means, id: &str) -> String {
     match means {
         Means::Token => format!("token.{id}"),
@@ -78,7 +78,7 @@ fn key(means: Means, id: &str) -> String {
 }
 
 impl AccessStore {
-    /// Opens it, or makes it.
+    /// Opens the buckets; creates those that do not exist.
     pub(crate) async fn open(administrator: &Administrator) -> Result<Self, Problem> {
         let mut jetstream = jetstream::new(administrator.client().clone());
         jetstream.set_timeout(administrator.patience());
@@ -89,7 +89,7 @@ impl AccessStore {
         Ok(Self { bucket, answers })
     }
 
-    /// A link that logs one browser in, once.
+    /// Creates a link that logs one browser in, once.
     pub(crate) async fn link(&self) -> Result<Secret, Problem> {
         let secret = Secret::random()?;
         self.bucket
@@ -98,7 +98,7 @@ impl AccessStore {
         Ok(secret)
     }
 
-    /// Uses a link up; whether it was there. Of several that try it at once one does it.
+    /// Consumes a link. Returns true if the link existed; of concurrent callers only one gets true.
     pub(crate) async fn redeem(&self, secret: &Secret) -> Result<bool, Problem> {
         let key = format!("link.{}", secret.id);
         let (kept, revision) = self.bucket.read::<String>(&key).await?;
@@ -108,7 +108,7 @@ impl AccessStore {
         Ok(self.bucket.take(&key, revision).await)
     }
 
-    /// Logs somebody in as an operator; gives the cookie's secret.
+    /// Creates a login with the role of an operator. Returns the secret of its cookie.
     pub(crate) async fn log_in(&self, name: &str) -> Result<Secret, Problem> {
         let (secret, now) = (Secret::random()?, now_ms());
         let record = TokenRecord {
@@ -131,7 +131,7 @@ impl AccessStore {
         self.bucket.delete(&format!("login.{}", secret.id)).await
     }
 
-    /// Who has this secret.
+    /// Returns the identity that has this secret.
     pub(crate) async fn identity(
         &self,
         secret: &Secret,
@@ -144,14 +144,14 @@ impl AccessStore {
         Ok(record.and_then(|record| record.identity(secret, means, now_ms())))
     }
 
-    /// Whether a token or login is still there as somebody has shown it.
+    /// True if the token or login of this identity still exists and has not expired.
     pub(crate) async fn stands(&self, identity: &Identity) -> Result<bool, Problem> {
         let key = key(identity.means, &identity.id);
         let (record, _) = self.bucket.read::<TokenRecord>(&key).await?;
         Ok(record.is_some_and(|record| now_ms() < record.expires_ms))
     }
 
-    /// Keeps a new token.
+    /// Stores a new token.
     pub(crate) async fn add_token(
         &self,
         secret: &Secret,
@@ -169,7 +169,7 @@ impl AccessStore {
         Ok(())
     }
 
-    /// Writes a value that goes by itself, over whatever is there.
+    /// Writes an expiring value over any existing one.
     pub(crate) async fn renew(
         &self,
         key: &str,
@@ -188,7 +188,7 @@ impl AccessStore {
         self.bucket.delete(key).await
     }
 
-    /// The values of all keys that begin like this, by the rest of the key.
+    /// The values of all keys with this prefix, by the rest of the key.
     pub(crate) async fn under<T: DeserializeOwned>(
         &self,
         prefix: &str,
@@ -200,7 +200,7 @@ impl AccessStore {
             let Some(rest) = key.strip_prefix(prefix) else {
                 continue;
             };
-            // It may have gone since.
+            // The value may have been removed since.
             let value = self.bucket.read(&key).await?.0;
             values.extend(value.map(|value| (rest.to_owned(), value)));
         }
@@ -212,7 +212,7 @@ impl AccessStore {
         self.under("token.").await
     }
 
-    /// Removes a token; whether there was one.
+    /// Removes a token. Returns true if it existed.
     pub(crate) async fn remove_token(&self, id: &str) -> Result<bool, Problem> {
         let key = format!("token.{id}");
         let (record, revision) = self.bucket.read::<TokenRecord>(&key).await?;
@@ -222,12 +222,14 @@ impl AccessStore {
         Ok(self.bucket.take(&key, revision).await)
     }
 
-    /// Begins a request that came with an idempotency key: none where it is new, else what is kept of it.
+    /// Begins a request with an idempotency key. Returns `None` if the key is new, else the stored
+    /// entry.
     pub(crate) async fn begin(&self, key: &Key, request: &str) -> Result<Option<Kept>, Problem> {
         self.answers.begin(key, request).await
     }
 
-    /// Keeps the answer of a request that was begun; none forgets it, for it may be tried again.
+    /// Stores the answer of a begun request. `None` removes the entry, so that the request can be
+    /// retried.
     pub(crate) async fn answered(
         &self,
         key: &Key,

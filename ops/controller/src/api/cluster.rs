@@ -1,4 +1,4 @@
-//! The cluster as a whole: its leader, its stores, and whether grants are held.
+//! The cluster as a whole: its leader, its stores, and the hold on grants.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,39 +15,39 @@ use crate::problem::Problem;
 pub(crate) struct ClusterModel {
     /// Its name.
     name: String,
-    /// The leader, 16 hexadecimal digits.
+    /// The id of the leader, 16 hexadecimal digits.
     leader: String,
     /// The leader's epoch.
     epoch: u64,
-    /// Whether grants are held.
+    /// True if grants are held.
     held: bool,
-    /// The last input.
+    /// Number of the last input.
     input: u64,
-    /// Inputs recorded through this number.
+    /// Number of the last recorded input.
     recorded: u64,
-    /// The last position of the cluster's order, in this epoch.
+    /// The last global position, in this epoch.
     global: u64,
-    /// What the broker keeps.
+    /// The stores of the broker.
     stores: Vec<StoreModel>,
-    /// The public key that evidence is signed with.
+    /// The public key of signed evidence.
     evidence_key: Option<String>,
 }
 
 /// A store of the broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct StoreModel {
-    /// Its name, or that of what all of them share.
+    /// Its name, or that of the storage that all stores share.
     name: String,
-    /// Bytes in it.
+    /// Bytes used.
     bytes: u64,
-    /// Bytes that it may hold; null where that is not known.
+    /// Maximum bytes; null if unknown.
     max_bytes: Option<u64>,
-    /// What is wrong with it; null where nothing is.
+    /// The current fault; null without one.
     alarm: Option<String>,
 }
 
 impl ClusterModel {
-    /// Of a status.
+    /// The model of a status.
     pub(crate) fn of(cluster: &crate::cluster::Cluster, status: &Status) -> Self {
         let stores = status.stores.iter().map(|store| StoreModel {
             name: store.name.clone(),
@@ -78,15 +78,15 @@ pub(crate) async fn cluster(State(cluster): State<Shared>) -> Result<Json<Cluste
     Ok(Json(ClusterModel::of(&cluster, &moment.status)))
 }
 
-/// Whether grants are held.
+/// The hold on grants.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HoldModel {
-    /// Whether they are to be.
+    /// True to hold grants, false to release them.
     held: bool,
 }
 
-/// Holds all grants back, or lets them go.
+/// Holds all grants back, or releases them.
 #[utoipa::path(put, path = "/api/v1/order/hold", tag = "order", request_body = HoldModel,
     extensions(("x-operation" = json!("cluster.hold"))),
     responses((status = 200, body = ClusterModel)))]

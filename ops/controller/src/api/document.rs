@@ -1,4 +1,4 @@
-//! The interface's own document: OpenAPI 3.1.
+//! The OpenAPI 3.1 document of the interface.
 
 use axum::Extension;
 use axum::http::{HeaderName, HeaderValue, header};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub(crate) struct Document(pub(crate) Arc<str>);
 
-/// The interface's document: OpenAPI 3.1.
+/// Returns the OpenAPI 3.1 document of the interface.
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "document",
     extensions(("x-operation" = json!("public"))),
     responses((status = 200, description = "the document", body = Object)))]

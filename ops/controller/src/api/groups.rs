@@ -1,4 +1,4 @@
-//! Groups of workers: they are there as long as a worker or a tenant names them.
+//! Groups of workers. A group exists as long as a worker or a tenant names it.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ use crate::problem::Problem;
 pub(crate) struct GroupModel {
     /// Its name.
     name: String,
-    /// Whether its workers take only tenants bound to it, one at a time.
+    /// True if its workers take only tenants bound to the group, one at a time.
     exclusive: bool,
     /// Its workers, by id.
     workers: Vec<String>,
     /// The tenants bound to it.
     tenants: Vec<String>,
-    /// Bytes that sessions may have on its workers together.
+    /// Bytes that sessions may hold on its workers in all.
     capacity: u64,
-    /// Bytes of it that nobody holds.
+    /// Free bytes of the capacity.
     free: u64,
 }
 

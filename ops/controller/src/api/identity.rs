@@ -1,4 +1,4 @@
-//! Logins: the one-time link, who is logged in, and the end of a login.
+//! Logins: the one-time link, the current identity, and the logout.
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -15,7 +15,7 @@ use crate::http::extract::Who;
 use crate::http::gate::{cookie_name, peer, secret};
 use crate::problem::Problem;
 
-/// Who is logged in.
+/// The current identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct IdentityModel {
     /// The name of the token or login.
@@ -24,9 +24,10 @@ pub(crate) struct IdentityModel {
     role: Role,
     /// The tenant of a tenant-admin.
     tenant: Option<String>,
-    /// The word that a browser's changes carry as X-CSRF-Token; null for tokens, which need none.
+    /// The word that a browser sends as X-CSRF-Token with changes; null for tokens, which need
+    /// none.
     csrf: Option<String>,
-    /// When it ends, milliseconds since 1970.
+    /// Expiry, milliseconds since 1970.
     expires_ms: u64,
     /// The cluster.
     cluster: String,
@@ -34,7 +35,7 @@ pub(crate) struct IdentityModel {
     operations: Vec<Operation>,
 }
 
-/// Shows who is logged in, and what they may do.
+/// Shows the caller's identity and permissions.
 #[utoipa::path(get, path = "/api/v1/me", tag = "logins",
     extensions(("x-operation" = json!("login"))),
     responses((status = 200, body = IdentityModel)))]
@@ -50,7 +51,7 @@ pub(crate) async fn me(State(cluster): State<Shared>, Who(identity): Who) -> Jso
     })
 }
 
-/// Ends the login of a browser. A token is ended by removing it.
+/// Ends the login of a browser. A token ends when it is removed.
 #[utoipa::path(post, path = "/api/v1/logout", tag = "logins",
     extensions(("x-operation" = json!("login"))),
     responses((status = 204, description = "logged out")))]
@@ -81,7 +82,8 @@ pub(crate) struct Link {
     once: String,
 }
 
-/// Logs a browser in by a one-time link, and leads it to the page: the secret stays in no address.
+/// Logs a browser in by a one-time link and redirects it to the page, so that no address keeps the
+/// secret.
 pub(crate) async fn login(
     State(cluster): State<Shared>,
     link: Result<Query<Link>, QueryRejection>,
@@ -97,7 +99,7 @@ pub(crate) async fn login(
             set_cookie(&mut response, &cookie);
             response
         }
-        // A person looks at this: the page says what to do.
+        // A person reads this: the page says what to do.
         Err(problem) if problem.status() == StatusCode::UNAUTHORIZED => {
             Redirect::to("/?link=used").into_response()
         }
@@ -117,7 +119,8 @@ async fn redeem(cluster: &Shared, once: Option<String>, peer: &str) -> Result<Se
     if there {
         return cluster.access.log_in("link").await;
     }
-    // Failures are counted, and nothing else: a good link is not refused for what others of its address send.
+    // Only failures are counted: a valid link is not refused because of other clients of the same
+    // address.
     let counted = cluster.strangers.take(peer, now_ms());
     counted.map_err(Problem::rate)?;
     Err(Problem::login())
@@ -135,7 +138,7 @@ fn set_cookie(response: &mut Response, cookie: &str) {
     }
 }
 
-/// What a tenant-admin may know of is theirs; to them, all else is not there.
+/// A tenant-admin sees only its own tenant; everything else appears missing.
 pub(crate) fn visible(identity: &Identity, tenant: &bus_schemas::Tenant) -> Result<(), Problem> {
     match identity.sees(tenant) {
         true => Ok(()),

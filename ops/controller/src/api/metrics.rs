@@ -1,4 +1,4 @@
-//! The metrics of this controller and of the cluster, as Prometheus reads them.
+//! The metrics of this controller and of the cluster, in the Prometheus text format.
 
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
@@ -8,7 +8,8 @@ use crate::access::Role;
 use crate::cluster::Shared;
 use crate::http::extract::Who;
 
-/// The metrics of this controller and of the cluster, as Prometheus reads them; to a tenant-admin its tenant's.
+/// Returns the metrics of this controller and of the cluster in the Prometheus text format. A
+/// tenant-admin gets those of its tenant.
 #[utoipa::path(get, path = "/metrics", tag = "cluster",
     extensions(("x-operation" = json!("cluster.read"))),
     responses((status = 200, description = "the page", content((String = "text/plain")))))]

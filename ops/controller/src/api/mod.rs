@@ -1,4 +1,4 @@
-//! The operations, a module for each kind of thing.
+//! The operations, one module for each kind of resource.
 
 pub(crate) mod cluster;
 pub(crate) mod document;

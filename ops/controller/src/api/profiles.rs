@@ -1,4 +1,4 @@
-//! Versions of the profile: what kernels are estimated to cost.
+//! Versions of the profile, which estimates the cost of kernels.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,27 +12,27 @@ use crate::cluster::Shared;
 use crate::http::extract::JsonBody;
 use crate::problem::Problem;
 
-/// A version.
+/// A version of the profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ProfileModel {
     /// The hash of its estimates.
     hash: String,
     /// Its number.
     version: u64,
-    /// Kernels that it estimates.
+    /// Number of kernels with an estimate.
     entries: u64,
-    /// When it was published, milliseconds since 1970; null where the leader has not said.
+    /// Time of publication, milliseconds since 1970; null if the leader has not reported it.
     created_ms: Option<u64>,
 }
 
-/// All versions that are kept.
+/// All stored versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ProfilesModel {
-    /// The one that the leader orders by; null without a leader.
+    /// The version that the leader uses; null without a leader.
     in_force: Option<ProfileModel>,
-    /// The hash of the one that is pinned.
+    /// The hash of the pinned version.
     pinned: Option<String>,
-    /// Those that are kept, the oldest first.
+    /// The stored versions, the oldest first.
     items: Vec<ProfileModel>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct ProfilesModel {
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PinModel {
-    /// Its hash, or 8 digits of it at least; null has the cluster learn again.
+    /// Its hash, or a prefix of at least 8 digits; null resumes learning.
     hash: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl From<&ProfileStatus> for ProfileModel {
     }
 }
 
-/// Lists the profile's versions.
+/// Lists the versions of the profile.
 #[utoipa::path(get, path = "/api/v1/profiles", tag = "profiles",
     extensions(("x-operation" = json!("profiles.read"))),
     responses((status = 200, body = ProfilesModel)))]
@@ -84,7 +84,7 @@ pub(crate) async fn profiles(
     }))
 }
 
-/// Pins a version, or has the cluster learn again.
+/// Pins a version, or resumes learning.
 #[utoipa::path(put, path = "/api/v1/profiles/pinned", tag = "profiles", request_body = PinModel,
     extensions(("x-operation" = json!("profiles.write"))),
     responses((status = 200, body = ProfilesModel)))]

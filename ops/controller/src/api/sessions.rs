@@ -1,4 +1,4 @@
-//! Sessions: what each has, what it waits for, and its end.
+//! Sessions: their resources, their waits, and their end.
 
 use axum::Json;
 use axum::extract::State;
@@ -22,27 +22,27 @@ pub(crate) struct SessionModel {
     id: String,
     /// Its tenant.
     tenant: String,
-    /// Its number among all that the tenant ever had, from 1.
+    /// Its number among all sessions that the tenant ever had, from 1.
     ordinal: u64,
     /// Its worker.
     worker: String,
-    /// That worker's device.
+    /// The device of the worker.
     gpu: u32,
-    /// Ops queued at the leader and not granted.
+    /// Ops queued at the leader and not yet granted.
     queued: u64,
-    /// Charged nanoseconds granted and not done.
+    /// Charged nanoseconds granted and not yet done.
     outstanding_ns: u64,
-    /// What keeps its next work from being granted: docs/reference/waits.md lists them.
+    /// The reason why its next work is not granted; docs/reference/waits.md lists the values.
     waits: String,
-    /// Bytes that it holds; null, as in what follows, where its worker does not say.
+    /// Bytes held. This and the following fields are null if the worker does not report them.
     held: Option<u64>,
-    /// The part of the last second in which a launch of it ran, 0 to 1.
+    /// The part of the last second in which one of its launches ran, 0 to 1.
     busy: Option<f64>,
-    /// Where its memory is: `resident`, `leaving`, `out` or `coming`.
+    /// Location of its memory: `resident`, `leaving`, `out` or `coming`.
     place: Option<String>,
-    /// Whether its memory must stay on the device.
+    /// True if its memory must stay on the device.
     pinned: Option<bool>,
-    /// The process that has it, by its own word.
+    /// The client process, as reported by the client.
     process: Option<ProcessModel>,
 }
 
@@ -81,20 +81,20 @@ impl From<SessionRow> for SessionModel {
     }
 }
 
-/// Which sessions.
+/// Selection of sessions.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SessionQuery {
-    /// Of this tenant only.
+    /// Only this tenant.
     tenant: Option<String>,
-    /// Of this worker only.
+    /// Only this worker.
     worker: Option<String>,
-    /// Of this device only.
+    /// Only this device.
     gpu: Option<u32>,
-    /// Items at most, 1 to 1,000; 100 where nobody says.
+    /// Maximum number of items, 1 to 1,000; the default is 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// What the page before said is `next`.
+    /// The `next` of the previous page.
     after: Option<String>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) async fn sessions(
     page.cut(rows, |session| session.id.clone()).map(Json)
 }
 
-/// A session that is there, to whoever may know.
+/// A session that exists and that the caller may see.
 async fn known(cluster: &Cluster, who: &Who, id: &str) -> Result<SessionRow, Problem> {
     let missing = || Problem::missing(format_args!("session {id:?}"));
     let session: SessionId = id.parse().map_err(|_| missing())?;
@@ -156,7 +156,8 @@ pub(crate) async fn session(
     Ok(Json(row.into()))
 }
 
-/// Ends a session: what of it runs ends, what waits is not run, and its program's next call fails.
+/// Ends a session: its running work ends, its queued work does not run, and its program's next call
+/// fails.
 #[utoipa::path(delete, path = "/api/v1/sessions/{session}", tag = "sessions",
     params(("session" = String, Path, description = "its id")),
     extensions(("x-operation" = json!("sessions.end"))),

@@ -1,4 +1,4 @@
-//! The cluster's settings, by which it orders.
+//! The settings of the cluster's scheduler.
 
 use std::collections::BTreeMap;
 
@@ -22,63 +22,63 @@ use crate::problem::Problem;
 pub(crate) struct SettingModel {
     /// Its name.
     key: String,
-    /// Its value, as people write it.
+    /// Its value in readable form.
     value: String,
     /// Its default.
     default: String,
     /// `default`, or `set`.
     source: String,
-    /// What it does.
+    /// Its description.
     help: String,
 }
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct SettingsModel {
-    /// Each.
+    /// The settings.
     items: Vec<SettingModel>,
-    /// The revision that an ETag names.
+    /// The revision, as in the ETag.
     revision: u64,
 }
 
-/// What a setting is, and what it would be or is now.
+/// A setting with its values before and after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ChangeModel {
     /// The setting.
     pub(crate) key: String,
-    /// What it was.
+    /// The old value.
     pub(crate) before: String,
-    /// What it is to be.
+    /// The new value.
     pub(crate) after: String,
 }
 
 /// Changes of settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ChangesModel {
-    /// Those that differ.
+    /// The settings that differ.
     pub(crate) changes: Vec<ChangeModel>,
-    /// Whether they were made.
+    /// True if the changes were made.
     pub(crate) applied: bool,
 }
 
-/// Changes to be made, all of them together or none.
+/// Changes to make, all of them or none.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsChangeModel {
-    /// By setting: its value as people write it; null is its default.
+    /// The value for each setting in readable form; null restores the default.
     changes: BTreeMap<String, Option<String>>,
 }
 
-/// Whether to change anything.
+/// The choice of a dry run.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DryRun {
-    /// Says what would change, and changes nothing.
+    /// Reports what would change, and changes nothing.
     #[serde(default)]
     pub(crate) dry_run: bool,
 }
 
-/// Every setting's value as people write it.
+/// The value of every setting in readable form.
 fn shown(settings: &ClusterSettings) -> Result<BTreeMap<&'static str, String>, Problem> {
     let values = serde_json::to_value(settings);
     let values = values.map_err(|error| Problem::internal(error.to_string()))?;
@@ -122,7 +122,7 @@ pub(crate) async fn settings(
     Ok((tag, Json(model(&chosen)?)))
 }
 
-/// Reads changes as people write them.
+/// Parses changes in readable form.
 fn read(
     sent: SettingsChangeModel,
 ) -> Result<Vec<(&'static ClusterSetting, Option<Value>)>, Problem> {
@@ -134,7 +134,7 @@ fn read(
     Ok(changes.collect::<anyhow::Result<_>>()?)
 }
 
-/// Changes settings, or says what would change.
+/// Changes settings, or reports what would change.
 #[utoipa::path(patch, path = "/api/v1/settings", tag = "settings", params(DryRun),
     request_body = SettingsChangeModel,
     extensions(("x-operation" = json!("settings.write"))),
@@ -159,8 +159,8 @@ pub(crate) async fn change_settings(
     Err(Problem::contended())
 }
 
-/// Makes changes of the settings that are chosen, or says what they would be; none where others have changed
-/// them meanwhile.
+/// Changes settings, or reports the changes of a dry run. Returns `None` if the settings were
+/// changed concurrently.
 async fn change(
     cluster: &Cluster,
     mut chosen: Chosen,

@@ -1,4 +1,4 @@
-//! Tokens of people and machines.
+//! Tokens for people and machines.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,11 +16,11 @@ use crate::http::idempotency::SecretAnswer;
 use crate::http::paging::{Page, Paged};
 use crate::problem::Problem;
 
-/// Days that a token lasts where nobody says.
+/// Default lifetime of a token, in days.
 pub(crate) const DAYS: u32 = 30;
-/// Days that it lasts at most.
+/// Maximum lifetime of a token, in days.
 const MOST_DAYS: u32 = 366;
-/// Characters of a name at most.
+/// Maximum number of characters of a name.
 const NAME: usize = 64;
 
 /// A token.
@@ -34,11 +34,11 @@ pub(crate) struct TokenModel {
     pub(crate) role: Role,
     /// The tenant of a tenant-admin.
     pub(crate) tenant: Option<String>,
-    /// The operations that it is narrowed to; null is all of its role.
+    /// The operations to which it is narrowed; null means all operations of its role.
     pub(crate) operations: Option<Vec<Operation>>,
-    /// When it was made, milliseconds since 1970.
+    /// Creation time, milliseconds since 1970.
     pub(crate) created_ms: u64,
-    /// When it ends.
+    /// Expiry, milliseconds since 1970.
     pub(crate) expires_ms: u64,
 }
 
@@ -56,16 +56,16 @@ impl TokenModel {
     }
 }
 
-/// A token that was made: its secret is told this once.
+/// A new token. This answer is the only one that shows its secret.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct MadeTokenModel {
     #[serde(flatten)]
     pub(crate) token: TokenModel,
-    /// What to send as `Authorization: Bearer`.
+    /// The value to send as `Authorization: Bearer`.
     pub(crate) secret: String,
 }
 
-/// A token to be made.
+/// A token to create.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTokenModel {
@@ -74,20 +74,20 @@ pub(crate) struct NewTokenModel {
     pub(crate) name: String,
     /// Its role.
     pub(crate) role: Role,
-    /// The tenant of a tenant-admin; others have none.
+    /// The tenant of a tenant-admin; other roles have none.
     #[serde(default)]
     pub(crate) tenant: Option<String>,
-    /// The operations that it is narrowed to; null is all of its role.
+    /// The operations to which it is narrowed; null means all operations of its role.
     #[serde(default)]
     pub(crate) operations: Option<Vec<Operation>>,
-    /// Days that it lasts, 1 to 366; 30 where nobody says.
+    /// Lifetime in days, 1 to 366; the default is 30.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 366)]
     pub(crate) days: Option<u32>,
 }
 
 impl NewTokenModel {
-    /// Makes it.
+    /// Creates the token.
     pub(crate) async fn make(
         self,
         access: &crate::access::AccessStore,
@@ -104,7 +104,7 @@ impl NewTokenModel {
         })
     }
 
-    /// What is kept of it, but for the secret.
+    /// The entry to store, without the secret.
     fn record(self) -> Result<TokenRecord, Problem> {
         let name = self.name.trim();
         if name.is_empty() || name.chars().count() > NAME || name.chars().any(char::is_control) {
@@ -153,7 +153,7 @@ pub(crate) async fn tokens(
     page.cut(tokens, |token| token.id.clone()).map(Json)
 }
 
-/// Makes a token. Its secret is in this answer and nowhere else.
+/// Creates a token. Only this answer shows its secret.
 #[utoipa::path(post, path = "/api/v1/tokens", tag = "tokens", request_body = NewTokenModel,
     extensions(("x-operation" = json!("tokens.write"))),
     responses((status = 201, body = MadeTokenModel)))]

@@ -1,5 +1,5 @@
-//! What launches waited for and why devices were idle, from the record: as `warploom why` tells it, to each who
-//! asks without the names of tenants that they may not know of.
+//! Waits of launches and idle times of devices, from the record, as `warploom why` shows them. The
+//! names of tenants that the caller may not see are removed.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,32 +18,32 @@ use crate::position::{At, Position};
 use crate::problem::Problem;
 use crate::waits::{self, WaitModel};
 
-/// What many positions waited for.
+/// Waits summed over many positions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct WaitSummaryModel {
-    /// Positions that ran and whose times are recorded.
+    /// Positions that ran and have recorded times.
     positions: u64,
-    /// Positions that ran and whose times are not.
+    /// Positions that ran and have no recorded times.
     untimed: u64,
     /// Kernels among the ops of both.
     kernels: u64,
     /// Measured device nanoseconds of both.
     ran_ns: u64,
-    /// What they waited, all together, nanoseconds.
+    /// Total time waited, nanoseconds.
     waited_ns: u64,
-    /// Half of them waited no longer; beyond 4,096 positions this and the next are rounded up, by one part in
-    /// 2,048 at most.
+    /// Median wait. Beyond 4,096 positions this and the next percentile are rounded up, by at most
+    /// one part in 2,048.
     waited_p50_ns: u64,
-    /// 99 of 100 waited no longer.
+    /// The 99th percentile of the wait.
     waited_p99_ns: u64,
-    /// None waited longer.
+    /// The longest wait.
     waited_max_ns: u64,
-    /// What for, the longest first: together `waited_ns`.
+    /// The causes, the longest first; together they are `waited_ns`.
     waits: Vec<WaitModel>,
 }
 
 impl WaitSummaryModel {
-    /// As somebody may see it who may see it at all.
+    /// The summary for a caller who may see it, without hidden names.
     fn seen_by(summary: &WaitSummary, who: &Identity) -> Self {
         Self {
             positions: summary.positions,
@@ -59,17 +59,17 @@ impl WaitSummaryModel {
     }
 }
 
-/// What a tenant's launches waited for.
+/// Waits of a tenant's launches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct TenantWaitsModel {
     /// The tenant.
     tenant: String,
-    /// What for.
+    /// The waits.
     #[serde(flatten)]
     waited: WaitSummaryModel,
 }
 
-/// Explains what a tenant's launches waited for, as far back as the record goes.
+/// Explains the waits of a tenant's launches, as far back as the record goes.
 #[utoipa::path(get, path = "/api/v1/tenants/{tenant}/why", tag = "why",
     params(("tenant" = String, Path, description = "its name")),
     extensions(("x-operation" = json!("tenants.read"))),
@@ -84,7 +84,7 @@ pub(crate) async fn why_tenant(
     visible(&who.0, &tenant).map_err(|_| missing())?;
     let reading = cluster.explain(&who.0, None).await?;
     let summary = reading.tenants.get(&tenant).cloned();
-    // Of one who has gone the record still tells; one who is there may have run nothing.
+    // The record still tells of a removed tenant; an existing tenant may have run nothing yet.
     let there = cluster.view.tenant(&tenant).map(|_| WaitSummary::default());
     let summary = summary.or(there).ok_or_else(missing)?;
     Ok(Json(TenantWaitsModel {
@@ -93,22 +93,22 @@ pub(crate) async fn why_tenant(
     }))
 }
 
-/// What a session's launches waited for.
+/// Waits of a session's launches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct SessionWaitsModel {
     /// The session.
     session: String,
     /// Its tenant.
     tenant: String,
-    /// What it waits for now, as `waits` of `GET /api/v1/sessions` says it; null where the leader does not
-    /// know of it any more, or does not answer.
+    /// Reason for its current wait, as `waits` of `GET /api/v1/sessions`. Null if the leader no
+    /// longer knows the session, or does not answer.
     waits_for: Option<String>,
-    /// What for.
+    /// The waits.
     #[serde(flatten)]
     waited: WaitSummaryModel,
 }
 
-/// Explains what a session's launches waited for, as far back as the record goes: also of one that has ended.
+/// Explains the waits of a session's launches, as far back as the record goes; also after its end.
 #[utoipa::path(get, path = "/api/v1/sessions/{session}/why", tag = "why",
     params(("session" = String, Path, description = "its id")),
     extensions(("x-operation" = json!("sessions.read"))),
@@ -140,7 +140,7 @@ pub(crate) async fn why_session(
     }))
 }
 
-/// A device, by day.
+/// Idle times of a device, by day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct DeviceDaysModel {
     /// The device.
@@ -155,15 +155,16 @@ pub(crate) struct DeviceDayModel {
     /// The day.
     #[schema(example = "2026-11-26")]
     day: String,
-    /// Nanoseconds for which something ran.
+    /// Nanoseconds in which work ran.
     busy_ns: u64,
-    /// Nanoseconds for which nothing did, and there was a worker.
+    /// Nanoseconds in which the device had a worker but ran nothing.
     idle_ns: u64,
-    /// What kept it idle, the longest first: together `idle_ns`.
+    /// The causes of idle time, the longest first; together they are `idle_ns`.
     idle: Vec<WaitModel>,
 }
 
-/// Explains why a device was idle, by day: what the record tells, and 400 days of what was cut off it.
+/// Explains the idle time of a device, by day: from the record, and for 400 days from its truncated
+/// part.
 #[utoipa::path(get, path = "/api/v1/devices/{gpu}/why", tag = "why",
     params(("gpu" = String, Path, description = "its number")),
     extensions(("x-operation" = json!("workers.read"))),
@@ -190,23 +191,23 @@ pub(crate) async fn why_device(
     Ok(Json(DeviceDaysModel { gpu, days }))
 }
 
-/// Whether a device is one of the cluster's, of which nothing is recorded yet.
+/// True if the device belongs to the cluster although the record does not mention it yet.
 async fn has_worker(cluster: &Cluster, gpu: u32) -> bool {
     let moment = cluster.moment().await;
     moment.is_ok_and(|moment| moment.status.workers.iter().any(|it| it.gpu == gpu))
 }
 
-/// A position, when it waited and ran, and all that it waited for.
+/// A position with its times and all of its waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ExplainedModel {
     /// The position.
     #[serde(flatten)]
     position: Position,
-    /// Its times; null where they are not recorded.
+    /// Its times; null if they are not recorded.
     times: Option<TimesModel>,
 }
 
-/// Explains what a position of the order waited for, and when it ran.
+/// Explains the wait of a position of the order, and shows its times.
 #[utoipa::path(get, path = "/api/v1/order/{position}/why", tag = "why",
     params(("position" = String, Path, description = "its place, `EPOCH.POSITION`")),
     extensions(("x-operation" = json!("order.read"))),
@@ -225,7 +226,7 @@ pub(crate) async fn why_position(
     Ok(Json(ExplainedModel { position, times }))
 }
 
-/// A position: of the newest ones, of those around one that was looked for, or of the record.
+/// Finds a position: among the newest ones, around the last lookup, or in the record.
 async fn explained(
     cluster: &Cluster,
     who: &Identity,

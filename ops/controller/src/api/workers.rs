@@ -1,4 +1,4 @@
-//! Workers, and taking one out.
+//! Workers, and draining a worker.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,94 +15,94 @@ use crate::problem::Problem;
 /// A worker and its device.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct WorkerModel {
-    /// This start of it: 16 hexadecimal digits.
+    /// Its incarnation: 16 hexadecimal digits.
     pub(crate) id: String,
     /// The number of its device.
     gpu: u32,
-    /// What the device is.
+    /// The description of the device.
     device: String,
     /// `live`, `draining` (no new sessions) or `lost`.
     state: String,
-    /// The group that it is in.
+    /// Its group.
     pub(crate) group: Option<String>,
-    /// Whether it takes only tenants bound to its group, one at a time.
+    /// True if it takes only tenants bound to its group, one at a time.
     pub(crate) exclusive: bool,
-    /// Bytes that sessions may have together.
+    /// Bytes that sessions may hold in all.
     pub(crate) capacity: Option<u64>,
-    /// Bytes of it that nobody holds.
+    /// Free bytes of the capacity.
     pub(crate) free: Option<u64>,
-    /// The part of its time that was granted of late, 0 to 1.
+    /// The part of its time that was recently granted, 0 to 1.
     busy: Option<f64>,
     /// Sessions on it.
     sessions: u64,
     /// The last position granted.
     granted: u64,
-    /// The last position that it accepted.
+    /// The last position accepted.
     accepted: u64,
-    /// The chain there.
+    /// The chain at that position.
     chain: String,
-    /// Charged work granted and not done, nanoseconds.
+    /// Charged work granted and not yet done, nanoseconds.
     outstanding_ns: u64,
-    /// Its memory, by its own word; null where it does not answer.
+    /// Its memory, as reported by the worker; null if it does not answer.
     memory: Option<DeviceMemoryModel>,
 }
 
-/// What a device's memory is held for.
+/// The memory use of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct DeviceMemoryModel {
-    /// Bytes that sessions may have together.
+    /// Bytes that sessions may hold in all.
     capacity: u64,
-    /// Bytes that they have allocated.
+    /// Bytes that sessions have allocated.
     held: u64,
     /// Bytes that may still be allocated.
     free: u64,
-    /// How memory is swapped; null where it is not overcommitted.
+    /// State of swapping; null if memory is not overcommitted.
     swap: Option<SwapModel>,
 }
 
-/// How a device's memory is swapped.
+/// State of swapping on a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct SwapModel {
-    /// Bytes that sessions may hold together.
+    /// Maximum bytes that sessions may hold in all.
     limit: u64,
     /// The host's memory.
     memory: TierModel,
-    /// The file behind it.
+    /// The second tier: a file.
     file: TierModel,
-    /// What went out.
+    /// Moves out of the device.
     outs: MovesModel,
-    /// What came back.
+    /// Moves back to the device.
     ins: MovesModel,
-    /// Nanoseconds that sessions waited for their memory.
+    /// Nanoseconds for which sessions waited for their memory.
     waited_ns: u64,
-    /// The move that is under way.
+    /// The current move.
     moving: MoveModel,
 }
 
-/// A place for what is swapped out.
+/// A tier of swap space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct TierModel {
-    /// Bytes in it.
+    /// Bytes used.
     used: u64,
-    /// Bytes that it may hold.
+    /// Maximum bytes.
     max: u64,
 }
 
 /// Moves of sessions' memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct MovesModel {
-    /// How many.
+    /// Number of moves.
     times: u64,
-    /// Bytes.
+    /// Bytes moved.
     bytes: u64,
 }
 
-/// A move under way.
+/// The current move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct MoveModel {
     /// Bytes moved.
     done: u64,
-    /// Bytes to move; 0 where nothing moves.
+    /// Bytes to move; 0 if nothing moves.
     of: u64,
 }
 
@@ -159,7 +159,7 @@ impl WorkerModel {
         }
     }
 
-    /// All of a moment, by id.
+    /// All workers of a moment, sorted by id.
     pub(crate) fn all(moment: &Moment) -> Vec<Self> {
         let Status {
             workers, places, ..
@@ -200,16 +200,17 @@ pub(crate) async fn worker(
     Ok(Json(found))
 }
 
-/// How a worker is drained.
+/// The request to drain a worker.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DrainModel {
-    /// Gives it new sessions again.
+    /// Undoes a drain: the worker gets new sessions again.
     #[serde(default)]
     undo: bool,
 }
 
-/// Gives a worker no new sessions, and has it leave when it has none any more; or undoes that.
+/// Drains a worker: it gets no new sessions, and leaves when its own have ended. Can also undo
+/// this.
 #[utoipa::path(post, path = "/api/v1/workers/{worker}/drain", tag = "workers",
     params(("worker" = String, Path, description = "its id")), request_body = DrainModel,
     extensions(("x-operation" = json!("workers.drain"))),

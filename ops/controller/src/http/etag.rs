@@ -1,4 +1,4 @@
-//! ETags: of what is stored its revision, of all else what it looks like.
+//! ETags: the revision for stored data, a hash of the content for other answers.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -8,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 
 use crate::problem::Problem;
 
-/// Answers that are looked at whole; larger ones have no ETag.
+/// Maximum size of an answer that gets an ETag of its content, in bytes.
 const MOST: usize = 4 << 20;
 
-/// How often a change is tried that names no revision, where others change the same.
+/// Maximum number of attempts at a change without a revision, while others change the same entry.
 pub(crate) const TRIES: usize = 32;
 
 /// The ETag of a revision.
@@ -20,10 +20,10 @@ pub(crate) fn of_revision(revision: u64) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{revision}\"")).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
-/// Whether a change may be made to that revision.
+/// Checks that a change may be made to this revision.
 ///
 /// # Errors
-/// `E-API-CHANGED` where `If-Match` names another one.
+/// `E-API-CHANGED` if `If-Match` names another one.
 pub(crate) fn matches(headers: &HeaderMap, revision: u64) -> Result<(), Problem> {
     let Some(wanted) = headers.get(header::IF_MATCH) else {
         return Ok(());
@@ -37,7 +37,7 @@ pub(crate) fn matches(headers: &HeaderMap, revision: u64) -> Result<(), Problem>
     }
 }
 
-/// Gives what is read an ETag, and answers 304 to whoever has it already.
+/// Adds an ETag to answers of reads, and answers 304 to a client that has the same content.
 pub(crate) async fn tag(request: Request, next: Next) -> Response {
     let reads = *request.method() == Method::GET;
     let known = request.headers().get(header::IF_NONE_MATCH).cloned();
@@ -53,7 +53,7 @@ pub(crate) async fn tag(request: Request, next: Next) -> Response {
     };
     let looks = format!("\"{}\"", &blake3::hash(&bytes).to_hex()[..24]);
     let looks = HeaderValue::from_str(&looks).ok();
-    // What is stored has its revision's, by which it can be changed.
+    // Stored data already has the ETag of its revision, which a change can name.
     if let Some(tag) = &looks {
         let entry = parts.headers.entry(header::ETAG);
         entry.or_insert_with(|| tag.clone());

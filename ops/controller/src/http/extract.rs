@@ -1,4 +1,4 @@
-//! What requests bring, read with errors of ours.
+//! Extractors for requests, with this interface's errors.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use serde_json::Value;
 use crate::access::Identity;
 use crate::problem::Problem;
 
-/// For how long a body is waited for.
+/// Maximum time to wait for a body.
 pub(crate) const BODY: Duration = Duration::from_secs(30);
 
-/// What a body gives, if it comes to its end soon enough.
+/// Awaits a body for a limited time.
 ///
 /// # Errors
-/// `E-API-SLOW` where it does not.
+/// `E-API-SLOW` after the time limit.
 pub(crate) async fn in_time<T>(
     body: impl Future<Output = T>,
     patience: Duration,
@@ -28,20 +28,20 @@ pub(crate) async fn in_time<T>(
     read.map_err(|_| Problem::slow(patience))
 }
 
-/// Who asks.
+/// The identity of the caller.
 pub(crate) struct Who(pub(crate) Identity);
 
 impl<S: Send + Sync> FromRequestParts<S> for Who {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // Nobody gets here without one; a path that forgot the gate gives nothing.
+        // The gate sets the identity. A path that lacks the gate is refused.
         let identity = parts.extensions.get::<Identity>();
         identity.cloned().map(Self).ok_or_else(Problem::login)
     }
 }
 
-/// The query.
+/// The parameters of the query.
 pub(crate) struct QueryParams<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T> {
@@ -54,7 +54,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
     }
 }
 
-/// What the path names; what cannot be a name is the name of nothing.
+/// The parameters of the path; a malformed name is answered as missing.
 pub(crate) struct PathParams<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathParams<T> {
@@ -76,7 +76,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let body = in_time(Json::<Value>::from_request(request, state), BODY).await?;
         let Json(body) = body.map_err(refusal)?;
-        // A list of the fields in their order would be taken as well.
+        // Serde would also accept a list of the fields in their order.
         if !body.is_object() {
             return Err(Problem::invalid("body: an object is expected"));
         }

@@ -1,5 +1,5 @@
-//! The gate that every request of the interface goes through: who asks, whether that is too often, and
-//! whether their role may do it.
+//! The gate for every request of the interface: it identifies the caller, limits its rate, and
+//! checks its role.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::problem::Problem;
 /// The header that a browser's changes carry.
 pub(crate) const CSRF: &str = "x-csrf-token";
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
@@ -33,7 +33,7 @@ pub(crate) struct Gate {
     pub(crate) rules: Arc<Rules>,
 }
 
-/// Lets a request through, or says why not.
+/// Passes a request on, or answers with the reason for its refusal.
 pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>();
     let path = path.map_or("", MatchedPath::as_str).to_owned();
@@ -45,7 +45,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
     response
 }
 
-/// What the gate looks at.
+/// The parts of a request that the gate checks.
 struct Asking {
     changes: bool,
     peer: String,
@@ -68,7 +68,7 @@ impl Asking {
 
 impl Gate {
     async fn answer(&self, need: Need, path: &str, mut request: Request, next: Next) -> Response {
-        // Held until the answer is there.
+        // Held until the answer exists.
         let mut underway = None;
         if need != Need::Nothing {
             let asking = Asking::of(&request, self.cluster.secure);
@@ -90,7 +90,7 @@ impl Gate {
                 Err(problem) => return problem.into_response(),
             }
         }
-        // A misspelt `dry_run` would change something.
+        // A misspelt `dry_run` would make a change.
         if let Err(problem) = self.rules.queried(request.method(), path, request.uri()) {
             return problem.into_response();
         }
@@ -121,7 +121,7 @@ impl Gate {
     }
 }
 
-/// Who asks.
+/// Identifies the caller.
 async fn identify(cluster: &Cluster, asking: &Asking) -> Result<Identity, Problem> {
     let (peer, now) = (&asking.peer, now_ms());
     let Some((secret, means)) = &asking.secret else {
@@ -135,8 +135,8 @@ async fn identify(cluster: &Cluster, asking: &Asking) -> Result<Identity, Proble
         counted.map_err(Problem::rate)?;
         return Ok(known);
     }
-    // Whoever guesses is slowed down, and not whoever shares their address: the broker is asked for so many
-    // at a time.
+    // A client that guesses is slowed down, and not other clients of its address. The number of
+    // concurrent lookups at the broker is bounded.
     let looked_up = async {
         let _place = cluster.lookups.acquire().await;
         cluster.access.identity(secret, *means).await
@@ -149,14 +149,14 @@ async fn identify(cluster: &Cluster, asking: &Asking) -> Result<Identity, Proble
     Ok(identity)
 }
 
-/// The other end's address, as far as strangers are told apart: a network of IPv6 is one, and so is this host. Of
-/// what comes from nowhere, none.
+/// The peer's address, as used to tell unknown callers apart. A network of IPv6 counts as one, and
+/// so does this host. Empty if the connection has no peer.
 pub(crate) fn peer(request: &Request) -> String {
     let peer = request.extensions().get::<Peer>();
     peer.map_or_else(String::new, |peer| Origin::from(peer.0).to_string())
 }
 
-/// The secret that a request brings, and by what means.
+/// The secret of a request, and the credential that carries it.
 pub(crate) fn secret(request: &Request, secure: bool) -> Option<(Secret, Means)> {
     let headers = request.headers();
     if let Some(token) = headers.get(header::AUTHORIZATION) {
@@ -175,7 +175,8 @@ pub(crate) fn secret(request: &Request, secure: bool) -> Option<(Secret, Means)>
     Some((Secret::read(word?)?, Means::Cookie))
 }
 
-/// The cookie's name. A browser sends those of one host to every port of it: each port has its own.
+/// The cookie's name. A browser sends cookies of a host to all of its ports, so each port has its
+/// own name.
 pub(crate) fn cookie_name(headers: &HeaderMap, uri: &Uri, secure: bool) -> String {
     if secure {
         return "__Host-wl".into();
@@ -187,7 +188,7 @@ pub(crate) fn cookie_name(headers: &HeaderMap, uri: &Uri, secure: bool) -> Strin
     format!("wl-{}", port.unwrap_or(80))
 }
 
-/// What every answer carries, and the refusal of other names than this host's.
+/// Adds the headers common to all answers, and refuses requests for names other than this host's.
 pub(crate) async fn guard(State(cluster): State<Shared>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let other = if request.uri().path() == "/mcp" {
@@ -237,7 +238,7 @@ pub(crate) async fn guard(State(cluster): State<Shared>, request: Request, next:
     response
 }
 
-/// What a page of ours may load: what comes from here.
+/// The content policy of pages: they load only from this origin.
 const CONTENT: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 

@@ -1,4 +1,4 @@
-//! Requests that are done once although they are sent again: `Idempotency-Key`.
+//! Requests that run once even if sent again: `Idempotency-Key`.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::problem::Problem;
 
 /// The header that names a request.
 const KEY: &str = "idempotency-key";
-/// Characters of a key at most.
+/// Maximum number of characters of a key.
 const KEY_LENGTH: usize = 128;
-/// Bytes of a request or an answer at most.
+/// Maximum size of a request or an answer, in bytes.
 const MOST: usize = 256 << 10;
-/// Bytes of an answer that is kept.
+/// Maximum size of an answer that is stored, in bytes.
 const KEPT: usize = 4 << 10;
 
-/// An answer with this has a secret in it, and is told once.
+/// Marks an answer with a secret, which is shown only once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SecretAnswer;
 
-/// Does a request with a key once.
+/// Runs a request with a key once.
 pub(crate) async fn once(State(cluster): State<Shared>, request: Request, next: Next) -> Response {
     let key = request.headers().get(KEY).cloned();
     match key {
@@ -54,12 +54,13 @@ async fn keyed(
         name: name(key, who.map_or("", |identity| &identity.id))?,
     };
     let what = digest_of(&parts.method, &parts.uri.to_string(), &body);
-    // Held to its end, too.
+    // Held until the request has ended.
     let underway = parts.extensions.get::<Arc<Share>>().cloned();
     let request = Request::from_parts(parts, Body::from(body));
     let cluster = Arc::clone(cluster);
-    // To its end, also where its sender does not listen any more: they will ask for its answer. From its
-    // beginning on: one that is kept as begun and is not done would be refused until that is forgotten.
+    // The task runs to its end even if the sender has disconnected, for the sender will ask for the
+    // answer. It includes the start: an entry that is begun and never done would be refused until
+    // it expires.
     let done = tokio::spawn(async move {
         if let Some(kept) = cluster.access.begin(&key, &what).await? {
             return again(kept, &what);
@@ -79,7 +80,7 @@ async fn keyed(
         .unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
 }
 
-/// The name under which it is kept: of this identity, and a token of the bucket's keys.
+/// The name of the stored entry, a digest of the identity and the key.
 fn name(key: &HeaderValue, who: &str) -> Result<String, Problem> {
     let text = key.to_str().unwrap_or_default();
     let fits = (1..=KEY_LENGTH).contains(&text.len());
@@ -96,7 +97,7 @@ fn digest_of(method: &Method, uri: &str, body: &Bytes) -> String {
     digest("request", &format!("{method} {uri} {body}"))
 }
 
-/// What is kept of an answer; none where the request may be tried again.
+/// The part of an answer to store; `None` if the request may be retried.
 fn kept_of(
     status: StatusCode,
     secret: Option<SecretAnswer>,
@@ -108,14 +109,14 @@ fn kept_of(
     }
     let text = match secret {
         None if body.len() <= KEPT => String::from_utf8_lossy(body).into_owned(),
-        // Nothing was done: it may be tried again.
+        // Nothing was done: the request may be retried.
         None if !status.is_success() => return None,
         _ => String::new(),
     };
     Some((status.as_u16(), text))
 }
 
-/// The answer to a request that was begun before.
+/// Answers a request that was begun before.
 fn again(kept: Kept, what: &str) -> Result<Response, Problem> {
     if kept.request != what {
         let why = "another request came with this Idempotency-Key: choose a new one";

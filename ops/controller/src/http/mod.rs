@@ -1,4 +1,4 @@
-//! What all requests have in common: who asks, what they may, what a request brings and what answers carry.
+//! Common parts of all requests: identity, permissions, extractors and headers.
 
 pub(crate) mod etag;
 pub(crate) mod extract;

@@ -5,29 +5,29 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::problem::Problem;
 
-/// Items of a page where nobody says.
+/// Default number of items per page.
 const USUAL: usize = 100;
-/// Items of a page at most.
+/// Maximum number of items per page.
 const MOST: usize = 1_000;
 
-/// Which page.
+/// Selection of a page.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
-    /// Items at most, 1 to 1,000; 100 where nobody says.
+    /// Maximum number of items, 1 to 1,000; the default is 100.
     #[param(minimum = 1, maximum = 1000)]
     pub(crate) limit: Option<usize>,
-    /// What the page before said is `next`.
+    /// The `next` of the previous page.
     pub(crate) after: Option<String>,
 }
 
 impl Page {
-    /// Items at most.
+    /// The maximum number of items.
     pub(crate) fn limit(&self) -> Result<usize, Problem> {
         limit(self.limit)
     }
 
-    /// The page of sorted items, each with its name.
+    /// Cuts a page out of sorted items with names.
     pub(crate) fn cut<T>(
         &self,
         items: impl IntoIterator<Item = T>,
@@ -46,7 +46,7 @@ impl Page {
     }
 }
 
-/// Items at most, as somebody says it.
+/// The maximum number of items, from a request.
 pub(crate) fn limit(said: Option<usize>) -> Result<usize, Problem> {
     match said.unwrap_or(USUAL) {
         limit if (1..=MOST).contains(&limit) => Ok(limit),
@@ -61,7 +61,7 @@ pub(crate) fn limit(said: Option<usize>) -> Result<usize, Problem> {
 pub(crate) struct Paged<T> {
     /// Its items.
     pub(crate) items: Vec<T>,
-    /// What to ask for as `after` to get the page behind; null where there is none.
+    /// The `after` of the next page; null on the last page.
     pub(crate) next: Option<String>,
 }
 

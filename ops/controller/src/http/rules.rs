@@ -1,5 +1,5 @@
-//! What each request needs, read from the interface's own document: there is no second list. What the
-//! document does not say may nobody do.
+//! The permissions that each request needs, read from the interface's own document, so that there
+//! is no second list. A request that the document lacks is refused.
 
 use std::collections::HashMap;
 
@@ -10,22 +10,22 @@ use serde_json::Value;
 use crate::access::Operation;
 use crate::problem::Problem;
 
-/// The word in the document that names an operation.
+/// The key in the document that names an operation.
 pub(crate) const NAME: &str = "x-operation";
 
-/// What a request needs.
+/// Permission that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing: it tells nothing of the cluster.
+    /// None: the answer reveals nothing of the cluster.
     Nothing,
-    /// A login, whatever its role.
+    /// A login of any role.
     Login,
-    /// A role that may do it.
+    /// A role that may do the operation.
     Operation(Operation),
 }
 
 impl Need {
-    /// Its word in the document.
+    /// Its name in the document.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nothing => "public",
@@ -35,20 +35,20 @@ impl Need {
     }
 }
 
-/// What the document says of an operation.
+/// The document's rule for an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     need: Need,
-    /// The names that its query may have.
+    /// The allowed names in the query.
     queries: Vec<String>,
 }
 
-/// By method and path, as the router writes it.
+/// Rules by method and path, in the router's notation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Rules(HashMap<(Method, String), Rule>);
 
 impl Rules {
-    /// Reads them from the document.
+    /// Reads the rules from the document.
     pub(crate) fn of(document: &Value) -> Self {
         let mut rules = HashMap::new();
         let paths = document["paths"].as_object();
@@ -76,7 +76,7 @@ impl Rules {
         Self(rules)
     }
 
-    /// The methods that a path has.
+    /// The methods of a path.
     pub(crate) fn methods(&self, path: &str) -> String {
         let methods = self.0.keys().filter(|(_, known)| known == path);
         let mut methods: Vec<_> = methods.map(|(method, _)| method.as_str()).collect();
@@ -85,7 +85,7 @@ impl Rules {
     }
 
     fn rule(&self, method: &Method, path: &str) -> Option<&Rule> {
-        // The answer to HEAD is that to GET without its body.
+        // The answer to HEAD is the answer to GET without its body.
         let method = match *method {
             Method::HEAD => Method::GET,
             _ => method.clone(),
@@ -93,15 +93,15 @@ impl Rules {
         self.0.get(&(method, path.to_owned()))
     }
 
-    /// What a request needs; none where nobody may do it.
+    /// Permission that a request needs; `None` if no caller may send it.
     pub(crate) fn need(&self, method: &Method, path: &str) -> Option<Need> {
         self.rule(method, path).map(|rule| rule.need)
     }
 
-    /// Whether the document has all names of a request's query.
+    /// Checks that the document has all names of a request's query.
     ///
     /// # Errors
-    /// Where it lacks one.
+    /// If it lacks one.
     pub(crate) fn queried(&self, method: &Method, path: &str, uri: &Uri) -> Result<(), Problem> {
         let known = self.rule(method, path).map_or(&[][..], |it| &it.queries);
         let asked = Query::<Vec<(String, String)>>::try_from_uri(uri);

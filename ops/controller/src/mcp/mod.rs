@@ -1,5 +1,6 @@
-//! The Model Context Protocol (2025-06-18, streamable HTTP) over the same operations: each is a tool, called
-//! with the caller's own token. Tools that change something are there only where that is allowed.
+//! The Model Context Protocol (2025-06-18, streamable HTTP) over the same operations. Each is a
+//! tool, called with the caller's own token. Tools that make changes exist only if an option allows
+//! them.
 
 mod tools;
 
@@ -20,16 +21,16 @@ use crate::http::gate::Peer;
 use crate::problem::Problem;
 use tools::Tool;
 
-/// Versions of the protocol that are spoken, the newest first.
+/// Supported versions of the protocol, the newest first.
 const VERSIONS: [&str; 2] = ["2025-06-18", "2025-03-26"];
-/// The header by which a client says which it speaks.
+/// The header with the client's version.
 const VERSION: &str = "mcp-protocol-version";
-/// Bytes of a message at most.
+/// Maximum size of a message, in bytes.
 const MESSAGE: usize = 256 << 10;
-/// Bytes of a tool's answer at most.
+/// Maximum size of a tool's answer, in bytes.
 const ANSWER: usize = 1 << 20;
 
-/// JSON-RPC's own codes.
+/// Error codes of JSON-RPC.
 const INVALID_REQUEST: i64 = -32_600;
 const UNKNOWN_METHOD: i64 = -32_601;
 const INVALID_PARAMS: i64 = -32_602;
@@ -39,7 +40,7 @@ struct Endpoint {
     tools: Vec<Tool>,
 }
 
-/// The endpoint's path.
+/// The route of the endpoint.
 pub(crate) fn router(cluster: Shared, api: Router, document: &Value) -> Router {
     let endpoint = Endpoint {
         api,
@@ -54,7 +55,7 @@ pub(crate) fn router(cluster: Shared, api: Router, document: &Value) -> Router {
         .with_state(Arc::new(endpoint))
 }
 
-/// Whoever calls: as the interface itself knows them.
+/// The caller of a tool, with the credentials for the interface.
 struct Caller {
     authorization: header::HeaderValue,
     host: Option<header::HeaderValue>,
@@ -65,7 +66,7 @@ impl Caller {
     fn of(headers: &HeaderMap, peer: Option<Peer>) -> Result<Self, Problem> {
         let authorization = headers.get(header::AUTHORIZATION);
         Ok(Self {
-            // Not a cookie's: a page elsewhere could send that.
+            // A cookie is not accepted: a page of another origin could send it.
             authorization: authorization.cloned().ok_or_else(Problem::login)?,
             host: headers.get(header::HOST).cloned(),
             peer,
@@ -76,7 +77,7 @@ impl Caller {
         let bytes = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let mut request = Request::new(bytes);
         *request.method_mut() = method.clone();
-        // Every part of it was encoded.
+        // Every part of the path was encoded.
         *request.uri_mut() = path.parse().unwrap_or_default();
         let headers = request.headers_mut();
         headers.insert(header::AUTHORIZATION, self.authorization.clone());
@@ -107,14 +108,14 @@ async fn message(
     if me.0 != StatusCode::OK {
         return Ok((me.0, Json(me.1)).into_response());
     }
-    // Read after the login: the body of a stranger is not waited for.
+    // Read after the login: the body of an unknown caller is not awaited.
     let JsonBody(message) = JsonBody::<Value>::from_request(request, &()).await?;
     let method = message["method"].as_str();
     let answers =
         method.is_none() && (message["result"].is_object() || message["error"].is_object());
     let id = message.get("id").filter(|_| !answers).cloned();
     let Some(id) = id else {
-        // A notification, or an answer to what was never asked; nothing is said to it.
+        // A notification, or an answer to no request; it gets no reply.
         return Ok(StatusCode::ACCEPTED.into_response());
     };
     if !id.is_string() && !id.is_number() {
@@ -140,8 +141,8 @@ async fn message(
     Ok(Json(answer).into_response())
 }
 
-/// Whether the headers of a message are those of a client that may be one: a page elsewhere may not, and whoever
-/// names a version names one that is spoken.
+/// Checks the headers of a message. A page of another origin is refused, and so is a protocol
+/// version that is not supported.
 fn admitted(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |value: &header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let host = headers.get(header::HOST).map(text).unwrap_or_default();
@@ -207,7 +208,7 @@ impl Endpoint {
         Ok(result)
     }
 
-    /// Asks the interface, through its own gate.
+    /// Sends a request to the interface, through its own gate.
     async fn answer(&self, request: Request) -> (StatusCode, Value) {
         let response = match self.api.clone().oneshot(request).await {
             Ok(response) => response,

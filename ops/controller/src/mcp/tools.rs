@@ -1,9 +1,9 @@
-//! Tools, made from the interface's document: one for each operation.
+//! Tools, generated from the interface's document: one for each operation.
 
 use axum::http::Method;
 use serde_json::{Map, Value, json};
 
-/// How deep a schema is followed.
+/// Maximum depth of a resolved schema.
 const DEPTH: usize = 8;
 
 /// A tool.
@@ -11,21 +11,21 @@ const DEPTH: usize = 8;
 pub(super) struct Tool {
     /// Its name: the operation's id in the document.
     pub(super) name: String,
-    /// What a role must be allowed.
+    /// The operation that the role must allow.
     pub(super) operation: String,
     /// Its method.
     pub(super) method: Method,
     path: String,
     description: String,
-    /// Names of what stands in the path and in the query.
+    /// Names of the parameters in the path and in the query.
     in_path: Vec<String>,
     in_query: Vec<String>,
     has_body: bool,
     schema: Value,
 }
 
-/// The tools of a document: those that read, and where it is allowed those that change something. Streams
-/// and files are none.
+/// The tools of a document: those that read, and with `changes` also those that change something.
+/// Streams and files are no tools.
 pub(super) fn of(document: &Value, changes: bool) -> Vec<Tool> {
     let paths = document["paths"].as_object().into_iter().flatten();
     let operations = paths.flat_map(|(path, methods)| {
@@ -98,7 +98,7 @@ fn tool(document: &Value, path: &str, method: Method, operation: &Value) -> Opti
     })
 }
 
-/// A schema without references.
+/// Resolves the references of a schema.
 fn resolved(document: &Value, schema: &Value, depth: usize) -> Value {
     if depth == 0 {
         return json!({});
@@ -124,7 +124,7 @@ fn resolved(document: &Value, schema: &Value, depth: usize) -> Value {
     }
 }
 
-/// A value as a part of a path or a query.
+/// Encodes a value as a part of a path or a query.
 fn encoded(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -139,7 +139,7 @@ fn encoded(value: &Value) -> String {
 }
 
 impl Tool {
-    /// As it is listed.
+    /// The tool's entry in the list of tools.
     pub(super) fn listed(&self) -> Value {
         json!({
             "name": self.name,
@@ -155,7 +155,7 @@ impl Tool {
     /// Path and body of a call with these arguments.
     ///
     /// # Errors
-    /// Says which argument is missing or unknown.
+    /// Names the missing or unknown argument.
     pub(super) fn request(&self, arguments: &Value) -> Result<(String, Option<Value>), String> {
         let none = Map::new();
         let arguments = match arguments {

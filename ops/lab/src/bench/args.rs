@@ -15,7 +15,7 @@ pub struct BenchArgs {
     /// Repetitions, interleaved with the baseline
     #[arg(long, default_value_t = 5)]
     pub reps: usize,
-    /// Only metrics whose name contains this
+    /// Only metrics with a name that contains this
     #[arg(long)]
     pub only: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The bare programs of `tests/baselines`: found, built where they are missing, run.
+//! The bare programs of `tests/baselines`: found, built if they are missing, and run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::DeserializeOwned;
 
-/// The sources, where this program was built from them.
+/// The sources, if this program was built from them.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The built programs.
@@ -34,7 +34,7 @@ impl Baselines {
     /// Finds the programs beside this one, or builds them with cargo.
     ///
     /// # Errors
-    /// With what is missing.
+    /// If a program is missing; the message names it.
     pub(super) fn find(credentials: &broker::Credentials) -> Result<Self> {
         let own = std::env::current_exe().context("finding this program's own binary")?;
         let directory = own
@@ -55,7 +55,7 @@ impl Baselines {
         Ok(found)
     }
 
-    /// Whether both programs are there and not older than their sources, if there are any.
+    /// True if both programs exist and are not older than their sources, if there are any.
     fn is_fresh(&self) -> bool {
         let changed = |path: &Path| -> Option<SystemTime> { path.metadata().ok()?.modified().ok() };
         ["relay", "stream"].iter().all(|name| {
@@ -83,7 +83,7 @@ impl Baselines {
     /// Starts a process that serves until it is dropped.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(super) fn serve(&self, program: &str, arguments: &[&str]) -> Result<BaselineProcess> {
         let child = self
             .command(program, arguments)
@@ -94,10 +94,10 @@ impl Baselines {
             .with_context(|| format!("starting the baseline's {program}"))
     }
 
-    /// Runs a process to its end and reads what it prints.
+    /// Runs a process to its end and parses its output.
     ///
     /// # Errors
-    /// When it fails.
+    /// If it fails.
     pub(super) async fn run<T: DeserializeOwned + Send + 'static>(
         &self,
         program: &str,
@@ -115,8 +115,8 @@ impl Baselines {
     }
 }
 
-/// Builds both programs together with this one's package: alone, they would have dependencies
-/// with fewer features, which are others to cargo.
+/// Builds both programs together with this one's package. Built alone, they would have dependencies with
+/// fewer features, which cargo would build separately.
 fn build(directory: &Path) -> Result<()> {
     let manifest = Path::new(WORKSPACE).join("Cargo.toml");
     let target = directory

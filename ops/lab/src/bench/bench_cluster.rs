@@ -1,5 +1,5 @@
-//! Clusters that are measured: those of tests, set as the bench is, with tenants of its own. And our
-//! own programs in processes of theirs.
+//! Clusters for measurements: test clusters with the settings of the bench and with tenants of its own.
+//! Also our own programs, each in a process of its own.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use test_cluster::{Processes, TestCluster, said_by};
 use warploom_cli::local::{LocalCluster, LocalOptions};
 use warploom_cli::settings::Settings;
 
-/// The tenant whose sessions are measured.
+/// The tenant of the measured sessions.
 pub(super) const TENANT: &str = "bench";
 
-/// A process that takes longer hangs.
+/// Timeout of a process; one that takes longer hangs.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What all measurements of clusters share.
+/// Parameters that all measurements of clusters share.
 pub(super) struct Bench<'a> {
     /// Repetitions.
     pub(super) reps: usize,
@@ -26,7 +26,7 @@ pub(super) struct Bench<'a> {
     pub(super) settings: &'a Settings,
 }
 
-/// Grants go by way of the leader, one by one, though a session is alone on its GPU.
+/// Settings under which the leader grants one by one, even to a session that is alone on its GPU.
 pub(super) fn ordered_by_leader() -> ClusterSettings {
     ClusterSettings {
         standing: false,
@@ -35,13 +35,13 @@ pub(super) fn ordered_by_leader() -> ClusterSettings {
 }
 
 impl Bench<'_> {
-    /// A fresh cluster of this many leader candidates and one worker.
+    /// Starts a fresh cluster of this many leader candidates and one worker.
     pub(super) async fn cluster(&self, leaders: usize) -> Result<TestCluster<Processes>> {
-        // What is measured here goes by way of the leader, as it does where a GPU is shared.
+        // The measured grants come from the leader, as they do on a shared GPU.
         self.ordered(leaders, false).await
     }
 
-    /// The same, with or without standing grants.
+    /// As [`Self::cluster`], with or without standing grants.
     pub(super) async fn ordered(
         &self,
         leaders: usize,
@@ -54,12 +54,12 @@ impl Bench<'_> {
         .await
     }
 
-    /// A fresh cluster of one leader candidate and one worker, but for these changes.
+    /// Starts a fresh cluster of one leader candidate and one worker, with the changes of `adjust`.
     pub(super) async fn adjusted(
         &self,
         adjust: impl FnOnce(&mut LocalOptions),
     ) -> Result<TestCluster<Processes>> {
-        // It has the cluster for itself.
+        // The tenant has the cluster for itself.
         let unlimited = TenantSettings {
             sessions: 1 << 20,
             addresses: limits::ADDRESS_LAST - limits::ADDRESS_FIRST,
@@ -70,8 +70,8 @@ impl Bench<'_> {
     }
 }
 
-/// A fresh cluster of one leader candidate and one worker for these tenants, but for what `adjust`
-/// changes. Its roles compute and log as they are set to here.
+/// Starts a fresh cluster of one leader candidate and one worker for these tenants, with the changes of
+/// `adjust`. Its roles compute and log as configured here.
 pub(super) async fn cluster_of(
     settings: &Settings,
     tenants: impl IntoIterator<Item = (&'static str, TenantSettings)>,
@@ -89,7 +89,7 @@ pub(super) async fn cluster_of(
     started.await
 }
 
-/// The same with a CPU worker, whatever is set.
+/// As [`cluster_of`], but always with a CPU worker.
 pub(super) async fn cpu_cluster_of(
     settings: &Settings,
     tenants: impl IntoIterator<Item = (&'static str, TenantSettings)>,
@@ -103,14 +103,14 @@ pub(super) async fn cpu_cluster_of(
     started.await
 }
 
-/// Runs a program to its end. Dropped before, it is killed.
+/// Runs a program to its end. If the future is dropped before, the program is killed.
 pub(super) async fn output(command: Command) -> Result<Output> {
     let mut command = tokio::process::Command::from(command);
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
     Ok(output.await?)
 }
 
-/// Runs one of our own processes to its end, and reads what it prints.
+/// Runs one of our own processes to its end, and parses its output.
 pub(super) async fn play<T: DeserializeOwned + Send + 'static>(
     cluster: &LocalCluster,
     process: &str,

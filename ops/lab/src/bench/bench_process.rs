@@ -1,5 +1,5 @@
-//! Our processes of a measurement: clients, one a process, as the baseline has them. They
-//! are started as `warploom bench .<process> --reps N` and print one JSON object.
+//! Our processes in a measurement: one client a process, as in the baseline. They are started as
+//! `warploom bench .<process> --reps N` and print one JSON object.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ use warploom_cli::output;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
 
-/// Launches of one batch.
+/// Launches in one batch.
 pub(super) const BATCH: usize = 64;
-/// Launches between two syncs where enqueueing is measured.
+/// Launches between two syncs when enqueueing is measured.
 pub(super) const BURST: usize = 1_000;
 
 /// Round trips, microseconds.
@@ -30,32 +30,32 @@ pub(super) const BURST: usize = 1_000;
 pub(super) struct Synced {
     /// Their median.
     pub(super) p50_us: f64,
-    /// One in a hundred takes longer.
+    /// Their 99th percentile.
     pub(super) p99_us: f64,
 }
 
-/// Asynchronous launches in their caller's thread.
+/// Asynchronous launches in the caller's thread.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Enqueued {
-    /// Nanoseconds of one.
+    /// Nanoseconds per launch.
     pub(super) mean_ns: f64,
-    /// Allocations of one in the caller's thread.
+    /// Allocations per launch in the caller's thread.
     pub(super) allocations: f64,
-    /// Allocations of one in the whole process, sending and receiving included.
+    /// Allocations per launch in the whole process, including sending and receiving.
     pub(super) process_allocations: f64,
 }
 
 /// Launches end to end.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Launched {
-    /// A second.
+    /// Launches per second.
     pub(super) launches_per_s: f64,
 }
 
-/// Runs one of them.
+/// Runs one of these processes.
 ///
 /// # Errors
-/// [`Usage`] for a name that none has; when the cluster is not reachable.
+/// [`UsageError`] for an unknown name; if the cluster is not reachable.
 pub(super) fn play(process: &str, args: &BenchArgs, settings: &Settings) -> Result<()> {
     process::follow_parent()?;
     let tenant = match process {
@@ -96,7 +96,7 @@ fn say(seen: &impl Serialize) -> Result<()> {
     output::line(serde_json::to_string(seen)?)
 }
 
-/// One session and the kernel that does nothing.
+/// One session and the empty kernel.
 struct Program {
     session: Session,
     empty: Function,
@@ -107,7 +107,7 @@ impl Program {
         let session = client.open()?;
         let empty = session.load(EMPTY.bytes())?.function("empty")?;
         let program = Self { session, empty };
-        // The profile knows the kernel, and every buffer has grown, before anything is measured.
+        // Before the measurement, the profile has to know the kernel, and every buffer has to have grown.
         for _ in 0..20 {
             program.burst(BURST, BATCH)?;
             program.session.sync()?;
@@ -115,7 +115,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Launches; a batch is sent after every `batch` of them.
+    /// Launches `launches` kernels, and sends a batch after every `batch` of them.
     #[inline]
     fn burst(&self, launches: usize, batch: usize) -> Result<()> {
         let mut left = launches;
@@ -131,7 +131,7 @@ impl Program {
         Ok(())
     }
 
-    /// Batch after batch, each with its sync, until killed.
+    /// Launches batch after batch, each with its sync, until killed.
     fn load(&self) -> Result<()> {
         loop {
             self.burst(BATCH, BATCH)?;
@@ -156,7 +156,7 @@ impl Program {
         })
     }
 
-    /// A burst and its sync; the burst's time, and its allocations in this thread.
+    /// Runs a burst and its sync. Returns the burst's time and its allocations in this thread.
     fn timed_burst(&self) -> Result<(Duration, u64)> {
         let began = Instant::now();
         let (launched, seen) = counted(|| {
@@ -173,7 +173,7 @@ impl Program {
     }
 
     fn enqueue(&self, bursts: usize) -> Result<Enqueued> {
-        // Until there are as many buffers as such bursts ever need.
+        // Runs until there are as many buffers as such bursts ever need.
         for _ in 0..bursts / 2 {
             self.timed_burst()?;
         }
@@ -205,7 +205,7 @@ impl Program {
     }
 }
 
-/// Opens one session, says so, and after a line on standard input opens so many more.
+/// Opens one session and reports it. After a line on standard input it opens `count` more.
 fn sessions(client: &Client, count: usize) -> Result<()> {
     let mut sessions = vec![client.open()?];
     let mut out = std::io::stdout();
@@ -215,7 +215,7 @@ fn sessions(client: &Client, count: usize) -> Result<()> {
         sessions.push(client.open()?);
     }
     writeln!(out, "open")?;
-    // Until we are killed, or whoever measures is gone.
+    // Waits until this process is killed, or the measuring process is gone.
     std::io::stdin().read_line(&mut String::new())?;
     Ok(())
 }

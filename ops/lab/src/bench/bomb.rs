@@ -1,5 +1,5 @@
-//! The time of a sync beside an equal tenant whose kernel does next to nothing in each block, and
-//! whose blocks take half a gibibyte of local memory each. Real processes on a CPU worker.
+//! The time of a sync beside an equal tenant. That tenant's kernel does next to nothing in each block, but
+//! each block takes half a gibibyte of local memory. Real processes on a CPU worker.
 
 use std::io::Write;
 use std::time::Instant;
@@ -20,7 +20,7 @@ metrics! {
         "the longest of 200 syncs of a tenant beside an equal one's kernel of 4,096 blocks of 1,024 threads with 512 KB of local memory each";
 }
 
-/// Who runs that kernel, and the name of its process.
+/// The tenant that runs that kernel, and the name of its process.
 pub(super) const PROCESS: &str = "bomb";
 /// Syncs of one repetition.
 const SYNCS: usize = 200;
@@ -30,14 +30,14 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
     mov.u32 %r1, %tid.x; st.local.u32 [depot], %r1; st.local.u32 [depot+524284], %r1; ret;
 }";
 
-/// What the equal tenant's process says, milliseconds.
+/// Output of the equal tenant's process, in milliseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Equal {
     longest: f64,
     median: f64,
 }
 
-/// Launches a kernel that does nothing and waits for it, again and again.
+/// Repeatedly launches an empty kernel and waits for it.
 pub(super) fn equal(client: &Client, syncs: usize) -> Result<Equal> {
     let session = client.open()?;
     let empty = session.load(EMPTY.bytes())?.function("empty")?;
@@ -57,7 +57,7 @@ pub(super) fn equal(client: &Client, syncs: usize) -> Result<Equal> {
     })
 }
 
-/// Launches such a kernel again and again, each in a session of its own, for the watchdog ends them.
+/// Repeatedly launches such a kernel, each in a session of its own because the watchdog ends it.
 pub(super) fn bomb(client: &Client) -> Result<()> {
     loop {
         let session = client.open()?;
@@ -65,12 +65,12 @@ pub(super) fn bomb(client: &Client) -> Result<()> {
         session.launch(&bomb, [4_096, 1, 1], [1_024, 1, 1], 0, &[])?;
         session.flush();
         writeln!(std::io::stdout(), "ready")?;
-        // It does not live to see the end.
+        // The session does not survive the kernel.
         let _ = session.sync();
     }
 }
 
-/// Measures it, if it is wanted.
+/// Measures the sync if its metric is wanted.
 pub(super) async fn sync(
     reps: usize,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! The time a broker takes to start, beside a bare nats-server.
+//! The start-up time of a broker, compared with a bare nats-server.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) fn broker_start(bench: &Bench<'_>) -> Result<Vec<Metric>> {
     ])
 }
 
-/// Milliseconds until a bare server takes a connection.
+/// Milliseconds until a bare server accepts a connection.
 fn bare_start(server: &Path, store: &Path) -> Result<f64> {
     let free = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let began = Instant::now();

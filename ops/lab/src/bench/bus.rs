@@ -13,7 +13,7 @@ use super::metric::{Metric, Spec};
 use super::{broker_start, footprint, latency, takeover, throughput};
 use warploom_cli::settings::Settings;
 
-/// Measures everything that is wanted.
+/// Measures all wanted metrics.
 pub(super) async fn bus(
     reps: usize,
     settings: &Settings,

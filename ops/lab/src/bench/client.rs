@@ -1,5 +1,5 @@
-//! `warploom bench client`: the drop-in `libcuda.so.1` as a program finds it. The process that is
-//! measured loads it by path and knows nothing else of us.
+//! `warploom bench client`: the drop-in `libcuda.so.1` as a program finds it. The measured process loads it
+//! by path and knows nothing else of us.
 
 #![expect(unsafe_code, reason = "calls a C interface")]
 
@@ -28,7 +28,7 @@ use warploom_cli::local::LocalCluster;
 use warploom_cli::output;
 use warploom_cli::settings::Settings;
 
-/// What `warploom bench` is started with to be the measured program.
+/// Argument of `warploom bench` that starts the measured program.
 pub(super) const PROCESS: &str = ".driver";
 
 metrics! {
@@ -56,10 +56,10 @@ metrics! {
 const COPY: usize = 64 << 20;
 const BURST: usize = 1_000;
 const BURSTS: usize = 20;
-/// Copies of one repetition and direction.
+/// Copies in one repetition and direction.
 const COPIES: usize = 4;
 
-/// What the process saw.
+/// Measurements of the process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     load_ms: f64,
@@ -77,10 +77,10 @@ struct Streamed {
     messages_per_s: f64,
 }
 
-/// Measures.
+/// Runs all measurements.
 ///
 /// # Errors
-/// When the cluster does not start or the library is not there.
+/// If the cluster does not start or the library is missing.
 pub(super) async fn client(
     reps: usize,
     settings: &Settings,
@@ -120,7 +120,7 @@ pub(super) async fn client(
     torch::measure(cluster, &folder, reps, &wanted, &mut tell).await
 }
 
-/// Measures the driver's calls, copies beside a bare publisher and subscriber of the same chunks.
+/// Measures the driver's calls, and copies beside a bare publisher and subscriber of the same chunks.
 async fn calls(
     reps: usize,
     cluster: &LocalCluster,
@@ -193,10 +193,10 @@ async fn run_process<S: DeserializeOwned>(
     serde_json::from_slice(&output.stdout).context("what the measured program prints")
 }
 
-/// Is the measured program.
+/// Runs as the measured program.
 ///
 /// # Errors
-/// When the library cannot be used.
+/// If the library cannot be used.
 pub(super) fn serve() -> Result<()> {
     let folder = std::env::var_os("WARPLOOM_DROP_IN").context("WARPLOOM_DROP_IN is not set")?;
     let own = std::process::id();
@@ -223,14 +223,14 @@ pub(super) fn serve() -> Result<()> {
     output::line(serde_json::to_string(&seen)?)
 }
 
-/// A program with the kernel that does nothing, and an event.
+/// A program with the empty kernel and an event.
 struct Program<'a> {
     driver: &'a Driver,
     kernel: usize,
     event: usize,
 }
 
-// SAFETY of the calls below: pointers are to what the driver's functions ask for.
+// SAFETY of the calls below: every pointer points to what the driver's function expects.
 impl<'a> Program<'a> {
     fn start(driver: &'a Driver) -> Result<Self> {
         let image = CString::new(EMPTY.bytes())?;
@@ -280,7 +280,7 @@ impl<'a> Program<'a> {
         check(unsafe { (self.driver.sync)() }, "cuCtxSynchronize")
     }
 
-    /// Nanoseconds of a call, the syncs between bursts left out, after some to warm up.
+    /// Nanoseconds per call, after a warm-up. The syncs between bursts are not counted.
     fn bursts(&self, call: impl Fn() -> Result<()>) -> Result<f64> {
         let mut spent = 0.0;
         for burst in 0..2 * BURSTS {
@@ -296,7 +296,7 @@ impl<'a> Program<'a> {
         Ok(spent / (BURST * BURSTS) as f64)
     }
 
-    /// Nanoseconds of an allocation and of freeing one.
+    /// Nanoseconds of an allocation and of a free.
     fn memory(&self) -> Result<(f64, f64)> {
         let (mut alloc, mut free) = (0.0, 0.0);
         let mut addresses = vec![0_u64; BURST];
@@ -321,7 +321,7 @@ impl<'a> Program<'a> {
         Ok((alloc / calls, free / calls))
     }
 
-    /// Bytes a second to the device and from it.
+    /// Bytes per second to the device and from it.
     fn copies(&self) -> Result<(f64, f64)> {
         let mut bytes: Vec<u8> = (0..COPY).map(|at| (at % 251) as u8).collect();
         let mut address = 0;

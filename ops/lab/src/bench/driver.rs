@@ -39,7 +39,7 @@ pub(super) struct Driver {
     _library: Library,
 }
 
-/// An answer that is not 0 as an error.
+/// Turns a status other than 0 into an error.
 pub(super) fn check(status: c_int, what: &str) -> Result<()> {
     if status != 0 {
         bail!("{what}: CUDA error {status}");

@@ -1,4 +1,4 @@
-//! Memory: of idle roles, of idle sessions; and the binary's size.
+//! Memory of idle roles and idle sessions, and the binary's size.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use warploom_cli::local::LocalCluster;
 
 /// Sessions opened.
 const SESSIONS: usize = 1_000;
-/// Time for what a start leaves behind to be given back.
+/// Time in which memory from the start is given back.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Size of this program's own binary, where it is a release build.
+/// Size of this program's own binary, if it is a release build.
 pub(super) fn binary() -> Result<Metric> {
     if cfg!(debug_assertions) {
         return Ok(Metric::missing(
@@ -32,7 +32,7 @@ pub(super) fn binary() -> Result<Metric> {
     Ok(Metric::new(&goals::BINARY, &[bytes as f64 / 1e6]))
 }
 
-/// Idle roles, and what 1,000 idle sessions add to them, each repetition with a fresh cluster.
+/// Memory of idle roles, and the growth by 1,000 idle sessions, with a fresh cluster for each repetition.
 pub(super) async fn resident(bench: &Bench<'_>, with_sessions: bool) -> Result<Vec<Metric>> {
     let (mut leaders, mut workers, mut sessions) = (vec![], vec![], vec![]);
     let mut parts = vec![vec![]; PROCESSES.len()];
@@ -76,7 +76,7 @@ fn resident_roles(cluster: &LocalCluster) -> Result<[f64; 3]> {
     Ok([broker?, leader?, worker?])
 }
 
-/// KiB that one session more adds to each process.
+/// Growth of each process by one more session, in KiB.
 async fn open_sessions(cluster: &LocalCluster) -> Result<[f64; 4]> {
     let mut client = cluster.role(
         "bench .sessions",
@@ -86,7 +86,8 @@ async fn open_sessions(cluster: &LocalCluster) -> Result<[f64; 4]> {
     let said = BufReader::new(client.take_stdout().context("the client's output")?);
     let mut said = said.lines();
     let mut seen = Vec::new();
-    // It says "ready" with its first session open, and after a line from us "open" with the rest.
+    // The process says "ready" with its first session open. After a line from us it says "open" with the
+    // rest.
     for expected in ["ready", "open"] {
         let read = tokio::task::spawn_blocking(move || (said.next(), said));
         let Ok(read) = tokio::time::timeout(TIMEOUT, read).await else {

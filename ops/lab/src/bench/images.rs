@@ -1,5 +1,5 @@
-//! The cost of large images to a program: a fatbin of which nothing is used, and a library of which a few
-//! kernels are. The process that is measured loads the drop-in library by path, as any program does.
+//! The cost of large images to a program: a fatbin with no kernel used, and a library with a few kernels
+//! used. The measured process loads the drop-in library by path, as any program does.
 
 #![expect(unsafe_code, reason = "calls a C interface, maps a file")]
 
@@ -18,7 +18,7 @@ use super::memory::resident_kib;
 use super::metric::{Goal, Metric, metrics};
 use warploom_cli::output;
 
-/// What `warploom bench` is started with to be the measured program.
+/// Argument of `warploom bench` that starts the measured program.
 pub(super) const PROCESS: &str = ".images";
 
 metrics! {
@@ -33,11 +33,11 @@ metrics! {
 /// Bytes of the fatbin, and of its PTX.
 const FATBIN: u64 = 500_000_000;
 const TEXT: usize = 5_000_000;
-/// Kernels of the library, and how many are used behind the first.
+/// Kernels of the library, and the number of kernels used after the first.
 const KERNELS: usize = 5_000;
 const USES: usize = 50;
 
-/// What the process saw.
+/// Measurements of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Seen {
     rss_mib: f64,
@@ -46,7 +46,7 @@ pub(super) struct Seen {
     image_bytes: usize,
 }
 
-/// The metrics of what was seen.
+/// Passes the metrics of the measurements to `tell`.
 pub(super) fn tell(seen: &[Seen], mut tell: impl FnMut(Metric)) {
     let values = |of: &dyn Fn(&Seen) -> f64| seen.iter().map(of).collect::<Vec<_>>();
     let unused = |it: &Seen| (it.first_ms - it.used_ms).max(0.0) / (KERNELS - 1) as f64;
@@ -61,10 +61,10 @@ pub(super) fn tell(seen: &[Seen], mut tell: impl FnMut(Metric)) {
     tell(Metric::new(&UNUSED, &values(&unused)).with("kernels", KERNELS));
 }
 
-/// Is the measured program.
+/// Runs as the measured program.
 ///
 /// # Errors
-/// When the library cannot be used.
+/// If the library cannot be used.
 pub(super) fn serve() -> Result<()> {
     let folder = std::env::var_os("WARPLOOM_DROP_IN").context("WARPLOOM_DROP_IN is not set")?;
     let driver = Driver::load(std::path::Path::new(&folder))?;
@@ -74,7 +74,7 @@ pub(super) fn serve() -> Result<()> {
     let text = CString::new(text)?;
     let began = Instant::now();
     let mut module = 0;
-    // SAFETY: pointers are to what the driver's function asks for.
+    // SAFETY: the pointers point to what the driver's function expects.
     let status = unsafe { (driver.load)(&mut module, text.as_ptr().cast()) };
     check(status, "cuModuleLoadData")?;
     let mut address = 0;
@@ -96,12 +96,12 @@ pub(super) fn serve() -> Result<()> {
     output::line(serde_json::to_string(&seen)?)
 }
 
-/// Finds a kernel, runs it, and sees that it was the one.
+/// Finds a kernel, runs it, and checks that it was the right one.
 fn run(driver: &Driver, module: usize, address: u64, number: usize) -> Result<()> {
     let name = CString::new(format!("kernel_{number}"))?;
     let (mut function, mut got, none) = (0, 0_f32, std::ptr::null());
     let parameters = [(&raw const address).cast::<c_void>()];
-    // SAFETY: pointers are to what the driver's functions ask for.
+    // SAFETY: the pointers point to what the driver's functions expect.
     unsafe {
         check(
             (driver.function)(&mut function, module, name.as_ptr()),
@@ -116,7 +116,7 @@ fn run(driver: &Driver, module: usize, address: u64, number: usize) -> Result<()
     Ok(())
 }
 
-/// A library of kernels such as compilers make: each of forty instructions and a loop.
+/// A library of kernels such as compilers make: each has forty instructions and a loop.
 fn library() -> String {
     let mut text = ".version 7.0\n.target sm_70\n.address_size 64\n".to_owned();
     for number in 0..KERNELS {
@@ -141,11 +141,11 @@ fn library() -> String {
     text
 }
 
-/// The memory that a large fatbin takes which is mapped from a file, as a library's are.
+/// Memory taken by a large fatbin that is mapped from a file, as a library's is.
 fn fatbin(driver: &Driver) -> Result<f64> {
     let file = written()?;
     let size = usize::try_from(file.metadata()?.len())?;
-    // SAFETY: a mapping of our own of a file that nobody else has.
+    // SAFETY: this is our own mapping of a file that no other process has.
     let first = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -160,21 +160,21 @@ fn fatbin(driver: &Driver) -> Result<f64> {
     let own = std::process::id();
     let before = resident_kib(own)?;
     let mut module = 0;
-    // SAFETY: a container begins there, as long as it says.
+    // SAFETY: a container of the stated length begins there.
     let status = unsafe { (driver.load)(&mut module, first) };
     check(status, "cuModuleLoadData")?;
     let grown = (resident_kib(own)? - before) / 1024.0;
-    // The image is the program's to give back: what is needed of it was kept.
-    // SAFETY: it was mapped above, and nothing of ours points there.
+    // The program gives the image back: the driver has kept what it needs.
+    // SAFETY: the memory was mapped above, and no pointer of ours leads there.
     unsafe { libc::munmap(first, size) };
     let (name, mut function) = (c"kernel_7", 0);
-    // SAFETY: pointers are to what the driver's function asks for.
+    // SAFETY: the pointers point to what the driver's function expects.
     let status = unsafe { (driver.function)(&mut function, module, name.as_ptr()) };
     check(status, "cuModuleGetFunction")?;
     Ok(grown.max(0.0))
 }
 
-/// A file with the fatbin: machine code for many architectures, nothing but holes, and PTX.
+/// A file with the fatbin: machine code for many architectures, all holes, and PTX.
 fn written() -> Result<File> {
     let file = tempfile()?;
     let mut text = library();

@@ -13,14 +13,14 @@ use super::goals;
 use super::metric::Metric;
 use warploom_cli::local::LocalCluster;
 
-/// Launches of one repetition.
+/// Launches in one repetition.
 const LAUNCHES: usize = 2_000;
-/// Bursts of one repetition.
+/// Bursts in one repetition.
 const BURSTS: usize = 200;
 
-/// Bytes of the three messages on a synchronous launch's way: intent, order, result.
+/// Bytes of the three messages of a synchronous launch: intent, order, result.
 fn sizes() -> [usize; 3] {
-    // Positions and ids of a cluster that has run for a while, as long on the wire as can be.
+    // Positions and ids as in a cluster that has run for a while: their longest encoding.
     let late = u64::MAX / 2;
     let run = |class| CostRun {
         key: KernelKey(late),
@@ -78,7 +78,7 @@ pub(super) fn result_size() -> usize {
     encode(&result).len()
 }
 
-/// A launch and its sync, beside a bare relay of three hops.
+/// A launch and its sync, compared with a bare relay of three hops.
 pub(super) async fn sync(
     bench: &Bench<'_>,
     cluster: &LocalCluster,

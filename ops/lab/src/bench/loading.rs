@@ -1,5 +1,6 @@
-//! The cost of loading a module to its worker, and to others on it: modules of conditional branches, each to
-//! anywhere. Growth is measured in this process; memory and what another tenant waits in real ones.
+//! The cost of loading a module to its worker and to other tenants. The modules consist of conditional
+//! branches, each to a random target. Growth is measured in this process; memory and the waits of another
+//! tenant are measured in real processes.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -29,19 +30,19 @@ metrics! {
 /// Branches of a large and of a small function.
 const LARGE: usize = 100_000;
 const SMALL: usize = 1_000;
-/// Small functions that are timed for one large one.
+/// Small functions timed for each large one.
 const SMALLS: usize = 30;
-/// Who loads, a tenant like the measured one; and the processes.
+/// The loading tenant, equal to the measured one, and the processes.
 pub(super) const LOADER: &str = "loader";
 pub(super) const LOADED: &str = "loaded";
 pub(super) const WAITER: &str = "waiter";
-/// Launches with a sync, and between two of them.
+/// Launches with a sync, and the pause between two of them.
 const ROUNDS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Time for a load to be under way.
+/// Time for a load to get under way.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// A module of conditional branches, each to anywhere; `salt` makes it one of its own.
+/// A module of conditional branches, each to a random target; `salt` makes it distinct.
 fn branches(count: usize, salt: usize) -> String {
     let head = ".version 8.0\n.target sm_80\n.address_size 64\n";
     let mut text = format!("// {salt}\n{head}.visible .entry k(.param .u64 p) {{\n");
@@ -57,10 +58,10 @@ fn branches(count: usize, salt: usize) -> String {
     text + "ret; }\n"
 }
 
-/// What was loaded.
+/// Result of a load.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Loaded {
-    /// Milliseconds until it could be launched.
+    /// Milliseconds until the module could be launched.
     load_ms: f64,
 }
 
@@ -74,7 +75,7 @@ pub(super) fn loaded(client: &Client) -> Result<Loaded> {
     Ok(Loaded { load_ms })
 }
 
-/// Loads large modules, each another, until killed.
+/// Loads large modules, each a distinct one, until killed.
 pub(super) fn loader(client: &Client) -> Result<()> {
     for salt in 1.. {
         let session = client.open()?;
@@ -84,17 +85,17 @@ pub(super) fn loader(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// What one waited who loaded little and launched nothing.
+/// Waits of a tenant that loads a small module and launches an empty kernel.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Waited {
     /// Milliseconds of the longest launch with its sync, and of the median one.
     largest_ms: f64,
     p50_ms: f64,
-    /// Milliseconds that a small module took to load.
+    /// Milliseconds of loading a small module.
     load_ms: f64,
 }
 
-/// Loads a small module, launches a kernel that does nothing and waits for it, again and again.
+/// Loads a small module, then repeatedly launches an empty kernel and waits for it.
 pub(super) fn waiter(client: &Client, rounds: usize) -> Result<Waited> {
     let session = client.open()?;
     let began = Instant::now();
@@ -122,7 +123,7 @@ pub(super) fn waiter(client: &Client, rounds: usize) -> Result<Waited> {
     })
 }
 
-/// Microseconds for each branch.
+/// Microseconds per branch.
 fn prepare(count: usize, salt: usize) -> Result<f64> {
     let text = branches(count, salt);
     let began = Instant::now();
@@ -148,7 +149,7 @@ fn growth(reps: usize) -> Result<Metric> {
         .with("us_per_branch_of_1000", median(&small)))
 }
 
-/// How much the worker's memory grew at most, MiB, and how long the load took, ms.
+/// Peak growth of the worker's memory in MiB, and the duration of the load in ms.
 async fn grown(cluster: &LocalCluster) -> Result<(f64, f64)> {
     let worker = cluster.workers.first().context("a worker")?.pid();
     let before = resident_kib(worker)?;
@@ -157,7 +158,7 @@ async fn grown(cluster: &LocalCluster) -> Result<(f64, f64)> {
     Ok(((peak_kib(worker)? - before) / 1024.0, loaded.load_ms))
 }
 
-/// Measures all that are wanted.
+/// Measures all wanted metrics.
 pub(super) async fn loading(
     reps: usize,
     settings: &Settings,
@@ -178,7 +179,7 @@ pub(super) async fn loading(
         eprintln!("loading modules: repetition {rep} of {reps}");
         let tenants = [TENANT, LOADER].map(|name| (name, TenantSettings::default()));
         let cluster = cpu_cluster_of(settings, tenants, |_| ()).await?;
-        // Every buffer has grown before.
+        // Every buffer has grown before the measurement.
         let waited: Waited = play(&cluster, WAITER, ROUNDS).await?;
         alone.push(waited.largest_ms);
         let (peak, load) = grown(&cluster).await?;

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 /// Resident memory of a process, KiB.
 ///
 /// # Errors
-/// When the process is gone or the system has no `/proc`.
+/// If the process is gone or the system has no `/proc`.
 pub(super) fn resident_kib(pid: u32) -> Result<f64> {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
-    // The roll-up counts page by page; the status is cheaper, lags a little, and is always there.
+    // The roll-up counts page by page. The status is cheaper and always there, but lags a little.
     let (text, key) = match read("smaps_rollup") {
         Ok(text) => (text, "Rss:"),
         Err(_) => (
@@ -22,18 +22,17 @@ pub(super) fn resident_kib(pid: u32) -> Result<f64> {
     kib(&text, key).with_context(|| format!("process {pid} has no resident memory"))
 }
 
-/// The figure of a line of `/proc`, KiB.
+/// The figure in a line of `/proc`, in KiB.
 fn kib(text: &str, key: &str) -> Option<f64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(key));
     let rest = lines.next()?.trim();
     rest.strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Memory that a process has, bytes: its files in memory, mapped or not, and what it has beside; each page
-/// once.
+/// Memory of a process, in bytes: its anonymous memory and its memory files, mapped or not, each page once.
 ///
 /// # Errors
-/// When the process is gone or the system does not say.
+/// If the process is gone or the system does not report it.
 pub(super) fn stored_bytes(pid: u32) -> Result<f64> {
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"));
     let rollup = rollup.with_context(|| format!("process {pid}"))?;
@@ -49,19 +48,19 @@ pub(super) fn stored_bytes(pid: u32) -> Result<f64> {
     Ok(beside * 1024.0 + files.map(|file| file.blocks() as f64 * 512.0).sum::<f64>())
 }
 
-/// From now on [`peak_kib`] of a process counts anew.
+/// Resets the peak that [`peak_kib`] reads.
 ///
 /// # Errors
-/// When the process is gone or the system does not count peaks.
+/// If the process is gone or the system does not count peaks.
 pub(super) fn forget_peak(pid: u32) -> Result<()> {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5")
         .with_context(|| format!("forgetting the peak memory of process {pid}"))
 }
 
-/// Most resident memory that a process had, KiB.
+/// Peak resident memory of a process, in KiB.
 ///
 /// # Errors
-/// When the process is gone or the system does not count peaks.
+/// If the process is gone or the system does not count peaks.
 pub(super) fn peak_kib(pid: u32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"));
     let text = text.with_context(|| format!("process {pid}"))?;

@@ -1,23 +1,23 @@
-//! Metrics: what benchmarks measure, what they found, and the table of it.
+//! Metrics of the benchmarks, their results, and the table of results.
 
 use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use warploom_cli::table::headed;
 
-/// What a value should be.
+/// The goal of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// It is there to be read beside others.
+    /// No goal: the value is to be read beside others.
     None,
-    /// This or less.
+    /// At most this.
     AtMost(f64),
-    /// This or more.
+    /// At least this.
     AtLeast(f64),
 }
 
 impl Goal {
-    /// Whether a value is what it should be; always, where nothing is asked.
+    /// True if a value meets the goal; always true without a goal.
     #[must_use]
     pub fn is_met(self, value: f64) -> bool {
         match self {
@@ -36,20 +36,20 @@ impl Goal {
     }
 }
 
-/// A metric as the list of benchmarks names it.
+/// A metric as in the list of benchmarks.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     /// Its name.
     pub name: &'static str,
-    /// Of what.
+    /// Its unit.
     pub unit: &'static str,
-    /// What it should be.
+    /// Its goal.
     pub goal: Goal,
-    /// What is measured.
+    /// Description of the measured quantity.
     pub what: &'static str,
 }
 
-/// Constants of metrics: name, unit, goal, and what is measured.
+/// Constants of metrics: name, unit, goal, and description.
 macro_rules! specs {
     ($($constant:ident = $name:literal, $unit:literal, $goal:expr, $what:literal;)*) => {
         $(pub(super) const $constant: $crate::bench::Spec = $crate::bench::Spec {
@@ -61,28 +61,28 @@ macro_rules! specs {
     };
 }
 
-/// The same, and `METRICS`, the list of them.
+/// As `specs`, with `METRICS`, the list of them.
 macro_rules! metrics {
     ($($constant:ident = $name:literal, $unit:literal, $goal:expr, $what:literal;)*) => {
         $crate::bench::specs! { $($constant = $name, $unit, $goal, $what;)* }
-        /// Everything that is measured here.
+        /// All metrics measured here.
         pub(super) const METRICS: &[$crate::bench::Spec] = &[$($constant),*];
     };
 }
 pub(crate) use {metrics, specs};
 
-/// One metric's result: a line of `--json`.
+/// Result of one metric: a line of `--json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Metric {
     /// Its name.
     pub metric: &'static str,
-    /// Median over the repetitions; none where it could not be measured (`config.why`).
+    /// Median over the repetitions; `None` if it could not be measured (`config.why`).
     pub value: Option<f64>,
-    /// Of what.
+    /// Its unit.
     pub unit: &'static str,
-    /// What it is compared with.
+    /// Name of the baseline.
     pub baseline: Option<&'static str>,
-    /// The baseline's median, in the unit of what is compared.
+    /// The baseline's median, in the unit of the compared quantity.
     pub baseline_value: Option<f64>,
     /// Smallest of the repetitions.
     pub min: Option<f64>,
@@ -90,14 +90,14 @@ pub struct Metric {
     pub max: Option<f64>,
     /// Repetitions.
     pub reps: usize,
-    /// Under which conditions, and what else was seen.
+    /// Conditions, and other observations.
     pub config: Map<String, Value>,
     #[serde(skip)]
     goal: Goal,
 }
 
 impl Metric {
-    /// A metric with the values of its repetitions.
+    /// Makes a metric from the values of its repetitions.
     #[must_use]
     pub fn new(spec: &Spec, values: &[f64]) -> Self {
         let mut config = Map::new();
@@ -122,13 +122,13 @@ impl Metric {
         }
     }
 
-    /// A metric that could not be measured.
+    /// Makes a metric that could not be measured.
     #[must_use]
     pub fn missing(spec: &Spec, why: &str) -> Self {
         Self::new(spec, &[]).with("why", why)
     }
 
-    /// What it is compared with.
+    /// Sets the baseline, with the values of its repetitions.
     #[must_use]
     pub fn against(mut self, baseline: &'static str, values: &[f64]) -> Self {
         self.baseline = Some(baseline);
@@ -136,7 +136,7 @@ impl Metric {
         self
     }
 
-    /// A condition, or something else that was seen.
+    /// Adds a condition or another observation.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.config.insert(key.to_owned(), value.into());
@@ -144,7 +144,7 @@ impl Metric {
     }
 }
 
-/// The middle of the values, of an even number the mean of the middle two.
+/// The median of the values; of an even number, the mean of the middle two.
 #[must_use]
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -154,7 +154,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// Four significant digits, thousands apart.
+/// Formats a value with four significant digits and grouped thousands.
 fn digits(value: f64) -> String {
     if value.abs() < 1_000.0 {
         let decimals = if value == value.trunc() || value.abs() >= 100.0 {
@@ -178,7 +178,7 @@ fn digits(value: f64) -> String {
     text
 }
 
-/// All results as a table.
+/// Formats all results as a table.
 #[must_use]
 pub(crate) fn table(metrics: &[Metric]) -> Table {
     let mut table =

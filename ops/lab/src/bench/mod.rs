@@ -1,6 +1,7 @@
-//! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
-//! the same broker, `client` the drop-in library, `control` the controller, `memory` what swapping costs, `order` the leader's order, `ptx` the CPU device's engine beside
-//! PoCL and native loops. docs/evidence/benchmarks.md describes them.
+//! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over the same
+//! broker. `client` measures the drop-in library, `control` the controller, and `memory` the cost of
+//! swapping. `order` measures the leader's order, and `ptx` the CPU device's engine beside PoCL and native
+//! loops. docs/evidence/benchmarks.md describes them.
 
 mod args;
 mod baseline;
@@ -48,11 +49,11 @@ use warploom_cli::process;
 use warploom_cli::settings::Settings;
 use warploom_cli::table::{fitted, headed};
 
-/// Lists the benchmarks, or runs one and prints what it found: a table, or as soon as it is known
-/// one JSON object a line. Progress goes to stderr.
+/// Lists the benchmarks, or runs one and prints its results: a table, or one JSON object a line as soon as
+/// it is known. Progress goes to stderr.
 ///
 /// # Errors
-/// [`Usage`] for a name there is not; when the cluster to be measured does not start.
+/// [`UsageError`] for an unknown name; if the measured cluster does not start.
 pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<()> {
     let Some(name) = args.name.as_deref() else {
         return output::line(fitted(&list()));
@@ -70,8 +71,8 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
         return torch::replay::serve();
     }
     if let Some(process) = name.strip_prefix('.') {
-        // On a thread of its own: whoever waits for an answer drives the client's connection, which
-        // a thread of a runtime may not.
+        // On a thread of its own: a wait for an answer drives the client's connection, which a thread of a
+        // runtime may not do.
         let played = || bench_process::play(process, args, settings);
         return std::thread::scope(|scope| scope.spawn(played).join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -90,8 +91,8 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
         metrics.push(metric);
     };
     let reps = args.reps.max(1);
-    // What keeps this thread busy comes first: it has nothing to leave behind, and heeds signals as
-    // any program does, which who waits for clusters does not any more.
+    // The work of this thread comes first. It leaves nothing behind and reacts to signals as any program
+    // does, which is no longer so while it waits for clusters.
     match name {
         "bus" | "client" | "control" | "memory" => {}
         "order" => order::cores(reps, wanted, &mut tell),
@@ -115,7 +116,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     }
 }
 
-/// What is measured of clusters, each of its own and gone with the measurement.
+/// Runs the measurements on clusters, each of which ends with its measurement.
 async fn clusters(
     name: &str,
     reps: usize,
@@ -147,7 +148,7 @@ async fn clusters(
     }
 }
 
-/// Every metric, with the benchmark that measures it.
+/// Every metric, with its benchmark.
 fn metrics_of_all() -> impl Iterator<Item = (&'static str, &'static Spec)> {
     let bus = goals::METRICS.iter().map(|spec| ("bus", spec));
     let client = [client::METRICS, images::METRICS, torch::METRICS];

@@ -1,4 +1,5 @@
-//! What the pager costs: processor time of a worker for launches and allocations, and a program's calls.
+//! The cost of the pager: a worker's processor time for launches and allocations, and the time of a
+//! program's calls.
 
 use std::time::Instant;
 
@@ -22,15 +23,15 @@ metrics! {
 }
 
 const TENANT: &str = "pager";
-/// Launches of a repetition, and between two syncs: so many that the device's thread, which looks for work for
-/// a while before it sleeps, has next to no such while.
+/// Launches in a repetition, and launches between two syncs. The device's thread polls for a while before
+/// it sleeps; with this many launches that time hardly counts.
 const LAUNCHES: usize = 1_000_000;
 const LAUNCHED: usize = 20_000;
-/// Pairs of an allocation and a free of a repetition, and between two syncs.
+/// Allocate-and-free pairs in a repetition, and pairs between two syncs.
 const PAIRS: usize = 20_000;
 const BURST: usize = 500;
 
-/// Processor time that a process's threads of a name, or all, have had, nanoseconds.
+/// Processor time of a process in nanoseconds: of its threads with this name, or of all.
 pub(super) fn processor_ns(pid: u32, thread: Option<&str>) -> Result<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = tasks.with_context(|| format!("process {pid}"))?;
@@ -81,7 +82,7 @@ impl Stage {
         })
     }
 
-    /// Processor time of the device's thread for a launch, nanoseconds.
+    /// Processor time of the device's thread per launch, in nanoseconds.
     fn launch_ns(&self, launches: usize) -> Result<f64> {
         let empty = self.session.load(EMPTY.bytes())?.function("empty")?;
         let before = processor_ns(self.worker, Some("device"))?;
@@ -95,7 +96,8 @@ impl Stage {
         Ok(spent as f64 / launches as f64)
     }
 
-    /// Of an allocation or a free: nanoseconds of the calling thread, and processor time of the worker.
+    /// Cost of an allocation or a free: nanoseconds of the calling thread, and processor time of the
+    /// worker.
     fn alloc_ns(&self, pairs: usize) -> Result<(f64, f64)> {
         let before = processor_ns(self.worker, None)?;
         let mut called = 0;
@@ -114,7 +116,7 @@ impl Stage {
     }
 }
 
-/// Measures what is wanted.
+/// Measures the wanted metrics.
 pub(super) async fn pager(
     reps: usize,
     settings: &Settings,

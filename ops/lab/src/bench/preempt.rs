@@ -1,6 +1,6 @@
-//! The wait of an urgent launch for the device while a long kernel runs there: from the arrival
-//! of its intent at the leader (the start of its `queue` span) to the device beginning its slice
-//! (the start of its `execute` span). Real processes, their own spans, one machine's clock.
+//! The wait of an urgent launch for the device while a long kernel runs there. It begins when its intent
+//! arrives at the leader (the start of its `queue` span), and ends when the device begins its slice (the
+//! start of its `execute` span). Real processes, their own spans, and one machine's clock.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,37 +27,37 @@ metrics! {
         "the same, 99th percentile";
 }
 
-/// Urgent launches of one repetition.
+/// Urgent launches in one repetition.
 const LAUNCHES: usize = 300;
-/// Launches before, which are not counted.
+/// Warm-up launches, which are not counted.
 const WARMUP: usize = 50;
-/// Between two urgent launches: the long kernel goes on meanwhile.
+/// Time between two urgent launches; the long kernel goes on meanwhile.
 const PAUSE: Duration = Duration::from_millis(3);
-/// Who runs long kernels, a tenant of the lowest priority; and the name of its process.
+/// Tenant of the lowest priority that runs long kernels, and the name of its process.
 pub(super) const LONG_PROCESS: &str = "long";
 /// Time for the last long kernel to end.
 const END: Duration = Duration::from_secs(30);
 
-/// Rounds of a generator of numbers in each thread: some seconds on two cores.
+/// Rounds of a random generator in each thread: some seconds on two cores.
 const LONG: &str = include_str!("long.ptx");
 const BLOCKS: u32 = 64;
 const THREADS: u32 = 256;
 const ROUNDS: u32 = 100_000;
 
-/// What the urgent process says.
+/// Output of the urgent process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Urgent {
     session: String,
 }
 
-/// Launches a kernel that does nothing, waits for it, pauses, and so on.
+/// Repeatedly launches an empty kernel, waits for it, and pauses.
 pub(super) fn urgent(client: &Client, launches: usize) -> Result<Urgent> {
     let session = client.open()?;
     let empty = session.load(EMPTY.bytes())?.function("empty")?;
     for launch in 0..WARMUP + launches {
         session.launch(&empty, [1; 3], [32, 1, 1], 0, &[])?;
         session.sync()?;
-        // Not in step with anything.
+        // The pause varies, so that it is in step with nothing.
         std::thread::sleep(PAUSE + Duration::from_micros(37 * (launch as u64 % 29)));
     }
     let id = session.id().to_string();
@@ -65,7 +65,7 @@ pub(super) fn urgent(client: &Client, launches: usize) -> Result<Urgent> {
     Ok(Urgent { session: id })
 }
 
-/// Launches long kernels, two at a time, until killed; says so when the first are under way.
+/// Launches long kernels, two at a time, until killed. Reports when the first are under way.
 pub(super) fn long(client: &Client) -> Result<()> {
     let session = client.open()?;
     let long = session.load(LONG.as_bytes())?.function("long")?;
@@ -93,7 +93,7 @@ async fn run(cluster: &LocalCluster, reps: usize, beside: &str) -> Result<Vec<St
     Ok(sessions)
 }
 
-/// Medians and 99th percentiles of the sessions, microseconds.
+/// Medians and 99th percentiles of the sessions, in microseconds.
 fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> {
     let (mut p50, mut p99) = (Vec::new(), Vec::new());
     for session in sessions {
@@ -122,8 +122,8 @@ fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> 
     Ok([p50, p99])
 }
 
-/// A cluster with a CPU worker for two tenants, of the highest and of the lowest priority, whose ops
-/// all go by way of the leader; and settings of all roles besides.
+/// Starts a cluster with a CPU worker for two tenants, of the highest and of the lowest priority. The
+/// leader orders all their ops. `more` has further settings of all roles.
 pub(super) async fn cluster(
     settings: &Settings,
     [urgent, other]: [&'static str; 2],
@@ -143,7 +143,7 @@ pub(super) async fn cluster(
     started.await
 }
 
-/// Measures both, if one is wanted.
+/// Measures both metrics if one is wanted.
 pub(super) async fn preempt(
     reps: usize,
     settings: &Settings,
@@ -157,12 +157,12 @@ pub(super) async fn preempt(
     let traced = [("telemetry.otlp".into(), receiver.endpoint().into())];
     let mut cluster = cluster(settings, [TENANT, LONG_PROCESS], traced).await?;
     let alone = run(&cluster, reps, "alone").await?;
-    // Its own spans are of no interest.
+    // The spans of these roles themselves are not needed.
     let arguments = ["--set", "telemetry.otlp="].map(str::to_owned);
     let mut long = busy_process(&cluster, LONG_PROCESS, &arguments).await?;
     let beside = run(&cluster, reps, "beside a long kernel").await?;
     long.kill()?;
-    // What every role still has of its spans it sends at its end; a worker first runs what is left.
+    // A role sends its remaining spans at its end; a worker first runs its remaining work.
     for role in cluster.workers.iter_mut() {
         role.stop(END)?;
     }

@@ -1,4 +1,4 @@
-//! A collector of spans, OTLP over HTTP, that keeps of each what a measurement needs.
+//! A collector of spans, OTLP over HTTP, that keeps of each span what a measurement needs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// The largest post that is taken; the exporters' are below a megabyte.
+/// Maximum bytes of an accepted post; the exporters' posts are below a megabyte.
 const BODY: usize = 16 << 20;
 
 /// A span.
@@ -18,15 +18,15 @@ const BODY: usize = 16 << 20;
 pub(super) struct Seen {
     /// Its trace.
     pub(super) trace: Vec<u8>,
-    /// What it is about.
+    /// Its name.
     pub(super) name: String,
-    /// Whose it is.
+    /// Its session.
     pub(super) session: String,
-    /// When it began, nanoseconds since 1970.
+    /// Time of its start, in nanoseconds since 1970.
     pub(super) start: u64,
 }
 
-/// The receiver; it serves as long as the process lives.
+/// The receiver. It serves for the lifetime of the process.
 pub(super) struct Receiver {
     endpoint: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -42,7 +42,7 @@ impl Receiver {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let kept = Arc::clone(&kept);
-                // A sender that stops, or says what is no post, is done with.
+                // A sender that stops or sends an invalid post is dropped.
                 std::thread::spawn(move || serve(&stream, &kept));
             }
         });
@@ -54,7 +54,7 @@ impl Receiver {
         &self.endpoint
     }
 
-    /// All spans of a session, by their start.
+    /// All spans of a session, ordered by their start.
     pub(super) fn of(&self, session: &str) -> Vec<Seen> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let own = seen.iter().filter(|span| span.session == session);
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// One span with what matters and what does not.
+    /// One span, with attributes that matter and others.
     fn request() -> Vec<u8> {
         let attribute = |key: &str, value: &str| KeyValue {
             key: key.into(),

@@ -1,5 +1,5 @@
-//! Starts of several benchmarks: processes that say when they are at work, and
-//! programs on the drop-in library.
+//! Start-up helpers of several benchmarks: processes that report when they are at work, and programs on the
+//! drop-in library.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -13,10 +13,10 @@ use warploom_cli::local::{LocalCluster, RoleProcess};
 
 use super::bench_cluster::{TENANT, TIMEOUT};
 
-/// Time for a process's kernels to be under way once it says so.
+/// Time for a process's kernels to get under way after its report.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Starts a process, and waits until it says that it is ready and its kernels are under way.
+/// Starts a process, and waits until it reports that it is ready and its kernels are under way.
 pub(super) async fn busy_process(
     cluster: &LocalCluster,
     process: &str,
@@ -35,8 +35,8 @@ pub(super) async fn busy_process(
     Ok(role)
 }
 
-/// Leads a program to the library in a folder and to the cluster, as the measured tenant. `present` is
-/// its environment so far.
+/// Environment that leads a program to the library in a folder and to the cluster, as the measured tenant.
+/// `present` is its environment so far.
 pub(super) fn drop_in_variables(
     cluster: &LocalCluster,
     folder: &Path,
@@ -59,7 +59,7 @@ pub(super) fn drop_in_variables(
         .chain([name]))
 }
 
-/// A program of an interpreter that finds the library and the cluster, and counts its waits.
+/// A Python program that finds the library and the cluster, and counts its waits.
 pub(super) fn python(program: &Path, cluster: &LocalCluster, folder: &Path) -> Result<Command> {
     let mut command = Command::new(program);
     command
@@ -71,7 +71,7 @@ pub(super) fn python(program: &Path, cluster: &LocalCluster, folder: &Path) -> R
     Ok(command)
 }
 
-/// How often a program waited for an answer, by what the library says at its end.
+/// Number of waits of a program for an answer, from the library's report at its end.
 pub(super) fn waits(said: &str) -> Result<f64> {
     let counted = said.split_once("waited ").and_then(|(_, rest)| {
         let (count, _) = rest.split_once(' ')?;

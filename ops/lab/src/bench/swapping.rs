@@ -1,5 +1,5 @@
-//! What swapping costs: two jobs that do not fit together, an urgent third beside them, and the speed of a
-//! move beside a copy in memory. Real processes on a CPU worker, but for the last.
+//! The cost of swapping: two jobs that do not fit together, an urgent third tenant beside them, and the
+//! speed of a move beside a copy in memory. All but the last use real processes on a CPU worker.
 
 use std::time::{Duration, Instant};
 
@@ -30,18 +30,18 @@ metrics! {
         "the same of bringing it back";
 }
 
-/// The tenants of the jobs, and the names of their processes; and the urgent one.
+/// The tenants of the jobs, which also name their processes, and the urgent tenant.
 pub(super) const JOBS_OF: [&str; 2] = ["job-a", "job-b"];
 pub(super) const THIRD: &str = "third";
-/// The device, and how much of it a job holds.
+/// Capacity of the device, and the bytes that a job holds.
 const CAPACITY: u64 = 256 << 20;
 const JOB: u64 = CAPACITY / 100 * 95;
-/// Passes of a job over all that it holds: some seconds.
+/// Passes of a job over all its memory: some seconds.
 const PASSES: usize = 30;
 /// Launches of the urgent tenant, and the pause between two.
 const LAUNCHES: usize = 600;
 const PAUSE: Duration = Duration::from_millis(5);
-/// What is moved where its speed is measured.
+/// Bytes moved when the speed of moves is measured.
 const MOVED: u64 = 512 << 20;
 
 /// Adds to each word of a buffer.
@@ -60,13 +60,13 @@ done:
     ret;
 }";
 
-/// What a job says.
+/// Output of a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct JobDone {
     seconds: f64,
 }
 
-/// Holds most of the device and goes over all of it again and again.
+/// Holds most of the device and repeatedly passes over all of it.
 pub(super) fn job(client: &Client, passes: usize) -> Result<JobDone> {
     let session = client.open()?;
     let pass = session.load(PTX.as_bytes())?.function("pass")?;
@@ -84,13 +84,13 @@ pub(super) fn job(client: &Client, passes: usize) -> Result<JobDone> {
     Ok(JobDone { seconds })
 }
 
-/// What the urgent tenant says, microseconds.
+/// Output of the urgent tenant, in microseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ThirdDone {
     p99_us: f64,
 }
 
-/// Launches, waits, pauses, and so on.
+/// Repeatedly launches, waits, and pauses.
 pub(super) fn third(client: &Client, launches: usize) -> Result<ThirdDone> {
     let session = client.open()?;
     let empty = session.load(EMPTY.bytes())?.function("empty")?;
@@ -130,7 +130,7 @@ async fn cluster(settings: &Settings) -> Result<TestCluster<Processes>> {
     .await
 }
 
-/// Both jobs at once: the seconds until the last has ended.
+/// Runs both jobs at once. Returns the seconds until the last has ended.
 async fn together(cluster: &LocalCluster, passes: usize) -> Result<f64> {
     let began = Instant::now();
     let [a, b] = JOBS_OF;
@@ -178,7 +178,7 @@ async fn urgent(reps: usize, settings: &Settings) -> Result<Metric> {
     Ok(metric.with("launches", LAUNCHES))
 }
 
-/// Moves a session one way; seconds.
+/// Moves a session one way. Returns the seconds.
 fn moves(device: &mut CpuDevice, program: &TestProgram, out: bool) -> Result<f64> {
     match out {
         true => device.swap_out(program.session()),
@@ -193,7 +193,7 @@ fn moves(device: &mut CpuDevice, program: &TestProgram, out: bool) -> Result<f64
     Ok(moved.took.as_secs_f64())
 }
 
-/// Seconds of a copy between two buffers that are there.
+/// Seconds of a copy between two resident buffers.
 fn copy(from: &[u8], to: &mut [u8]) -> f64 {
     let began = Instant::now();
     to.copy_from_slice(std::hint::black_box(from));
@@ -244,7 +244,7 @@ fn speeds(reps: usize) -> Result<[Vec<f64>; 3]> {
     Ok(all)
 }
 
-/// Measures what is wanted.
+/// Measures the wanted metrics.
 pub(super) async fn swapping(
     reps: usize,
     settings: &Settings,

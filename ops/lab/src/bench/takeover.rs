@@ -12,17 +12,17 @@ use super::metric::{Metric, Spec};
 use warploom_cli::admin::Administrator;
 use warploom_cli::local::LocalCluster;
 
-/// Leaders killed, unless more repetitions are asked for.
+/// Number of leaders killed, unless more repetitions are requested.
 const KILLS: usize = 10;
-/// Candidates, the leader among them: as many as `up` starts.
+/// Number of candidates including the leader: as many as `up` starts.
 const CANDIDATES: usize = 3;
-/// A killed candidate is replaced; the replacement may take this long to stand by.
+/// Time for the replacement of a killed candidate to stand by.
 const RECOVERY: Duration = Duration::from_millis(700);
-/// A takeover that takes longer is a failure.
+/// Timeout of a takeover; a longer one is a failure.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A signal to whoever leads, ten times, while a client launches and syncs without pause; with the
-/// broker's word that a connection has closed, or without.
+/// Signals the leader ten times while a client launches and syncs without pause. The broker's notice of a
+/// closed connection is either on or off.
 pub(super) async fn takeover(
     bench: &Bench<'_>,
     spec: &Spec,
@@ -60,7 +60,7 @@ pub(super) async fn takeover(
     Ok(metric.with("kills", kills).with("candidates", CANDIDATES))
 }
 
-/// Ends the leader and replaces it; gives the milliseconds to the next epoch's first grant.
+/// Ends the leader and replaces it. Returns the milliseconds to the next epoch's first grant.
 async fn end_leader(
     cluster: &mut LocalCluster,
     signal: Signal,

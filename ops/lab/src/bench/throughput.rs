@@ -11,9 +11,9 @@ use super::goals;
 use super::metric::Metric;
 use warploom_cli::local::LocalCluster;
 
-/// Launches of one repetition.
+/// Launches in one repetition.
 const LAUNCHES: usize = 1_000_000;
-/// Messages of one round of the baseline: they must fit what the server queues for a subscriber.
+/// Messages in one round of the baseline: they must fit the server's queue for a subscriber.
 const ROUND: usize = 8_000;
 const ROUNDS: usize = 5;
 
@@ -47,7 +47,7 @@ fn batch_bytes() -> usize {
     encode(&batch).len()
 }
 
-/// Empty kernels in batches of 64, beside a bare publisher and subscriber of such messages.
+/// Measures empty kernels in batches of 64, beside a bare publisher and subscriber of such messages.
 pub(super) async fn launches(
     bench: &Bench<'_>,
     cluster: &LocalCluster,

@@ -1,4 +1,4 @@
-//! The waits of a language model for an answer: tinygrad's, as `tests/peers` runs it.
+//! The waits of a language model for an answer, with tinygrad as run by `tests/peers`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,15 +9,15 @@ use super::metric::{Metric, Spec};
 use super::{bench_cluster, start};
 use warploom_cli::local::LocalCluster;
 
-/// The sources, where this program was built from them.
+/// The sources, if this program was built from them.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Tokens of a short run and of a longer one. Loading and compiling are the same in both.
 const TOKENS: [u32; 2] = [8, 24];
 
-/// Measures, or says why not.
+/// Measures the waits, or reports why it cannot.
 ///
 /// # Errors
-/// When the model's program fails.
+/// If the model's program fails.
 pub(super) async fn measure(
     spec: &'static Spec,
     cluster: &LocalCluster,
@@ -44,10 +44,10 @@ struct Model {
 }
 
 impl Model {
-    /// Finds what `tests/peers/run.py` has installed; installs nothing.
+    /// Finds the packages that `tests/peers/run.py` has installed; installs nothing.
     ///
     /// # Errors
-    /// With what is missing.
+    /// If something is missing; the message names it.
     fn find() -> Result<Self> {
         let peers = Path::new(WORKSPACE).join("tests/peers");
         let output = Command::new("python3")
@@ -70,10 +70,10 @@ impl Model {
         })
     }
 
-    /// Waits for an answer per token, those of loading and compiling left out.
+    /// Waits for an answer per token, without those of loading and compiling.
     ///
     /// # Errors
-    /// When the program fails.
+    /// If the program fails.
     async fn waits(&self, cluster: &LocalCluster, folder: &Path) -> Result<f64> {
         let [short, long] = TOKENS;
         let few = self.run(cluster, folder, short).await?;
@@ -81,7 +81,7 @@ impl Model {
         Ok((many - few) / f64::from(long - short))
     }
 
-    /// How often a run of so many tokens waits.
+    /// Number of waits in a run of `tokens` tokens.
     async fn run(&self, cluster: &LocalCluster, folder: &Path, tokens: u32) -> Result<f64> {
         let mut command = start::python(&self.python, cluster, folder)?;
         command

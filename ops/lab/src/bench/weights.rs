@@ -1,4 +1,4 @@
-//! What equal weights cost: ten sessions that copy the same bytes, of one tenant and of ten.
+//! The cost of equal weights: ten sessions that copy the same bytes, of one tenant and of ten.
 
 use std::time::Instant;
 
@@ -24,16 +24,16 @@ metrics! {
         "as resident_ratio_10, with ten tenants and worker.share = all: every byte is sent";
 }
 
-/// Programs that copy the same.
+/// Programs that copy the same bytes.
 const PROGRAMS: usize = 10;
-/// Weights: so many tensors of so many bytes; and what each program has beside.
+/// The weights: number of tensors, bytes of each, and bytes that each program has beside.
 const TENSORS: usize = 32;
 const TENSOR: usize = 8 << 20;
 const PRIVATE: usize = 4 << 20;
 /// The tenants of the programs.
 const TENANTS: [&str; PROGRAMS] = ["w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9"];
 
-/// Bytes of which no two pages are alike.
+/// Bytes in which no two pages are alike.
 fn tensor(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed;
     let words = (0..bytes / 8).flat_map(|_| {
@@ -76,7 +76,7 @@ impl Program {
     }
 }
 
-/// What ten programs cost.
+/// Cost of ten programs.
 struct Cost {
     resident: f64,
     bus: f64,
@@ -84,7 +84,7 @@ struct Cost {
     first: f64,
 }
 
-/// Ten programs, one after the other, each of a tenant.
+/// Runs ten programs, one after the other, each of a tenant.
 fn programs(cluster: &TestCluster<Processes>, tenants: &[&str], seed: u64) -> Result<Cost> {
     let weights: Vec<_> = (0..TENSORS as u64)
         .map(|n| tensor(seed << 32 | n, TENSOR))
@@ -120,7 +120,7 @@ fn programs(cluster: &TestCluster<Processes>, tenants: &[&str], seed: u64) -> Re
     Ok(cost)
 }
 
-/// A cluster's costs, of as many repetitions, each with weights of its own.
+/// Costs on a cluster, one per repetition, each with weights of its own.
 async fn costs(
     reps: usize,
     settings: &Settings,
@@ -147,7 +147,7 @@ async fn costs(
     Ok(costs)
 }
 
-/// Measures what is wanted.
+/// Measures the wanted metrics.
 pub(super) async fn weights(
     reps: usize,
     settings: &Settings,

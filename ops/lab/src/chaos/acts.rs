@@ -1,4 +1,4 @@
-//! The acts of a run, whom they hit and how long, and the spans of time in which each may have
+//! The acts of a run, their targets and durations, and the spans of time in which each act may have
 //! consequences.
 
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(super) enum Whom {
 /// The kind of an act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// SIGKILL. It never ends.
+    /// SIGKILL. A kill has no end.
     Kill,
     /// SIGSTOP, until SIGCONT.
     Stop,
@@ -31,14 +31,14 @@ pub(super) enum Deed {
     Cut,
     /// The links are slow.
     Slow,
-    /// A server of the broker, or what it keeps, is away.
+    /// A server of the broker, or data that it keeps, is away.
     Away,
 }
 
 /// One act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Act {
-    /// Whom it hits.
+    /// Target of the act.
     pub(super) whom: Whom,
     /// Its kind.
     pub(super) deed: Deed,
@@ -48,16 +48,16 @@ pub(super) struct Act {
     pub(super) until: Option<Instant>,
 }
 
-/// The lease's time to live: an election that is under way is over by then (docs/internals/leader.md).
+/// The lease's time to live: an election under way ends within it (docs/internals/leader.md).
 const LEASE: Duration = Duration::from_secs(2);
-/// Connections that a broker closed are back within this, and no worker is declared lost meanwhile.
+/// Time within which connections closed by a broker are back; no worker is declared lost meanwhile.
 const GRACE: Duration = Duration::from_secs(3);
-/// Several servers choose the one that answers for the lease within 9 s, or within as much again.
+/// Time within which several servers choose the one that answers for the lease: 9 s, and as much again.
 const CHOICE: Duration = Duration::from_secs(18);
 
 impl Act {
-    /// When a leader may change because of it, `servers` servers being the broker. A kill has no end here:
-    /// the dead never lead again.
+    /// Span in which this act may cause a change of leader, with a broker of `servers` servers. `None` for
+    /// the kill of a leader: a dead leader never leads again, so its kill has no end.
     pub(super) fn deposes(&self, servers: usize) -> Option<Span> {
         let election = SILENCE + LEASE;
         let behind = match (self.whom, self.deed) {
@@ -69,7 +69,7 @@ impl Act {
         Some(self.span(behind))
     }
 
-    /// From its beginning to so long behind its end.
+    /// The span from the beginning of the act to `behind` after its end.
     pub(super) fn span(&self, behind: Duration) -> Span {
         let far = Duration::from_secs(1 << 20);
         Span {
@@ -80,13 +80,13 @@ impl Act {
 }
 
 impl Span {
-    /// Whether a moment is within it.
+    /// True if the moment lies within the span.
     pub(super) fn has(&self, at: Instant) -> bool {
         (self.from..=self.until).contains(&at)
     }
 }
 
-/// Spans as they follow one another: those that touch, or are not farther than `apart`, are one.
+/// Sorts spans by time and merges those that touch or are at most `apart` from each other.
 pub(super) fn joined(mut spans: Vec<Span>, apart: Duration) -> Vec<Span> {
     spans.sort_by_key(|span| span.from);
     let mut joined: Vec<Span> = Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn joined(mut spans: Vec<Span>, apart: Duration) -> Vec<Span> {
     joined
 }
 
-/// How much of a span the others cover.
+/// Part of a span that the others cover.
 pub(super) fn covered(span: Span, others: Vec<Span>) -> Duration {
     let parts = joined(others, Duration::ZERO).into_iter().map(|other| {
         let (from, until) = (other.from.max(span.from), other.until.min(span.until));

@@ -20,29 +20,31 @@ pub struct ChaosArgs {
     /// Processes to kill (SIGKILL); four of ten are the elected leader
     #[arg(long, default_value_t = 100)]
     pub kills: usize,
-    /// Seconds in which all is done
+    /// Planned seconds of the strikes; recovery and checks come after
     #[arg(long, default_value_t = 300)]
     pub seconds: u64,
     /// Servers of the broker: 1 or 3
     #[arg(long, default_value_t = 1)]
     pub brokers: usize,
-    /// Seed of the faults: which they are, when, and whom they hit
+    /// Seed of the faults: their kinds, times and targets
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// What sessions may hold, percent of a small device: 100, or 300 and more, so that they take turns
+    /// Memory that sessions may hold, in percent of a small device: 100, or 300 and more, so that they take
+    /// turns
     #[arg(long, default_value_t = 100, value_name = "PERCENT")]
     pub overcommit: u32,
-    /// Threads that keep this machine busy all the time, 256 at most
+    /// Threads that keep this machine busy all the time; at most 256
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub load: usize,
-    /// Instead of kills: a tenant that floods and forges for so many seconds beside one that computes
+    /// Runs this many seconds with a tenant that floods and forges beside one that computes, instead of
+    /// kills
     #[arg(long, value_name = "SECONDS",
         conflicts_with_all = ["kills", "seconds", "brokers", "overcommit"])]
     pub hostile: Option<u64>,
     /// Seconds after which a program's call counts as hung
     #[arg(long, default_value_t = 60)]
     pub deadline: u64,
-    /// Writes the evidence here, and the logs of all roles where something does not hold
+    /// Directory for the evidence, and for the logs of all roles if a promise is broken
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
 }
@@ -56,19 +58,19 @@ pub struct ChaosProgramArgs {
     /// Keeps one session
     #[arg(long)]
     pub long: bool,
-    /// Keeps so many sessions and makes no call on them
+    /// Keeps this many sessions and makes no call on them
     #[arg(long, default_value_t = 0)]
     pub idle: usize,
-    /// Sends one request after the other, beside memory that it exports, the secret of this seed
+    /// Sends one request after the other, beside exported memory that holds the secret of this seed
     #[arg(long, value_name = "SEED")]
     pub requests: Option<u64>,
-    /// Seed of its numbers
+    /// Seed of the program's numbers
     #[arg(long)]
     pub seed: u64,
-    /// Seconds that a call may take
+    /// Maximum seconds of a call
     #[arg(long)]
     pub deadline: u64,
-    /// Bytes that a session holds beside what it works on
+    /// Bytes that a session holds beside its working memory
     #[arg(long, default_value_t = 0)]
     pub holds: u64,
     /// Appends a line for every submitted op range to this file
@@ -88,7 +90,7 @@ pub struct ChaosHostileArgs {
     /// Credentials of another broker
     #[arg(long)]
     pub other: PathBuf,
-    /// Seed of what it makes up
+    /// Seed of the forged messages
     #[arg(long)]
     pub seed: u64,
     /// Seed of another tenant's secret

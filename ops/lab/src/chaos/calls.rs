@@ -8,17 +8,17 @@ use anyhow::Result;
 use super::said::Said;
 use crate::lines::say;
 
-/// The call that is under way, if one is, and when it began.
+/// The call under way, if any, and the time at which it began.
 type Current = Arc<Mutex<Option<(&'static str, Instant)>>>;
 
-/// Watches over calls: one that does not end within the deadline is said, and ends the process.
+/// Watches calls: reports a call that misses the deadline, and then ends the process.
 pub(super) struct Calls(Current);
 
 impl Calls {
-    /// Begins to watch, on a thread of its own.
+    /// Starts the watch on a thread of its own.
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// If the thread cannot be started.
     pub(super) fn watched(deadline: Duration) -> Result<Self> {
         let current = Current::default();
         let theirs = Arc::clone(&current);
@@ -31,7 +31,7 @@ impl Calls {
                     let Some((call, _)) = current.filter(|(_, at)| at.elapsed() > deadline) else {
                         continue;
                     };
-                    // Where nobody reads it, the process has no purpose either.
+                    // Without a reader the process has no purpose either.
                     let _ = say(&Said::Hung { call: call.into() });
                     std::process::exit(3);
                 }
@@ -39,7 +39,7 @@ impl Calls {
         Ok(Self(current))
     }
 
-    /// Makes a call of this name.
+    /// Makes a call under this name.
     pub(super) fn watch<T>(&self, call: &'static str, run: impl FnOnce() -> T) -> T {
         self.set(Some((call, Instant::now())));
         let value = run();

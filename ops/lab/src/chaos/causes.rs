@@ -1,5 +1,5 @@
-//! Leaders that changed and workers that were declared lost, and whether an act of the run caused it:
-//! pure functions of what was heard and what was done.
+//! Changes of leader and lost workers, each checked for a cause among the acts of the run. Pure functions
+//! of the observed messages and the acts.
 
 use std::time::{Duration, Instant};
 
@@ -8,30 +8,31 @@ use bus_schemas::{Epoch, GpuId, Incarnation, LeaderId};
 use super::acts::{Act, Deed, Whom, covered, joined};
 use super::watch::{Heard, Span, Term};
 
-/// A worker that stands still for so long may be declared lost (docs/internals/leader.md).
+/// A worker that is stopped for this long may be declared lost (docs/internals/leader.md).
 const STILL: Duration = Duration::from_secs(3);
-/// Between two acts that hit one worker there is less time than it takes to be heard again.
+/// Stops of one worker at most this far apart count as one: the gap is too short for the worker to be
+/// heard.
 const APART: Duration = Duration::from_millis(500);
-/// After an act a worker may be declared lost for so long: heartbeats may be missing for 3 s, where the
-/// broker is several servers for 12 s; an election may come between, 2.3 s.
+/// Time after an act within which a worker may be declared lost. Heartbeats may be missing for 3 s, or for
+/// 12 s if the broker has several servers. An election of 2.3 s may come between.
 const LATE: Duration = Duration::from_millis(3_000 + 2_300);
 const LATE_OF_SEVERAL: Duration = Duration::from_millis(12_000 + 2_300);
 
-/// A leader that was followed by another.
+/// A change from one leader to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Change {
-    /// The epoch of the one that follows.
+    /// The epoch of the new leader.
     pub(super) epoch: Epoch,
-    /// The one before.
+    /// The previous leader.
     pub(super) before: LeaderId,
-    /// The one that follows.
+    /// The new leader.
     pub(super) after: LeaderId,
-    /// When that was heard first.
+    /// Time at which the new leader was first heard.
     pub(super) at: Instant,
 }
 
-/// The changes of leaders. A leader that follows itself, in a new epoch, is none; nor is one that
-/// said that it leaves.
+/// Changes of leader that were not announced, and the number of all changes. A leader that follows itself
+/// in a new epoch is no change. A leader that announced its departure changes only the number.
 pub(super) fn changes(heard: &Heard) -> (Vec<Change>, usize) {
     let terms: Vec<&Term> = heard.terms.values().collect();
     let others = terms
@@ -47,7 +48,7 @@ pub(super) fn changes(heard: &Heard) -> (Vec<Change>, usize) {
     (unannounced.collect(), all)
 }
 
-/// Those changes that no act caused.
+/// Changes that no act caused.
 pub(super) fn false_takeovers(changes: &[Change], acts: &[Act], servers: usize) -> Vec<Change> {
     let caused = |change: &&Change| {
         acts.iter().any(|act| match act.whom {
@@ -60,7 +61,7 @@ pub(super) fn false_takeovers(changes: &[Change], acts: &[Act], servers: usize) 
     uncaused.copied().collect()
 }
 
-/// The part of a span of time in which a change would not be told from one that has a cause.
+/// Fraction of a span in which a change of leader would be attributed to an act.
 pub(super) fn excused(span: Span, acts: &[Act], servers: usize) -> f64 {
     let spans = acts.iter().filter_map(|act| act.deposes(servers));
     let whole = span.until.saturating_duration_since(span.from);
@@ -70,7 +71,7 @@ pub(super) fn excused(span: Span, acts: &[Act], servers: usize) -> f64 {
     }
 }
 
-/// Workers that were declared lost and that no act took away.
+/// Workers that were declared lost although no act took them away.
 pub(super) fn false_losses(heard: &Heard, acts: &[Act], servers: usize) -> Vec<Incarnation> {
     let late = match servers {
         1 => LATE,
@@ -86,7 +87,7 @@ pub(super) fn false_losses(heard: &Heard, acts: &[Act], servers: usize) -> Vec<I
     lost.map(|(incarnation, _)| *incarnation).collect()
 }
 
-/// The acts that hit an incarnation of the worker of a device.
+/// The acts that hit this incarnation of a device's worker.
 fn theirs(heard: &Heard, incarnation: Incarnation, gpu: GpuId, acts: &[Act]) -> Vec<Act> {
     let theirs = acts.iter().filter(|act| {
         act.whom == Whom::Worker(gpu) && heard.worker_at(gpu, act.from) == Some(incarnation)
@@ -94,8 +95,8 @@ fn theirs(heard: &Heard, incarnation: Incarnation, gpu: GpuId, acts: &[Act]) -> 
     theirs.copied().collect()
 }
 
-/// Whether acts on a worker took it away by then. Closed links do so at once, for a closed connection
-/// is a reason; one that stands still is away once it does so for as long as is allowed.
+/// True if acts on a worker took it away by that time. Cut links do so at once, because a closed connection
+/// is a reason. A stopped worker is away once the stop has lasted [`STILL`].
 fn is_taken(acts: &[Act], at: Instant, late: Duration) -> bool {
     let killed = |act: &Act| act.deed == Deed::Kill && act.from <= at;
     let cut = |act: &Act| act.deed == Deed::Cut && act.span(late).has(at);

@@ -1,4 +1,5 @@
-//! The checker that shares no code with us, `tests/checker/check.py`: fetched packages, one run.
+//! The independent checker, `tests/checker/check.py`, which shares no code with us: its packages are
+//! fetched, and it runs once.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,14 +9,14 @@ use serde::Deserialize;
 
 /// The program itself.
 const CHECKER: &str = include_str!("../../../../tests/checker/check.py");
-/// What it needs from PyPI, each wheel with its hash.
+/// Packages that the checker needs from PyPI, each wheel with its hash.
 const REQUIREMENTS: &str = include_str!("../../../../tests/checker/requirements.txt");
 
-/// What it found in a directory of evidence.
+/// Findings of the checker in a directory of evidence.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct CheckerFindings {
-    /// Whether all holds.
+    /// True if all checks hold.
     pub ok: bool,
     /// Ops that clients submitted.
     pub submitted: u64,
@@ -27,13 +28,13 @@ pub struct CheckerFindings {
     pub duplicated: u64,
     /// Ops or positions out of their order.
     pub reordered: u64,
-    /// Sessions that failed although nothing of theirs was broken.
+    /// Sessions that failed although nothing that they used was broken.
     pub failed: u64,
-    /// What else does not agree, in words.
+    /// Other disagreements, in words.
     pub disagreements: Vec<String>,
 }
 
-/// A Python that has what the checker needs.
+/// A Python with the packages that the checker needs.
 #[derive(Debug)]
 pub struct Checker {
     packages: PathBuf,
@@ -41,10 +42,10 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Fetches what it needs, once; `python3` and pip are found as the tests find them, on PATH.
+    /// Fetches the packages, once. `python3` and pip are looked up on PATH, as the tests do.
     ///
     /// # Errors
-    /// Where there is no Python, no pip or no way to PyPI: the text says why.
+    /// If Python, pip or the way to PyPI is missing; the message says which.
     pub fn find() -> Result<Self> {
         let tools = broker::tools_dir(None);
         let version = blake3::hash(&[CHECKER, REQUIREMENTS].concat().into_bytes());
@@ -52,7 +53,7 @@ impl Checker {
         let program = packages.join("check.py");
         if !packages.exists() {
             std::fs::create_dir_all(&tools).context("making a directory for tools")?;
-            // Made whole or not at all: another run may be at it, too.
+            // Made whole or not at all: another run may be making it at the same time.
             let partial = packages.with_extension(format!("partial-{}", std::process::id()));
             let made = install(&partial);
             let moved = made.map(|()| std::fs::rename(&partial, &packages).is_ok());
@@ -64,10 +65,10 @@ impl Checker {
         Ok(Self { packages, program })
     }
 
-    /// Checks directories of evidence, each signed with this key where one is given.
+    /// Checks directories of evidence. If a key is given, each must be signed with it.
     ///
     /// # Errors
-    /// When it does not run to its end.
+    /// If the checker does not run to its end.
     pub fn check(&self, dirs: &[&Path], key: Option<&str>) -> Result<Vec<CheckerFindings>> {
         let mut command = python();
         command.env("PYTHONPATH", &self.packages).arg(&self.program);

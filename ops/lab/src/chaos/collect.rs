@@ -1,4 +1,4 @@
-//! The remains of a run: the record replayed, and everybody's evidence.
+//! The remains of a run: the replayed record, and the evidence of all roles and programs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,19 +13,19 @@ use crate::demo::ReplaySummary;
 use warploom_cli::evidence::{Evidence, Started, read_lines};
 use warploom_cli::local::LocalCluster;
 
-/// How long a replay may take.
+/// Maximum duration of a replay.
 const REPLAY: Duration = Duration::from_secs(300);
 
-/// Drains the cluster. Where that fails, it is a complaint.
+/// Drains the cluster. A failure becomes a complaint.
 pub(super) async fn drain(strikes: &mut Strikes, complaints: &mut Vec<String>) {
     let drained = strikes.cluster.drain_unless(std::future::pending()).await;
     complaints.extend(drained.err().map(|error| format!("{error:#}")));
 }
 
-/// Has a fresh process replay the record, and gathers the evidence. Where the replay gives nothing,
-/// that is a complaint.
+/// Replays the record in a fresh process, and gathers the evidence. A replay without a result becomes a
+/// complaint.
 ///
-/// `submitted` are the logs of programs that are not ours to restart.
+/// `submitted` are the logs of programs that this run does not restart.
 pub(super) async fn collect(
     strikes: &mut Strikes,
     submitted: &[PathBuf],
@@ -64,7 +64,7 @@ pub(super) async fn collect(
     evidence.kills.iter_mut().for_each(|kill| kill.of = all);
     let mut last: BTreeMap<u32, String> = BTreeMap::new();
     for log in strikes.cluster.started_logs() {
-        // A worker that was killed at once has none.
+        // A worker that was killed at its start has no log.
         if log.exists() {
             let mut lines: Vec<Started> = read_lines(&log)?;
             // Logs come in the order of the workers' starts.
@@ -76,8 +76,8 @@ pub(super) async fn collect(
             evidence.started.append(&mut lines);
         }
     }
-    // Whoever was followed by another worker of the same device did not leave in good order: none is
-    // asked to before the end.
+    // A worker with a successor on its device did not leave in good order: no worker is asked to leave
+    // before the end.
     for worker in &mut evidence.workers {
         worker.dead = last.get(&worker.gpu) != Some(&worker.incarnation);
     }
@@ -94,21 +94,21 @@ pub(super) async fn collect(
     Ok((replayed, evidence))
 }
 
-/// What was swapped out in a run.
+/// Swap-outs of a run.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Swaps {
     /// Sessions.
     #[serde(rename = "swap_outs")]
     pub(super) outs: f64,
-    /// Bytes of these.
+    /// Bytes of these sessions.
     #[serde(rename = "swap_out_bytes")]
     pub(super) out_bytes: f64,
 }
 
-/// What `warploom usage` says was swapped out: of workers that were killed, all but the last moments.
+/// Swap-outs as reported by `warploom usage`. For a killed worker its last moments are missing.
 ///
 /// # Errors
-/// When it does not say it.
+/// If `warploom usage` does not report them.
 pub(super) async fn swaps(cluster: &LocalCluster) -> Result<Swaps> {
     #[derive(Deserialize)]
     struct Below {

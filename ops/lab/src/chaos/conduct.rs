@@ -1,4 +1,4 @@
-//! A plan carried out: strikes at their times, and those that have to wait.
+//! Carries out a plan: strikes at their times, and strikes that have to wait.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,17 +11,16 @@ use warploom_cli::output;
 
 /// Time between two looks at all processes.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
-/// How long a cluster that nothing is done to any more may take until all its roles are there.
+/// Time within which all roles of an undisturbed cluster have to be there.
 pub(super) const RECOVERY: Duration = Duration::from_secs(90);
-/// How often it is tried to take a broker away that may not go yet.
+/// Interval between attempts to strike a broker that may not be struck yet.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// At least so long behind any other comes a strike that is late: what had to wait does not come all
-/// at once.
+/// Minimum time between a late strike and any other, so that delayed strikes do not come all at once.
 const APART: Duration = Duration::from_millis(500);
 
-/// Strikes one after the other; gives how many could not be carried out to the end. Those that
-/// have to wait until several brokers are equal again do so, and the others do not wait for them.
+/// Carries out strikes one after the other. Returns the number of strikes that could not be carried out.
+/// Strikes that need several brokers in step wait in a queue; the other strikes do not wait for them.
 pub(super) async fn carry_out(
     strikes: &mut Strikes,
     planned: &[Planned],
@@ -31,10 +30,10 @@ pub(super) async fn carry_out(
     let mut left = planned.iter().peekable();
     let mut brokers = VecDeque::new();
     let (mut said, mut tried) = (Instant::now(), Instant::now());
-    // Many strikes have less time between them.
+    // With many strikes the time between them is shorter.
     let apart = APART.min(whole / (2 * planned.len().max(1)) as u32);
     let mut last = Instant::now();
-    // What is late at the end still has its time: a busy machine takes longer.
+    // Strikes that are late at the end still get their time: a busy machine takes longer.
     let until = whole + RECOVERY;
     while strikes.began.elapsed() < until {
         let elapsed = strikes.began.elapsed();
@@ -87,7 +86,7 @@ pub(super) async fn carry_out(
     Ok(left.count() + brokers.len())
 }
 
-/// Strikes as soon as it can be done; whether it could, before so much of the run is over.
+/// Retries a strike until it succeeds. Returns false if the run has lasted `until` before that.
 async fn try_until(strikes: &mut Strikes, strike: Strike, until: Duration) -> Result<bool> {
     let mut tries = Instant::now();
     while let Err(error) = strikes.strike(strike).await {

@@ -1,5 +1,5 @@
-//! Memory that a program holds beside what it works on, so that the sessions of a run do not fit on a
-//! device together: it is swapped out and back, and its bytes are compared.
+//! Memory that a program holds beside its working memory, so that a run's sessions do not fit on a device
+//! together. It is swapped out and back, and its bytes are compared.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use workloads::SplitMix64;
 
 use super::calls::Calls;
 
-/// Bytes that are compared, and others that are written anew, in a round.
+/// Bytes compared in a round, and bytes rewritten in it.
 const PIECE: u64 = 64 << 10;
-/// Between two requests for memory that others hold still.
+/// Time between two attempts to allocate memory that other sessions still hold.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// An allocation, and the bytes that it must have.
+/// An allocation and its expected bytes.
 pub(super) struct Holding<'a> {
     session: &'a Session,
     address: u64,
@@ -23,8 +23,8 @@ pub(super) struct Holding<'a> {
 }
 
 impl<'a> Holding<'a> {
-    /// Takes so many bytes, as soon as there are as many: programs that were killed hold theirs for a
-    /// while. None where it is to stop before.
+    /// Allocates `bytes` bytes, and retries while memory is short: killed programs hold theirs for a while.
+    /// Returns `None` if it is stopped before that.
     pub(super) fn begin(
         session: &'a Session,
         bytes: u64,
@@ -53,7 +53,7 @@ impl<'a> Holding<'a> {
         }))
     }
 
-    /// Compares a piece, and writes another anew.
+    /// Compares one piece and rewrites another.
     pub(super) fn round(&mut self, random: &mut SplitMix64, calls: &Calls) -> Result<bool, Error> {
         let mut place = || random.below(self.expected.len() as u32) as u64;
         let (read, written) = (place(), place());
@@ -66,7 +66,7 @@ impl<'a> Holding<'a> {
         Ok(right)
     }
 
-    /// Compares all of it.
+    /// Compares the whole allocation.
     pub(super) fn is_right(&self, calls: &Calls) -> Result<bool, Error> {
         self.compare(0, self.expected.len() as u64, calls)
     }
@@ -79,7 +79,7 @@ impl<'a> Holding<'a> {
         Ok(found == self.expected[piece])
     }
 
-    /// So many bytes from there, or fewer where it ends.
+    /// The range of `bytes` bytes from `from`, cut off at the end of the allocation.
     fn piece(&self, from: u64, bytes: u64) -> std::ops::Range<usize> {
         let end = (from + bytes).min(self.expected.len() as u64);
         from as usize..end as usize

@@ -1,4 +1,4 @@
-//! A program that waits for nothing: it has sessions, makes no call on them, and notices when one ends.
+//! A program that waits for nothing: it keeps sessions, makes no call on them, and notices when one ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use super::said::Said;
 use super::tell::{failed, opened, refused};
 use crate::lines::say;
 
-/// Between two looks at a session.
+/// Time between two looks at a session.
 const LOOK: Duration = Duration::from_millis(20);
-/// Between two words that it lives.
+/// Time between two reports that the program is alive.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// Keeps so many sessions, each on a thread of its own: a new one is opened where one has ended.
+/// Keeps this many sessions, each on a thread of its own. A session that has ended is replaced.
 ///
 /// # Errors
-/// When its output is not read any more.
+/// If its output has no reader any more.
 pub(super) fn idle(
     client: &Client,
     sessions: usize,
@@ -48,7 +48,7 @@ fn keep(client: &Client, deadline: Duration, stop: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Looks at a session until it ends. What is known of it is known without a call.
+/// Looks at a session until it ends, without making a call.
 fn look(session: Session, connection: &str, calls: &Calls, stop: &AtomicBool) -> Result<()> {
     let id = opened(&session, connection)?;
     let mut said = Instant::now();

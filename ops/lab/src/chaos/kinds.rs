@@ -1,24 +1,24 @@
-//! The kinds of programs that there are in a run.
+//! The kinds of programs in a run.
 
 use bus_schemas::{Tenant, TenantSettings};
 
-/// Sessions of the idle program: enough for some on each worker.
+/// Sessions of the idle program: enough to have some on each worker.
 const IDLE: usize = 4;
 
-/// What a program is.
+/// A kind of program.
 #[derive(Debug, Clone)]
 pub(super) struct Kind {
     /// Its tenant.
     pub(super) tenant: Tenant,
     /// The tenant's priority.
     pub(super) priority: u8,
-    /// Whether it keeps one session, rather than one of about 10 ms after the other.
+    /// True if it keeps one session, false if it opens sessions of about 10 ms one after the other.
     pub(super) long: bool,
-    /// Bytes that a session of it holds beside what it works on.
+    /// Bytes that each of its sessions holds beside its working memory.
     pub(super) holds: u64,
-    /// Sessions on which it makes no call; it works where this is 0.
+    /// Number of sessions on which it makes no call; 0 if it works.
     pub(super) idle: usize,
-    /// It sends requests, beside the secret of this seed.
+    /// Seed of its secret, if it sends requests.
     pub(super) requests: Option<u64>,
 }
 
@@ -32,10 +32,10 @@ impl Kind {
     }
 }
 
-/// The programs of a run: short and long sessions, above, below and beside each other.
+/// The programs of a run: short and long sessions, of higher, lower and equal priorities.
 ///
-/// Where they are to be swapped, all but the urgent one hold so much and are beside each other: whoever has
-/// work keeps the memory of a device from those below.
+/// If memory is to be swapped, all but the urgent program hold `held` bytes and share one priority.
+/// Otherwise programs with work would keep a device's memory from those of lower priority.
 pub(super) fn kinds(held: Option<u64>) -> Vec<Kind> {
     let kind = |tenant: &str, priority, long| Kind {
         tenant: tenant.parse().expect("a tenant's name"),
@@ -63,8 +63,8 @@ pub(super) fn kinds(held: Option<u64>) -> Vec<Kind> {
     ]
 }
 
-/// The programs of one tenant beside a hostile one: one that sends requests, one that computes, one that
-/// waits for nothing.
+/// The programs of a hostile tenant's neighbour: one sends requests, one computes, and one waits for
+/// nothing.
 pub(super) fn neighbours(tenant: &Tenant, secret: u64) -> Vec<Kind> {
     let kind = |requests, idle| Kind {
         tenant: tenant.clone(),
@@ -77,7 +77,7 @@ pub(super) fn neighbours(tenant: &Tenant, secret: u64) -> Vec<Kind> {
     vec![kind(Some(secret), 0), kind(None, 0), kind(None, IDLE)]
 }
 
-/// How many of them are hit: all but the last, which is there to hear of what happens to workers.
+/// Number of programs that are struck: all but the last, which reports what happens to workers.
 pub(super) fn struck() -> usize {
     kinds(None).len() - 1
 }

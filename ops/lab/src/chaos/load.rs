@@ -1,4 +1,4 @@
-//! A load on the machine of a run: threads that want a processor each, all the time.
+//! A load on the machine of a run: threads that each keep a processor busy.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
 
-/// The most threads of a load.
+/// Maximum number of threads of a load.
 pub(super) const MOST: usize = 256;
 /// Steps between two looks at whether the load is over.
 const STEPS: u64 = 1 << 20;
 
-/// Busy threads. They end when this is dropped, and with the process, however that ends.
+/// Busy threads. They end when this is dropped, and with the process.
 pub(super) struct Load {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<u64>>,
 }
 
 impl Load {
-    /// Starts so many threads.
+    /// Starts `threads` threads.
     ///
     /// # Errors
-    /// When one cannot be started.
+    /// If a thread cannot be started.
     pub(super) fn start(threads: usize) -> Result<Self> {
         let mut load = Self {
             over: Arc::default(),
@@ -47,7 +47,7 @@ impl Drop for Load {
     }
 }
 
-/// Computes until it is over.
+/// Computes until the load is over.
 fn work(over: &AtomicBool) -> u64 {
     let mut x = 1_u64;
     while !over.load(Ordering::Relaxed) {
@@ -62,7 +62,7 @@ fn work(over: &AtomicBool) -> u64 {
 mod tests {
     use super::*;
 
-    /// Clock ticks for which threads of this process named "load" have had a processor.
+    /// Number of threads of this process named "load", and the clock ticks for which they had a processor.
     fn used() -> (usize, u64) {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
         let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());

@@ -45,11 +45,11 @@ specs! {
         "a neighbour's p99 beside a flood, over that beside the same flood at another broker";
 }
 
-/// The longest runs must have had enough to do.
+/// Seconds from which on a run must have had enough to do.
 const LONG_SECONDS: u64 = 300;
 const LONG_OPS: f64 = 100_000.0;
 
-/// Number of ops that a run of so many seconds has to have.
+/// Goal for the number of ops of a run of this length.
 pub(super) fn ops_goal(seconds: u64) -> Goal {
     match seconds >= LONG_SECONDS {
         true => Goal::AtLeast(LONG_OPS),
@@ -57,7 +57,7 @@ pub(super) fn ops_goal(seconds: u64) -> Goal {
     }
 }
 
-/// A metric of one value.
+/// Makes a metric of one value.
 pub(super) fn one(spec: &Spec, value: f64) -> Metric {
     Metric::new(spec, &[value])
 }

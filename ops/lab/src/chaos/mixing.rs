@@ -1,20 +1,20 @@
-//! Numbers that a program mixes on a device, by a kernel whose result tells in which order it ran.
+//! Numbers that a program mixes on a device. The kernel's result shows the order of its launches.
 
 use client_agent::{Error, Function, Session};
 use workloads::SplitMix64;
 
 use super::calls::Calls;
 
-/// A kernel whose result depends on the order of its launches: x = 1664525 x + add + index.
+/// A kernel with a result that depends on the order of its launches: x = 1664525 x + add + index.
 pub(super) const MIX: &[u8] = include_bytes!("mix.ptx");
 /// Numbers that a session mixes.
 const COUNT: u32 = 256;
 /// Threads of a block.
 const BLOCK: u32 = 64;
-/// Launches of a round of a long session, at most.
+/// Maximum number of launches in a round of a long session.
 const LAUNCHES: u32 = 48;
 
-/// Numbers on the device, and what they must be.
+/// Numbers on the device, and their expected values.
 pub(super) struct Mixing<'a> {
     session: &'a Session,
     mix: Function,
@@ -23,7 +23,7 @@ pub(super) struct Mixing<'a> {
 }
 
 impl<'a> Mixing<'a> {
-    /// Begins with random numbers.
+    /// Starts with random numbers.
     pub(super) fn begin(
         session: &'a Session,
         random: &mut SplitMix64,
@@ -43,7 +43,7 @@ impl<'a> Mixing<'a> {
         })
     }
 
-    /// Launches, and compares what comes back.
+    /// Launches the kernel, and compares the results.
     pub(super) fn round(
         &mut self,
         random: &mut SplitMix64,
@@ -61,7 +61,7 @@ impl<'a> Mixing<'a> {
         self.is_right(calls)
     }
 
-    /// Launches so often.
+    /// Launches the kernel `times` times.
     pub(super) fn launch(
         &mut self,
         launches: u32,
@@ -88,7 +88,7 @@ impl<'a> Mixing<'a> {
         })
     }
 
-    /// Compares what comes back.
+    /// Compares the results.
     pub(super) fn is_right(&self, calls: &Calls) -> Result<bool, Error> {
         let mut bytes = vec![0; 4 * COUNT as usize];
         calls.watch("copy out", || {

@@ -1,5 +1,5 @@
-//! `warploom chaos`: real processes on a cluster of their own are killed, stopped and cut off, and
-//! every promise is checked afterwards. docs/evidence/chaos.md describes it.
+//! `warploom chaos`: kills, stops and cuts off real processes of its own cluster, and afterwards checks
+//! every promise. docs/evidence/chaos.md describes it.
 
 mod acts;
 mod args;
@@ -58,22 +58,22 @@ use warploom_cli::output;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
 
-/// The most kills a second: each takes a moment to be carried out.
+/// Maximum number of kills a second: each takes a moment.
 const KILLS_PER_S: usize = 2;
-/// The longest run, seconds: its evidence is read whole.
+/// Length of the longest run, in seconds: its evidence is read whole.
 const LONGEST_S: u64 = 3_600;
-/// Percentages of overcommitting.
+/// Allowed percentages of overcommitment.
 const OVERCOMMIT: std::ops::RangeInclusive<u32> = 300..=1_000;
-/// Seconds of a hostile run: each flood is long enough for some requests.
+/// Allowed lengths of a hostile run, in seconds: each flood has to be long enough for some requests.
 const HOSTILE_S: std::ops::RangeInclusive<u64> = 20..=LONGEST_S;
-/// How long programs work on undisturbed at the end.
+/// Time for which programs work undisturbed at the end.
 const CALM: Duration = Duration::from_secs(2);
 
-/// Runs it and prints what holds.
+/// Runs it and prints the results.
 ///
 /// # Errors
-/// [`Usage`] for numbers that make no sense; when the cluster does not start; `E-CHAOS-FAILED` when
-/// a promise is broken.
+/// [`UsageError`] for numbers that make no sense; if the cluster does not start; `E-CHAOS-FAILED` if a promise
+/// is broken.
 pub async fn chaos(args: &ChaosArgs, settings: &Settings, json: bool) -> Result<()> {
     let shape = shape(args)?;
     let dir = Scratch::new()?;
@@ -151,7 +151,7 @@ fn shape(args: &ChaosArgs) -> Result<Shape> {
     })
 }
 
-/// Carries out the plan, lets everybody end, and judges.
+/// Carries out the plan, lets all programs end, and judges.
 async fn run(
     mut strikes: Strikes,
     load: Load,
@@ -176,7 +176,7 @@ async fn run(
     Ok(found)
 }
 
-/// A hostile tenant beside a neighbour, from the first phase to the judgement.
+/// Runs a hostile tenant beside a neighbour, from the first phase to the judgement.
 async fn beside_hostile(
     mut run: Run,
     load: Load,
@@ -199,7 +199,7 @@ async fn beside_hostile(
     let (mut metrics, mut complaints) = judged;
     complaints.extend(hostile.iter().filter_map(report::missed));
     match complaints.is_empty() {
-        // What the hostile tenant could not do is no promise's end.
+        // A failure of the hostile tenant itself breaks no promise.
         true => said.iter().for_each(output::note),
         false => complaints.extend(said),
     }
@@ -217,7 +217,7 @@ async fn judge(
 ) -> Result<(Vec<crate::bench::Metric>, Vec<String>)> {
     let watched = strikes.watched();
     collect::drain(strikes, &mut complaints).await;
-    // What is left is a check of files, and no promise.
+    // From here on only files are checked.
     drop(load);
     let (replayed, evidence) = collect::collect(strikes, submitted, &mut complaints).await?;
     let swaps = match args.overcommit {
@@ -249,8 +249,8 @@ async fn judge(
     Ok(seen.judge(complaints))
 }
 
-/// Undoes what is left, waits until all roles are there and programs worked on for a while, and has
-/// these stop. Gives what did not go as it should.
+/// Undoes what is left, waits until all roles are there, lets programs work for a while, and stops them.
+/// Returns the complaints.
 async fn recover(strikes: &mut Strikes) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     strikes.mend().await;

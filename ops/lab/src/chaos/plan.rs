@@ -1,15 +1,15 @@
-//! The plan of a run, what is hit when: a pure function of the seed.
+//! The plan of a run, its strikes and their times: a pure function of the seed.
 
 use std::time::Duration;
 
 use workloads::SplitMix64;
 
-/// What a run has to hit, and how often.
+/// The sizes of a run and of its cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Kills (SIGKILL).
     pub(super) kills: usize,
-    /// How long the run is.
+    /// Length of the run, in seconds.
     pub(super) seconds: u64,
     /// Brokers.
     pub(super) brokers: usize,
@@ -19,7 +19,7 @@ pub(super) struct Shape {
     pub(super) programs: usize,
 }
 
-/// Whom a signal hits. Who leads is known when it is sent.
+/// Target of a signal. The leader is looked up when the signal is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     /// The elected leader.
@@ -28,49 +28,49 @@ pub(super) enum Target {
     Candidate,
     /// The worker of a device.
     Worker(usize),
-    /// A broker; of several, any.
+    /// A broker; any of several.
     Broker(usize),
-    /// The elected leader and the broker that leads the lease's stream, together.
+    /// The elected leader and, together with it, the broker that leads the lease's stream.
     LeaderAndBroker,
     /// A program.
     Program(usize),
 }
 
-/// A bucket that is deleted.
+/// A bucket to delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bucket {
-    /// Who leads.
+    /// The lease of the leader.
     Lease,
     /// Tenants, settings and the like.
     State,
 }
 
-/// What is done.
+/// A strike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strike {
     /// SIGKILL.
     Kill(Target),
-    /// SIGSTOP, and SIGCONT after that long.
+    /// SIGSTOP, and SIGCONT after this time.
     Stop(Target, Duration),
     /// A broker is stopped in good order and started again.
     Restart(usize),
-    /// The record's stream takes nothing for that long: its limit is what it holds.
+    /// The record's stream takes no messages for this time: its limit is set to its current size.
     Fill(Duration),
     /// A bucket is deleted.
     Delete(Bucket),
-    /// The links of a role are cut for that long. Nothing gets through.
+    /// The links of a role are cut for this time. No bytes get through.
     Cut(Target, Duration),
-    /// What goes over the links of a role is late by the first, for the second.
+    /// The links of a role delay all bytes by the first duration, for the second duration.
     Slow(Target, Duration, Duration),
-    /// Of several brokers one is cut off from the others for that long; its clients still reach it.
+    /// One of several brokers is cut off from the others for this time; its clients still reach it.
     Part(usize, Duration),
-    /// Of several brokers one comes back with an empty store.
+    /// One of several brokers comes back with an empty store.
     Wipe(usize),
 }
 
 impl Strike {
-    /// Whether it has to wait until all of several brokers are equal: it takes one of them away, or
-    /// something that all have.
+    /// True if the strike has to wait until all of several brokers are in step: it takes one of them away,
+    /// or something that all have.
     pub(super) fn wants_all_brokers(self) -> bool {
         match self {
             Self::Kill(target) | Self::Stop(target, _) => {
@@ -82,28 +82,28 @@ impl Strike {
     }
 }
 
-/// A strike and its time since the programs began.
+/// A strike and its time, counted from the programs' start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Planned {
-    /// When, at the earliest: strikes are carried out one after the other.
+    /// Earliest time of the strike: strikes are carried out one after the other.
     pub(super) at: Duration,
-    /// What.
+    /// The strike.
     pub(super) strike: Strike,
 }
 
-/// A worker that is stopped or cut off for less is not declared lost.
+/// Milliseconds: a worker that is stopped or cut off for less is not declared lost.
 const BRIEF_MS: u32 = 2_000;
-/// One in so many stops of workers is long enough for that.
+/// One in this many stops of workers is long enough for a loss.
 const LONG: u32 = 4;
 
-/// Everything that a run does to its cluster, in order.
+/// Returns everything that a run does to its cluster, in order.
 #[must_use]
 pub(super) fn plan(seed: u64, shape: &Shape) -> Vec<Planned> {
     let mut random = SplitMix64::new(seed);
     let mut strikes = kills(&mut random, shape);
     others(&mut random, shape, &mut strikes);
     let whole = shape.seconds.saturating_mul(1_000);
-    // The first moments belong to the programs' start, the last ones to what is to mend.
+    // The first moments are for the programs' start, the last ones for the recovery.
     let (from, until) = (whole / 20, whole * 9 / 10);
     let span = u32::try_from(until - from).unwrap_or(u32::MAX);
     let mut planned: Vec<Planned> = strikes
@@ -117,13 +117,13 @@ pub(super) fn plan(seed: u64, shape: &Shape) -> Vec<Planned> {
     planned
 }
 
-/// Of ten kills four hit the elected leader, two workers, two programs, and one each a broker and a
-/// candidate. With few kills the leader comes first, and then each role once.
+/// Targets of the kills. Of ten kills four hit the elected leader, two workers, two programs, one a broker,
+/// and one a candidate. With few kills the leader comes first, and then each role once.
 fn kills(random: &mut SplitMix64, shape: &Shape) -> Vec<Strike> {
     let mut kills = Vec::with_capacity(shape.kills);
     for number in 0..shape.kills {
         let target = match number % 10 {
-            // Where several brokers are, every other time both die at once.
+            // With several brokers, every other time the leader and a broker die at once.
             0 if shape.brokers > 1 => Target::LeaderAndBroker,
             0 | 3 | 6 | 8 => Target::Leader,
             1 | 7 => Target::Worker(pick(random, shape.workers)),
@@ -136,7 +136,7 @@ fn kills(random: &mut SplitMix64, shape: &Shape) -> Vec<Strike> {
     kills
 }
 
-/// What is done beside the kills: in proportion to them, each at least once.
+/// Adds the other strikes, in proportion to the kills and each at least once.
 fn others(random: &mut SplitMix64, shape: &Shape, strikes: &mut Vec<Strike>) {
     if shape.kills == 0 {
         return;
@@ -164,7 +164,7 @@ fn others(random: &mut SplitMix64, shape: &Shape, strikes: &mut Vec<Strike>) {
         let ms = 100 + random.below(BRIEF_MS);
         strikes.push(Strike::Fill(millis(ms)));
         if shape.brokers > 1 {
-            // A route that stands still is noticed after 3 s, and another server chosen after 9.
+            // A stopped route is noticed after 3 s, and another server is chosen after 9 s.
             let ms = 2_000 + random.below(10_000);
             strikes.push(Strike::Part(pick(random, shape.brokers), millis(ms)));
             strikes.push(Strike::Wipe(pick(random, shape.brokers)));
@@ -176,7 +176,7 @@ fn others(random: &mut SplitMix64, shape: &Shape, strikes: &mut Vec<Strike>) {
     }
 }
 
-/// Whom a stop hits.
+/// Target of a stop.
 fn anybody(random: &mut SplitMix64, shape: &Shape) -> Target {
     match random.below(6) {
         0 | 1 => Target::Leader,
@@ -187,7 +187,7 @@ fn anybody(random: &mut SplitMix64, shape: &Shape) -> Target {
     }
 }
 
-/// Whose links are cut or slow.
+/// Target of cut or slow links.
 fn linked(random: &mut SplitMix64, shape: &Shape) -> Target {
     match random.below(3) {
         0 => Target::Leader,

@@ -1,5 +1,5 @@
-//! A program of a chaos run, in its own process: sessions of about 10 ms, one after the other, or one
-//! session for as long as it lasts. Every result is compared with what plain Rust computes.
+//! A program of a chaos run, in its own process. It opens sessions of about 10 ms one after the other, or
+//! keeps one session for as long as it lasts. Every result is compared with plain Rust's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,13 +23,13 @@ use warploom_cli::settings::Settings;
 
 /// Rounds of a short session.
 const ROUNDS: u32 = 2;
-/// Between two rounds or short sessions.
+/// Time between two rounds or short sessions.
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// Runs one program in this process.
 ///
 /// # Errors
-/// When its output is not read any more.
+/// If its output has no reader any more.
 pub fn run_program(args: &ChaosProgramArgs, settings: &Settings) -> Result<()> {
     process::follow_parent()?;
     let calls = Calls::watched(Duration::from_secs(args.deadline))?;
@@ -79,7 +79,7 @@ fn connect(args: &ChaosProgramArgs, settings: &Settings, calls: &Calls) -> Resul
     })
 }
 
-/// A session from its beginning to its end.
+/// Runs a session from its beginning to its end.
 fn live(
     session: Session,
     connection: &str,
@@ -102,7 +102,7 @@ fn live(
     }
 }
 
-/// The rounds of a session.
+/// Runs the rounds of a session.
 fn work(
     session: &Session,
     args: &ChaosProgramArgs,
@@ -135,12 +135,12 @@ fn work(
         std::thread::sleep(PAUSE);
     }
     let whole = holding.map(|holding| holding.is_right(calls)).transpose()?;
-    // As above.
+    // No reader, as above.
     let _ = whole.map(round);
     Ok(())
 }
 
-/// Says whether what came back is right.
+/// Reports whether a result is right.
 fn round(right: bool) -> Result<()> {
     let (right, wrong) = (u64::from(right), u64::from(!right));
     say(&Said::Round { right, wrong })

@@ -1,5 +1,5 @@
-//! The programs of a run, as the run sees them: processes that are killed and started again, and what
-//! they said.
+//! The programs of a run, as the run sees them: processes that are killed and started again, and their
+//! reports.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -19,23 +19,23 @@ use super::word::Lived;
 use warploom_cli::evidence::{KILLED, SessionFailure};
 use warploom_cli::local::{LocalCluster, RoleProcess};
 
-/// A program that says nothing for so much longer than its deadline hangs, and so does its watch.
+/// A program that is silent for this long beyond its deadline hangs, and so does its watch.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Before a program that ended is started again.
+/// Time before an ended program is started again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The first complaints are kept.
+/// Maximum number of complaints; the first are kept.
 const COMPLAINTS: usize = 20;
 
-/// What one life of a program is started with.
+/// Start parameters of one life of a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Life {
     /// Seed of its numbers.
     pub(super) seed: u64,
-    /// How long a call may take.
+    /// Maximum duration of a call.
     pub(super) deadline: Duration,
 }
 
-/// What programs said, all lives of one added up.
+/// Reports of a program, added up over all its lives.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Heard {
     /// Sessions that are open, with their ordinals.
@@ -44,7 +44,8 @@ pub(super) struct Heard {
     connection: Option<String>,
     /// Requests that were answered.
     requests: Vec<Request>,
-    /// All sessions: their workers, and when it was first known that they have ended.
+    /// All sessions: their workers, and the time at which the program first knew that the session had
+    /// ended.
     lived: BTreeMap<String, (Incarnation, Option<Instant>)>,
     /// Sessions that were not closed in good order.
     pub(super) failures: Vec<SessionFailure>,
@@ -56,9 +57,9 @@ pub(super) struct Heard {
     pub(super) wrong: u64,
     /// Calls that did not end within the deadline.
     pub(super) hung: u64,
-    /// Requests for a session that were refused, by code.
+    /// Refused requests for a session, by code.
     pub(super) refused: BTreeMap<String, u64>,
-    /// What went wrong, in words.
+    /// Failures, in words.
     pub(super) complaints: Vec<String>,
     stopped: bool,
 }
@@ -114,7 +115,7 @@ impl Heard {
         }
     }
 
-    /// It is known that a session has ended.
+    /// Notes that the program knows of a session's end.
     fn word(&mut self, session: &str) {
         if let Some((_, word)) = self.lived.get_mut(session) {
             word.get_or_insert_with(Instant::now);
@@ -149,10 +150,10 @@ pub(super) struct Program {
     role: RoleProcess,
     reader: Option<JoinHandle<()>>,
     heard: Arc<Mutex<Heard>>,
-    /// When it said something last.
+    /// Time of its last report.
     spoke: Arc<Mutex<Instant>>,
     pulse: Pulse,
-    /// It ended, and is due again then.
+    /// Time at which an ended program is to be started again.
     due: Option<Instant>,
 }
 
@@ -193,17 +194,17 @@ impl Program {
         &self.role
     }
 
-    /// Whether it runs.
+    /// True if the program runs.
     pub(super) fn is_up(&self) -> bool {
         self.due.is_none()
     }
 
-    /// Where it logs what it submits.
+    /// Path of the log of its submitted ops.
     pub(super) fn log(&self) -> &PathBuf {
         &self.log
     }
 
-    /// What it has said so far.
+    /// Returns its reports so far.
     pub(super) fn heard(&self) -> Heard {
         self.see(|heard| heard.clone())
     }
@@ -261,7 +262,7 @@ impl Program {
         }));
     }
 
-    /// What it said is heard to its end; what it had open died with it.
+    /// Reads the ended program's reports to their end, and ends the sessions that died with it.
     fn over(&mut self) {
         if let Some(reader) = self.reader.take() {
             drop(reader.join());
@@ -274,7 +275,7 @@ impl Program {
         });
     }
 
-    /// Starts it again where it has ended, and ends it where it hangs.
+    /// Starts an ended program again, and kills a hanging one.
     pub(super) fn tend(&mut self, cluster: &LocalCluster) -> Result<()> {
         if let Some(due) = self.due {
             if Instant::now() >= due {
@@ -306,15 +307,15 @@ impl Program {
         Ok(())
     }
 
-    /// Asks it to close its session and end.
+    /// Asks the program to close its session and end.
     pub(super) fn ask_to_stop(&mut self) {
         if self.due.is_none() {
-            // Where it has just been killed there is nobody to ask.
+            // A program that has just been killed cannot be asked.
             let _ = self.role.say("stop");
         }
     }
 
-    /// Waits for its end; it is killed where that does not come, and then hung.
+    /// Waits for its end. A program that does not end is killed and counts as hung.
     pub(super) async fn stopped(&mut self) -> Result<()> {
         let ended = self.role.finished(self.life.deadline + SILENCE).await;
         if ended.is_err() {

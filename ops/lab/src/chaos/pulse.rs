@@ -3,17 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is known of it.
+/// State of the measurement.
 #[derive(Debug)]
 struct State {
-    /// When a program got a result last.
+    /// Time of the last result of a program.
     last: Instant,
-    /// When the server was taken away whose loss is not over yet.
+    /// Time at which a server was taken away, until a result comes after the recovery.
     lost: Option<Instant>,
-    /// All servers are in step again: the next result ends it.
+    /// True if all servers are in step again: the next result ends the outage.
     whole: bool,
     longest: Duration,
-    /// Servers taken away.
+    /// Number of servers taken away.
     times: usize,
 }
 
@@ -42,7 +42,7 @@ impl State {
         self.times += 1;
     }
 
-    /// What has lasted until now counts, over or not.
+    /// Counts the time without a result until now, even if the outage goes on.
     fn count(&mut self, now: Instant) {
         if let Some(lost) = self.lost {
             let silent = now.saturating_duration_since(self.last.max(lost));
@@ -51,7 +51,7 @@ impl State {
     }
 }
 
-/// Shared by those who hear programs and those who take servers away.
+/// Shared by the readers of programs and by the strikes on servers.
 #[derive(Debug, Clone)]
 pub(super) struct Pulse(Arc<Mutex<State>>);
 
@@ -65,27 +65,27 @@ impl Pulse {
         look(state, Instant::now())
     }
 
-    /// A program got a result.
+    /// Notes that a program got a result.
     pub(super) fn beat(&self) {
         self.see(State::beat);
     }
 
-    /// A server is taken away.
+    /// Notes that a server is taken away.
     pub(super) fn lost(&self) {
         self.see(State::lost);
     }
 
-    /// Whether a server was taken away and not all are known to be in step since.
+    /// True if a server was taken away and not all servers are known to be in step since.
     pub(super) fn is_lost(&self) -> bool {
         self.see(|state, _| state.lost.is_some() && !state.whole)
     }
 
-    /// All servers are in step.
+    /// Notes that all servers are in step.
     pub(super) fn whole(&self) {
         self.see(|state, _| state.whole = state.lost.is_some());
     }
 
-    /// The longest time, and how often a server was taken away.
+    /// The longest time without a result, and the number of servers taken away.
     pub(super) fn longest(&self) -> (Duration, usize) {
         self.see(|state, now| {
             state.count(now);

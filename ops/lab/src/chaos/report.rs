@@ -1,4 +1,4 @@
-//! The result of a run as metrics, and the promises that do not hold.
+//! The result of a run as metrics, and the broken promises.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ use crate::demo::ReplaySummary;
 use warploom_cli::evidence::EvidenceCheck;
 use warploom_cli::output;
 
-/// Everything that is known at the end.
+/// All findings at the end of a run.
 pub(super) struct Seen<'a> {
     pub(super) shape: &'a Shape,
     /// Threads that kept the machine busy.
@@ -29,7 +29,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// The metrics, and what does not hold, added to what is known not to.
+    /// Returns the metrics, and the known complaints with the broken promises added.
     pub(super) fn judge(&self, mut complaints: Vec<String>) -> (Vec<Metric>, Vec<String>) {
         let heard: Vec<Heard> = self.strikes.programs.iter().map(|it| it.heard()).collect();
         let mut metrics = self.work(&heard);
@@ -51,14 +51,14 @@ impl Seen<'_> {
         let said = heard.iter().flat_map(|heard| &heard.complaints);
         let said: Vec<_> = said.take(10).cloned().collect();
         match complaints.is_empty() {
-            // Nothing that was promised: but whoever runs this should see it.
+            // No promise is broken, but the operator should see these.
             true => said.iter().for_each(output::note),
             false => complaints.extend(said),
         }
         (metrics, complaints)
     }
 
-    /// What was done, and what the programs did meanwhile.
+    /// Metrics of the strikes, and of the programs' work meanwhile.
     fn work(&self, heard: &[Heard]) -> Vec<Metric> {
         let shape = self.shape;
         let total = |of: fn(&Heard) -> u64| heard.iter().map(of).sum::<u64>();
@@ -84,7 +84,7 @@ impl Seen<'_> {
             Ok(_) => "tests/checker and order verify",
             Err(_) => "order verify alone",
         };
-        // The worse of the two where there are two.
+        // The worse of both counts if there are two.
         let worse = |ours: u64, theirs: fn(&CheckerFindings) -> u64| {
             let theirs = self.checked.as_ref().map_or(0, theirs);
             ours.max(theirs) as f64
@@ -165,7 +165,7 @@ impl Seen<'_> {
     }
 }
 
-/// What is said of a metric whose goal is missed.
+/// Complaint about a metric that misses its goal.
 pub(super) fn missed(metric: &Metric) -> Option<String> {
     let missed = metric
         .config

@@ -1,4 +1,4 @@
-//! The requests of a neighbour of a hostile tenant: launch, wait for the result, compare it. Beside them its
+//! The requests of a hostile tenant's neighbour: launch, wait for the result, compare it. Beside them its
 //! session holds a secret, which it exports.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +13,12 @@ use super::mixing::Mixing;
 use super::said::Said;
 use crate::lines::say;
 
-/// Between two requests.
+/// Time between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Launches of a request.
 const LAUNCHES: u32 = 8;
 
-/// Sends one request after the other until it is to stop.
+/// Sends one request after the other until it is stopped.
 pub(super) fn requests(
     session: &Session,
     seed: u64,

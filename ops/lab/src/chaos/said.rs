@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said {
-    /// It has a session.
+    /// The program has a session.
     Opened {
         /// Its id.
         session: String,
@@ -23,7 +23,7 @@ pub(super) enum Said {
         /// Nanoseconds from its launch to its result.
         ns: u64,
     },
-    /// It knows that a session has ended, and has not closed it yet.
+    /// The program knows that a session has ended, and has not closed it yet.
     Noticed {
         /// The session.
         session: String,
@@ -32,17 +32,17 @@ pub(super) enum Said {
     Round {
         /// Results that are right.
         right: u64,
-        /// Results that are not.
+        /// Results that are wrong.
         wrong: u64,
     },
-    /// It lives, and nothing has happened to its sessions.
+    /// The program is alive, and nothing has happened to its sessions.
     Idle,
-    /// It closed its session in good order.
+    /// The program closed its session in good order.
     Closed {
         /// The session.
         session: String,
     },
-    /// A call on its session failed.
+    /// A call on the program's session failed.
     Failed {
         /// The session.
         session: String,
@@ -51,7 +51,7 @@ pub(super) enum Said {
         /// The error in words.
         why: String,
     },
-    /// It got no session.
+    /// The program got no session.
     Refused {
         /// The error's code.
         code: String,
@@ -60,9 +60,9 @@ pub(super) enum Said {
     },
     /// A call did not end within the deadline.
     Hung {
-        /// Which.
+        /// Name of the call.
         call: String,
     },
-    /// It was asked to stop, and all is done.
+    /// The program was asked to stop, and has finished.
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! Faults of the broker's servers: of several one at a time.
+//! Faults of the broker's servers; of several servers, one at a time.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// A server comes back with an empty store.
+    /// Restarts a server with an empty store.
     pub(super) async fn wipe(&mut self, index: usize) -> Result<()> {
         let pid = self.take(index).await?;
         self.note("restart empty", &broker_name(index), Some(pid));
@@ -49,7 +49,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// Which server leads the lease's stream; the only one, where there is one.
+    /// Index of the server that leads the lease's stream; 0 with a single server.
     pub(super) async fn lease_server(&self) -> Result<usize> {
         let servers = self.cluster.broker.servers();
         if servers.len() == 1 {
@@ -75,8 +75,8 @@ impl Strikes {
         server.context("no such broker")
     }
 
-    /// Whether this server may be hit now: of several, all are there and have equal copies. Its
-    /// process.
+    /// Process id of this server if it may be struck now. With several servers, all have to be there with
+    /// equal copies.
     pub(super) async fn take(&mut self, index: usize) -> Result<u32> {
         let pid = self.server(index)?.pid();
         self.in_step().await?;
@@ -86,7 +86,7 @@ impl Strikes {
         Ok(pid)
     }
 
-    /// Every server lives, and none stands still or is cut off.
+    /// Checks that every server runs, and that none is stopped or cut off.
     pub(super) fn all_serve(&self) -> Result<()> {
         for (index, server) in self.cluster.broker.servers().iter().enumerate() {
             let pid = server.pid();
@@ -102,8 +102,8 @@ impl Strikes {
         Ok(())
     }
 
-    /// All servers are there, and where they are several their copies of all that is kept are equal,
-    /// and somebody leads: else it is not over what the one before did that was taken away.
+    /// Checks that the last strike on a server is over. All servers are there; with several, their copies
+    /// of all stored data are equal, and a leader has granted since the last kill.
     pub(super) async fn in_step(&self) -> Result<()> {
         self.all_serve()?;
         if self.cluster.broker.servers().len() > 1 && self.without_successor() > 0 {

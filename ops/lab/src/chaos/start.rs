@@ -24,12 +24,12 @@ use warploom_cli::settings::Settings;
 pub(super) const LEADERS: usize = 3;
 /// Workers.
 pub(super) const WORKERS: usize = 2;
-/// A worker's device where its memory is overcommitted, and what each session holds of it: any two are
-/// too many for it, and all that there are have room at 300 percent.
+/// Capacity of a worker's device with overcommitted memory, and the bytes that each session holds on it. No
+/// two sessions fit, but all of them do at 300 percent.
 const CAPACITY: u64 = 4 << 20;
 const HELD: u64 = 9 << 18;
 
-/// The first of so many ports in a row that are free.
+/// The first of `count` free ports in a row.
 fn free_ports(count: usize) -> Result<u16> {
     let bound = |port| TcpListener::bind(("127.0.0.1", port));
     for _ in 0..100 {
@@ -44,7 +44,7 @@ fn free_ports(count: usize) -> Result<u16> {
     bail!("no {count} ports in a row are free")
 }
 
-/// A cluster of its own, its links, and the programs on it.
+/// Starts a cluster, its links, and the programs on it.
 pub(super) async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Strikes> {
     output::note("starting broker, leaders, workers and programs");
     let kinds = kinds::kinds((args.overcommit > 100).then_some(HELD));
@@ -64,14 +64,14 @@ pub(super) async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> 
         ]);
     }
     options.brokers = args.brokers;
-    // Links are made before who is behind them: ports that were free a moment ago.
+    // Links are made before the servers behind them, on ports that were free a moment ago.
     let port = free_ports(args.brokers)?;
     options.port = Some(port);
     let routes = match args.brokers {
         1 => None,
         several => {
             let mut routes = Routes::free(several)?;
-            // Roles are to stay on their links.
+            // Keeps roles on their links.
             routes.told_to_clients = false;
             let between = Links::before(&mut routes)?;
             options.routes = Some(routes);

@@ -1,4 +1,4 @@
-//! The strikes of a plan, carried out: signals, links, streams, and what has to be undone again.
+//! The strikes of a plan, carried out: signals, links, streams, and the repairs that are due later.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,62 +23,62 @@ use warploom_cli::admin::Administrator;
 use warploom_cli::evidence::{InjectedFault, Kill};
 use warploom_cli::local::LocalCluster;
 
-/// How long a question to the leader or the broker may take, while nothing else is done.
+/// Maximum duration of a question to the leader or the broker; nothing else is done meanwhile.
 const ASK: Duration = Duration::from_millis(600);
-/// What a full stream has room for beside what it holds: less than any of its messages takes.
+/// Bytes of room in a full stream: less than any of its messages takes.
 const ROOM: i64 = 64;
 
 /// The name of a kill in the evidence.
 pub(super) const KILL: &str = "kill";
 
-/// What has to be undone.
+/// A repair that is due.
 pub(super) enum Undo {
-    /// A process that was stopped goes on.
+    /// Continues a stopped process.
     Continue(u32),
-    /// A link carries again.
+    /// Opens a cut link again.
     Join(Arc<Link>),
-    /// A link is as fast as it was.
+    /// Ends the delay of a link.
     Hurry(Arc<Link>),
-    /// A broker is reached by the others again.
+    /// Lets the other brokers reach a broker again.
     Unite(usize),
-    /// The record's stream has its limit again.
+    /// Restores the limit of the record's stream.
     Empty(Box<jetstream::stream::Config>),
 }
 
-/// A leader that was killed, and whose successor has granted nothing yet.
+/// A killed leader without a grant of a successor so far.
 struct Takeover {
     kill: usize,
     at: Instant,
-    /// Its broker died with it.
+    /// True if its broker died with it.
     both: bool,
 }
 
-/// The cluster and what is done to it.
+/// The cluster and the strikes on it.
 pub(super) struct Strikes {
     pub(super) cluster: LocalCluster,
     pub(super) administrator: Administrator,
     pub(super) observer: RunObserver,
     pub(super) programs: Vec<Program>,
     pub(super) links: BTreeMap<String, Vec<Arc<Link>>>,
-    /// Between brokers, where there are several.
+    /// Links between brokers, if there are several.
     pub(super) routes: Option<Links>,
-    /// How long programs got nothing after a broker was taken away.
+    /// Measures how long programs got nothing after a broker was taken away.
     pub(super) pulse: Pulse,
     pub(super) began: Instant,
     /// The bus, watched.
     pub(super) watch: Watch,
-    /// What was done and can have consequences for who leads, which workers live and what programs hear.
+    /// Acts that can have consequences for leaders, workers or programs.
     pub(super) acts: Vec<Act>,
-    /// What was done, for the evidence.
+    /// All faults, for the evidence.
     pub(super) faults: Vec<InjectedFault>,
     /// Leaders killed, for the evidence.
     pub(super) kills: Vec<Kill>,
     /// Processes killed.
     pub(super) killed: usize,
-    /// Times to the next leader's first grant where leader and broker died together.
+    /// Times to the next leader's first grant if leader and broker died together.
     pub(super) both_ms: Vec<f64>,
     pub(super) undo: Vec<(Instant, Undo)>,
-    /// A bucket was deleted: somebody has to live who knows what it held.
+    /// True while a deleted bucket is not restored: a process that knows its content has to survive.
     deleted: bool,
     takeovers: Vec<Takeover>,
 }
@@ -112,7 +112,8 @@ impl Strikes {
         }
     }
 
-    /// Does it, or says why not now: nobody leads, or whom it hits is being started.
+    /// Carries out a strike. Fails if it cannot be done now: there is no leader, or the target is being
+    /// started.
     pub(super) async fn strike(&mut self, strike: Strike) -> Result<()> {
         match strike {
             Strike::Kill(target) => self.kill(target).await,
@@ -170,7 +171,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// The elected leader, its name and its process.
+    /// Status of the elected leader, its name and its process id.
     async fn leader_to_kill(&mut self) -> Result<(Status, String, u32)> {
         self.put_back().await?;
         let status = self.status().await?;
@@ -220,8 +221,8 @@ impl Strikes {
         Ok(())
     }
 
-    /// Limits the record's stream to what it holds: what leaders append is refused. Nothing that it
-    /// holds is dropped, for it refuses what is new.
+    /// Limits the record's stream to its current size, so that it refuses the leaders' appends. It drops
+    /// nothing, because the stream refuses new messages instead.
     async fn fill(&mut self, time: Duration) -> Result<()> {
         self.all_serve()?;
         let full = |it: &(Instant, Undo)| matches!(it.1, Undo::Empty(_));
@@ -266,8 +267,8 @@ impl Strikes {
         Ok(())
     }
 
-    /// Whether what was in a bucket that was deleted is there again. With several brokers that may
-    /// take until they have agreed, and candidates that start meanwhile do not know it.
+    /// Checks that the content of a deleted bucket is there again. Several brokers may have to agree first,
+    /// and candidates that start meanwhile do not know the content.
     async fn put_back(&mut self) -> Result<()> {
         if !self.deleted || self.cluster.broker.servers().len() == 1 {
             return Ok(());
@@ -285,7 +286,7 @@ impl Strikes {
         self.administrator.status(ASK).await
     }
 
-    /// Has something undone after a while. Gives when.
+    /// Schedules a repair after some time. Returns the time at which it is due.
     pub(super) fn later(&mut self, time: Duration, undo: Undo) -> Instant {
         let until = Instant::now() + time;
         self.undo.push((until, undo));
@@ -305,7 +306,8 @@ impl Strikes {
         });
     }
 
-    /// Looks after everybody: what is due is undone, who died is started again, takeovers are noted.
+    /// Looks after all processes: does the repairs that are due, restarts dead processes, and notes
+    /// takeovers.
     pub(super) async fn tend(&mut self) -> Result<()> {
         let now = Instant::now();
         let (due, left) = std::mem::take(&mut self.undo)
@@ -327,7 +329,7 @@ impl Strikes {
         Ok(())
     }
 
-    /// Undoes everything that is not undone yet.
+    /// Does all repairs that are left.
     pub(super) async fn mend(&mut self) {
         while let Some((until, undo)) = self.undo.pop() {
             self.undo(undo).await;
@@ -335,7 +337,7 @@ impl Strikes {
         }
     }
 
-    /// Whether everything is undone.
+    /// True if no repair is left.
     pub(super) fn mended(&self) -> bool {
         self.undo.is_empty()
     }
@@ -355,14 +357,14 @@ impl Strikes {
                 let jetstream = jetstream::new(self.administrator.client().clone());
                 let emptied = async { Ok(jetstream.update_stream(&*config).await.map(drop)?) };
                 if asked(emptied).await.is_err() {
-                    // The broker is away, and will be back.
+                    // The broker is away, and will be back; the repair is tried again.
                     self.later(Duration::from_millis(50), Undo::Empty(config));
                 }
             }
         }
     }
 
-    /// Notes what the first grants after killed leaders tell.
+    /// Notes the takeovers that the first grants after a kill complete.
     pub(super) fn note_takeovers(&mut self) {
         let (kills, both_ms) = (&mut self.kills, &mut self.both_ms);
         let observer = &self.observer;
@@ -385,7 +387,7 @@ impl Strikes {
         });
     }
 
-    /// Whether every role and program runs.
+    /// True if every role and program runs.
     pub(super) fn all_up(&mut self) -> bool {
         let cluster = &mut self.cluster;
         let servers = cluster.broker.servers();
@@ -398,7 +400,7 @@ impl Strikes {
             && self.programs.iter_mut().all(|program| program.is_up())
     }
 
-    /// Leaders that were killed and nobody granted anything after.
+    /// Number of killed leaders after which no leader has granted anything.
     pub(super) fn without_successor(&self) -> usize {
         self.takeovers.len()
     }

@@ -1,4 +1,4 @@
-//! The processes and links that strikes hit, and the acts that strikes are.
+//! The processes and links that strikes hit, and the acts that follow from strikes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use super::programs;
 use super::strikes::{KILL, Strikes, broker_name};
 use warploom_cli::evidence::InjectedFault;
 
-/// A broker whose leader was heard so lately is back.
+/// A broker is back if a leader was heard through it within this time.
 const HEARD: Duration = Duration::from_millis(200);
 
-/// Whether the last kill of a role hit this process of it.
+/// True if the last kill of a role hit this process.
 fn is_killed(faults: &[InjectedFault], name: &str, pid: u32) -> bool {
     let kills = faults.iter().filter(|it| it.fault == KILL);
     let last = kills.rev().find(|it| it.target == name);
@@ -24,7 +24,7 @@ fn is_killed(faults: &[InjectedFault], name: &str, pid: u32) -> bool {
 }
 
 impl Strikes {
-    /// The process of a role that serves: one that is being started is not hit, nor one that is dying.
+    /// The running process of a role. A process that is starting or dying is not hit.
     pub(super) async fn process(&mut self, target: Target) -> Result<(String, u32)> {
         let (name, pid) = match target {
             Target::Leader | Target::LeaderAndBroker => {
@@ -58,8 +58,8 @@ impl Strikes {
         other.context("no candidate stands by")
     }
 
-    /// The worker of a device. One that no leader can know yet is not declared lost, and what is done to it
-    /// would be told of the one before.
+    /// The worker of a device. A worker that no leader can know yet is not hit: it is not declared lost,
+    /// and its acts would be attributed to its predecessor.
     fn worker(&mut self, index: usize) -> Result<(String, u32)> {
         let role = self.cluster.workers.get_mut(index);
         let role = role.filter(|role| role.gpu().is_some());
@@ -94,7 +94,7 @@ impl Strikes {
             .collect())
     }
 
-    /// Keeps in mind what is done to a role from now on: until then, or as long as it lasts.
+    /// Records an act on a role from now on, until the given time or until it ends.
     pub(super) fn did(&mut self, name: &str, deed: Deed, until: Option<Instant>) {
         let number = name
             .rsplit('-')
@@ -117,7 +117,7 @@ impl Strikes {
         }));
     }
 
-    /// An act that was to end then has ended now.
+    /// Ends the acts that were due to end at that time.
     pub(super) fn ended(&mut self, then: Instant) {
         let acts = self.acts.iter_mut();
         for act in acts.filter(|act| act.until == Some(then)) {
@@ -135,7 +135,7 @@ impl Strikes {
             return;
         }
         for act in self.acts.iter_mut().filter(away) {
-            // What was on its way when the broker went is heard a moment later.
+            // Messages that were on their way when the broker went are heard a moment later.
             if act.from.elapsed() > HEARD {
                 act.until = Some(now);
             }

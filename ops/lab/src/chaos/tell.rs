@@ -1,4 +1,4 @@
-//! What a program tells of its sessions.
+//! The reports of a program about its sessions.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use client_agent::{Error, Session};
 use super::said::Said;
 use crate::lines::say;
 
-/// Between two requests for a session where one was refused.
+/// Time between a refused request for a session and the next request.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Says that there is a session. Gives its id.
+/// Reports a new session. Returns its id.
 pub(super) fn opened(session: &Session, connection: &str) -> Result<String> {
     let opened = session.opened();
     let id = session.id().to_string();
@@ -25,7 +25,7 @@ pub(super) fn opened(session: &Session, connection: &str) -> Result<String> {
     Ok(id)
 }
 
-/// Says that a session has failed.
+/// Reports a failed session.
 pub(super) fn failed(session: String, code: Code, why: &str) -> Result<()> {
     say(&Said::Failed {
         session,
@@ -34,7 +34,7 @@ pub(super) fn failed(session: String, code: Code, why: &str) -> Result<()> {
     })
 }
 
-/// Says that a request was refused, and waits a moment.
+/// Reports a refused request, and waits a moment.
 pub(super) fn refused(error: &Error) -> Result<()> {
     say(&Said::Refused {
         code: error.code().name().to_owned(),

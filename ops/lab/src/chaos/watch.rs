@@ -1,4 +1,4 @@
-//! A watch over the bus: which leaders lead in which epochs, which workers there are, which are lost.
+//! A watch over the bus: the leaders by epoch, the workers, and the lost workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 
 use warploom_cli::admin::Administrator;
 
-/// A leader that is not heard for so long counts as silent (docs/internals/leader.md).
+/// Time without a heartbeat after which a leader counts as silent (docs/internals/leader.md).
 pub(super) const SILENCE: Duration = Duration::from_millis(300);
 
 /// A leader that was heard to lead.
@@ -20,13 +20,13 @@ pub(super) struct Term {
     pub(super) epoch: Epoch,
     /// The leader.
     pub(super) leader: LeaderId,
-    /// When it was first heard.
+    /// Time at which it was first heard.
     pub(super) at: Instant,
-    /// It has said that it leaves.
+    /// True if it has announced its departure.
     pub(super) leaving: bool,
 }
 
-/// A time.
+/// A span of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     /// Its beginning.
@@ -40,11 +40,11 @@ pub(super) struct Span {
 pub(super) struct Worker {
     /// The number of its device.
     pub(super) gpu: GpuId,
-    /// When it was first heard.
+    /// Time at which it was first heard.
     pub(super) at: Instant,
 }
 
-/// What was heard so far.
+/// Observations so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Heard {
     /// Leaders, by epoch.
@@ -53,7 +53,7 @@ pub(super) struct Heard {
     pub(super) leaderless: Vec<Span>,
     /// Workers.
     pub(super) workers: BTreeMap<Incarnation, Worker>,
-    /// Workers that a leader declared lost, and when.
+    /// Workers that a leader declared lost, each with the time.
     pub(super) lost: BTreeMap<Incarnation, Instant>,
     last_beat: Option<Instant>,
     ignored: BTreeSet<Epoch>,
@@ -79,7 +79,7 @@ impl Heard {
         }
     }
 
-    /// Times in which no leader was heard, one that lasts included.
+    /// Spans in which no leader was heard, including one that lasts at `now`.
     pub(super) fn leaderless_until(&self, now: Instant) -> Vec<Span> {
         let mut spans = self.leaderless.clone();
         let last = self.last_beat.map(|from| Span { from, until: now });
@@ -87,7 +87,7 @@ impl Heard {
         spans
     }
 
-    /// The worker of a device at a time: the last that was heard of before.
+    /// The worker of a device at a given time: the last one heard before it.
     pub(super) fn worker_at(&self, gpu: GpuId, at: Instant) -> Option<Incarnation> {
         let known = self.workers.iter();
         let known = known.filter(|(_, worker)| worker.gpu == gpu && worker.at <= at);
@@ -95,7 +95,7 @@ impl Heard {
         last.map(|(incarnation, _)| *incarnation)
     }
 
-    /// Whether a worker of a device was first heard at that time or later.
+    /// True if a worker of a device was first heard at that time or later.
     pub(super) fn has_joined(&self, gpu: GpuId, since: Instant) -> bool {
         let mut workers = self.workers.values();
         workers.any(|worker| worker.gpu == gpu && worker.at >= since)
@@ -120,15 +120,15 @@ impl Heard {
     }
 }
 
-/// Listens as long as the runtime lives.
+/// Listens for the lifetime of the runtime.
 #[derive(Clone, Default)]
 pub(super) struct Watch(Arc<Mutex<Heard>>);
 
 impl Watch {
-    /// Begins to listen, on a task of the current runtime.
+    /// Starts to listen, on a task of the current runtime.
     ///
     /// # Errors
-    /// When the broker refuses the subscriptions.
+    /// If the broker refuses the subscriptions.
     pub(super) async fn start(administrator: &Administrator) -> Result<Self> {
         let watch = Self::default();
         let subjects = administrator.subjects();
@@ -149,12 +149,12 @@ impl Watch {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// When a leader was heard last.
+    /// Time of the last heartbeat of a leader.
     pub(super) fn last_beat(&self) -> Option<Instant> {
         self.see(|heard| heard.last_beat)
     }
 
-    /// What was heard so far.
+    /// Returns the observations so far.
     pub(super) fn heard(&self) -> Heard {
         self.see(|heard| heard.clone())
     }

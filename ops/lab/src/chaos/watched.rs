@@ -1,5 +1,5 @@
-//! The judgement of what was heard on the bus and by programs: changes of leaders, lost workers, and the
-//! word that programs had of them.
+//! The judgement of the observations on the bus and the programs' reports: changes of leader, lost workers,
+//! and the programs' notice of them.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,22 @@ use super::word::{Told, told};
 use crate::bench::Metric;
 use bus_schemas::Incarnation;
 
-/// Epochs and workers that are named, at most.
+/// Maximum number of epochs and workers that are named.
 const NAMED: usize = 20;
 
-/// What was found.
+/// Findings.
 pub(super) struct Watched {
     /// Changes of leaders.
     changes: usize,
-    /// Those without a cause.
+    /// Changes without a cause.
     false_takeovers: Vec<Change>,
-    /// The part of the time in which any change would have a cause.
+    /// Fraction of the time in which any change would have a cause.
     excused: f64,
     /// Workers that were declared lost.
     lost: usize,
-    /// Those without a cause.
+    /// Lost workers without a cause.
     false_losses: Vec<Incarnation>,
-    /// Sessions of these.
+    /// Sessions of the workers lost without a cause.
     sessions_lost: usize,
     told: Told,
     /// The longest time in which no leader was heard.
@@ -34,7 +34,7 @@ pub(super) struct Watched {
 }
 
 impl Strikes {
-    /// Judges what was heard until now. Programs have ended, and no role has been asked to leave.
+    /// Judges the observations until now. Programs have ended, and no role has been asked to leave.
     pub(super) fn watched(&self) -> Watched {
         let (heard, now) = (self.watch.heard(), Instant::now());
         let servers = self.cluster.broker.servers().len();
@@ -71,7 +71,7 @@ impl Strikes {
 }
 
 impl Watched {
-    /// It as metrics.
+    /// The findings as metrics.
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let ms = |time: Duration| (time.as_secs_f64() * 1e3).round();
         let epochs = self.false_takeovers.iter().map(|it| it.epoch);

@@ -1,5 +1,5 @@
-//! The word that programs have of dead workers: how long after the death it came. A pure function of what
-//! was heard and what was done.
+//! The delay from a worker's death to the time at which its programs know of it. A pure function of the
+//! observations and the acts.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,43 +9,44 @@ use bus_schemas::Incarnation;
 use super::acts::{Act, Deed, Whom, covered};
 use super::watch::{Heard, Span};
 
-/// A program has word of its worker's death within this.
+/// Time within which a program has to know of its worker's death.
 pub(super) const WORD: Duration = Duration::from_secs(5);
 
-/// A session, as its program told of it.
+/// A session, as its program reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lived {
     /// Its worker.
     pub(super) worker: Incarnation,
     /// The program.
     pub(super) program: usize,
-    /// The program only waits to hear of its end.
+    /// True if the program only waits for its end.
     pub(super) idle: bool,
-    /// When the program first knew that it has ended; none while it does not.
+    /// Time at which the program first knew of the session's end; `None` if it does not.
     pub(super) word: Option<Instant>,
 }
 
-/// What is known of the sessions of dead workers.
+/// Findings about the sessions of dead workers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Told {
     /// Sessions that were open when their worker died.
     pub(super) sessions: usize,
-    /// Of these, sessions of idle programs.
+    /// Of these, the sessions of idle programs.
     pub(super) idle: usize,
-    /// Sessions whose program had no word in time.
+    /// Sessions of programs that did not know in time.
     pub(super) untold: usize,
-    /// Of these, sessions of idle programs.
+    /// Of these, the sessions of idle programs.
     pub(super) untold_idle: usize,
-    /// The workers of these sessions, and from their death to the leader's word of it and to the program's.
+    /// The workers of these sessions, each with the time from its death to the leader's declaration and to
+    /// the program's knowledge.
     pub(super) late: Vec<(Incarnation, Option<Duration>, Duration)>,
-    /// The longest time from a death to the word of it, whatever hindered it.
+    /// The longest time from a death to the program's knowledge, hindered or not.
     pub(super) longest: Duration,
 }
 
-/// Looks at every session of every worker that was killed or declared lost.
+/// Checks every session of every worker that was killed or declared lost.
 ///
-/// Time in which the program itself stood still or had no links does not count, nor time in which no
-/// leader was heard: that has goals of its own.
+/// Time in which the program itself was stopped or had no links does not count. Neither does time without a
+/// leader, which has goals of its own.
 pub(super) fn told(lived: &[Lived], heard: &Heard, acts: &[Act], now: Instant) -> Told {
     let deaths = deaths(heard, acts);
     let leaderless = heard.leaderless_until(now);
@@ -79,7 +80,7 @@ pub(super) fn told(lived: &[Lived], heard: &Heard, acts: &[Act], now: Instant) -
     told
 }
 
-/// When workers died: killed, or else declared lost.
+/// Times of the workers' deaths: of the kill, or else of the declaration.
 fn deaths(heard: &Heard, acts: &[Act]) -> BTreeMap<Incarnation, Instant> {
     let mut deaths = heard.lost.clone();
     for act in acts.iter().filter(|act| act.deed == Deed::Kill) {
@@ -93,7 +94,7 @@ fn deaths(heard: &Heard, acts: &[Act]) -> BTreeMap<Incarnation, Instant> {
     deaths
 }
 
-/// When a program could hear nothing.
+/// Spans in which a program could hear nothing.
 fn hindrances(program: usize, acts: &[Act]) -> impl Iterator<Item = Span> + '_ {
     let theirs = acts
         .iter()

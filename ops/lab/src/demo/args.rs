@@ -15,7 +15,7 @@ pub struct DemoArgs {
     /// Seed of weights, inputs and prompts
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How often the elected leader is killed
+    /// Number of times that the elected leader is killed
     #[arg(long, default_value_t = 1)]
     pub kills: usize,
     /// Seconds the tenants run
@@ -30,8 +30,8 @@ pub struct DemoArgs {
     /// Tenants to run instead of chat, search and train (docs/howto/demo.md)
     #[arg(long, value_name = "FILE")]
     pub tenants: Option<PathBuf>,
-    /// Writes submitted.jsonl, started.jsonl, order.jsonl, kills.jsonl and order.record here; the logs of
-    /// all roles where the demo fails
+    /// Directory for submitted.jsonl, started.jsonl, order.jsonl, kills.jsonl and order.record, and for the
+    /// logs of all roles if the demo fails
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
 }

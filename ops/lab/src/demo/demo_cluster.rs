@@ -1,5 +1,5 @@
-//! A test's cluster with tenants at work on it, and all the evidence afterwards: that of the demo and
-//! of the end-to-end tests.
+//! A test cluster with tenants at work on it, and all evidence afterwards. The demo and the end-to-end
+//! tests use it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct DemoCluster {
     pub cluster: TestCluster<Processes>,
     /// A connection as administrator.
     pub administrator: Administrator,
-    /// What passes on the bus.
+    /// Observations of the bus.
     pub observer: RunObserver,
     /// The tenants' processes, in the plans' order.
     pub tenants: Vec<TenantProcess>,
@@ -29,10 +29,10 @@ pub struct DemoCluster {
 }
 
 impl DemoCluster {
-    /// Starts the cluster with these tenants' settings, but no tenant yet, and what `adjust` changes.
+    /// Starts the cluster with these tenants' settings and the changes of `adjust`, but without tenants.
     ///
     /// # Errors
-    /// When something does not start.
+    /// If something does not start.
     pub async fn start(
         name: &str,
         plans: &[TenantPlan],
@@ -60,10 +60,10 @@ impl DemoCluster {
         })
     }
 
-    /// Starts one tenant's process; it prepares by itself.
+    /// Starts one tenant's process, which prepares by itself.
     ///
     /// # Errors
-    /// When the process does not start.
+    /// If the process does not start.
     pub fn add_tenant(&mut self, plan: &TenantPlan, seed: u64) -> Result<()> {
         let index = self.logs.len();
         let log = self
@@ -91,7 +91,7 @@ impl DemoCluster {
     /// Waits until all tenants are prepared, and lets them begin.
     ///
     /// # Errors
-    /// When one fails to.
+    /// If one fails to.
     pub async fn go(&mut self) -> Result<()> {
         self.ready().await?;
         self.tenants.iter_mut().try_for_each(TenantProcess::go)
@@ -100,7 +100,7 @@ impl DemoCluster {
     /// Waits until all tenants are prepared.
     ///
     /// # Errors
-    /// When one fails to.
+    /// If one fails to.
     pub async fn ready(&mut self) -> Result<()> {
         for tenant in &mut self.tenants {
             tenant.ready(Duration::from_secs(180)).await?;
@@ -111,7 +111,7 @@ impl DemoCluster {
     /// Waits until tenant number `index` has had `more` further requests answered.
     ///
     /// # Errors
-    /// When it has not within `patience`.
+    /// If it has not within `patience`.
     pub async fn requests(&self, index: usize, more: usize, patience: Duration) -> Result<()> {
         let tenant = &self.tenants[index];
         let wanted = tenant.heard().latencies.len() + more;
@@ -126,7 +126,7 @@ impl DemoCluster {
     /// Stops all tenants in order.
     ///
     /// # Errors
-    /// When one does not stop.
+    /// If one does not stop.
     pub async fn stop(&mut self) -> Result<Vec<Heard>> {
         let mut heard = Vec::new();
         for tenant in &mut self.tenants {
@@ -135,10 +135,10 @@ impl DemoCluster {
         Ok(heard)
     }
 
-    /// Every live worker's use, as said from now on.
+    /// The use of every live worker, as reported from now on.
     ///
     /// # Errors
-    /// When not all say it within a minute: a busy machine takes its time.
+    /// If not all report it within a minute: a busy machine takes its time.
     pub async fn usage(&self) -> Result<UsageByWorker> {
         self.observer.see(|seen| seen.usage.clear());
         let of_all = || {
@@ -152,7 +152,7 @@ impl DemoCluster {
     /// Replays the record in a fresh process and gathers all evidence; `kills` are the caller's.
     ///
     /// # Errors
-    /// When the replay fails or a log is missing.
+    /// If the replay fails or a log is missing.
     pub async fn collect(&self, kills: &[Kill]) -> Result<(ReplaySummary, Evidence)> {
         let dir = &self.cluster.options().state_dir;
         let order = dir.join("order.jsonl");
@@ -182,10 +182,10 @@ impl DemoCluster {
         Ok((replayed, evidence))
     }
 
-    /// Writes the record beside the evidence, for whoever wants to replay it or to know why.
+    /// Writes the record beside the evidence, for a later replay or `why`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub async fn export_record(&self, dir: &Path) -> Result<()> {
         let dir = std::path::absolute(dir)?;
         let arguments = [

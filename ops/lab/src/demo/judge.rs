@@ -1,4 +1,4 @@
-//! The judgement of what a demo's tenants said and what was used: pure functions.
+//! The judgement of the tenants' reports and of the use in a demo. Pure functions.
 
 use bus_schemas::Usage;
 use warploom_cli::evidence::EvidenceCheck;
@@ -7,7 +7,7 @@ use super::plan::TenantPlan;
 use super::report::{ClusterReport, TenantReport, UsageByWorker};
 use super::tenant::Heard;
 
-/// How much a worker's total grew during the demo, added up over workers.
+/// Growth of the workers' totals during the demo, summed over workers.
 pub(super) fn grown(used: (&UsageByWorker, &UsageByWorker), of: impl Fn(&Usage) -> u64) -> u64 {
     let before = |worker| used.0.get(worker).map_or(0, &of);
     used.1
@@ -56,7 +56,7 @@ pub(super) fn tenant_reports(
         .collect()
 }
 
-/// Checks that do not hold, one sentence each.
+/// Failed checks, one sentence each.
 pub(super) fn complaints(
     tenants: &[TenantReport],
     heard: &[Heard],

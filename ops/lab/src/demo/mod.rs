@@ -1,5 +1,5 @@
-//! The demo: three tenants share two devices, the elected leader is killed half-way, and every
-//! claim is checked. Everything runs in processes of its own.
+//! The demo: three tenants share two devices, the elected leader is killed half-way, and every claim is
+//! checked. Everything runs in processes of its own.
 
 mod args;
 mod demo_cluster;
@@ -36,13 +36,13 @@ use warploom_cli::output;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
 
-/// How long a busy machine may take for what is a moment's work.
+/// Time that a busy machine may need for a moment's work.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Runs the demo and prints its result.
 ///
 /// # Errors
-/// When the cluster does not start, or a check does not hold.
+/// If the cluster does not start, or a check fails.
 pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()> {
     check(args)?;
     let plans = args
@@ -71,7 +71,7 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
     Ok(())
 }
 
-/// Refuses what cannot end well.
+/// Refuses arguments that cannot succeed.
 fn check(args: &DemoArgs) -> Result<()> {
     let (leaders, kills) = (args.leaders, args.kills);
     if leaders == 0 || args.workers == 0 {
@@ -91,7 +91,7 @@ fn check(args: &DemoArgs) -> Result<()> {
         )));
     }
     if let Some(dir) = &args.evidence {
-        // Found now, and not when there is something to write.
+        // Checked now, rather than when there is something to write.
         let probe = dir.join(format!(".writable-{}", std::process::id()));
         std::fs::create_dir_all(dir)
             .and_then(|()| std::fs::write(&probe, ""))
@@ -133,7 +133,7 @@ impl<'a> Demo<'a> {
         })
     }
 
-    /// Starts the tenants; returns when all are ready.
+    /// Starts the tenants. Returns when all are ready.
     async fn prepare(&mut self) -> Result<()> {
         let progress = &self.progress;
         progress.says("tenants prepare their weights and references");
@@ -176,7 +176,7 @@ impl<'a> Demo<'a> {
         let (replayed, evidence) = self.cluster.collect(&self.kills).await?;
         if let Some(dir) = &self.args.evidence {
             let key = EvidenceKey::of(&self.cluster.cluster.options().state_dir)?;
-            // First what lies beside: the manifest names it.
+            // The other files come first, because the manifest names them.
             self.cluster.export_record(dir).await?;
             evidence.write(dir, &key)?;
             output::note(format_args!("evidence is signed with {}", key.public()));
@@ -192,7 +192,7 @@ impl<'a> Demo<'a> {
         ))
     }
 
-    /// Leaders that changed, workers and sessions that were lost, without a kill.
+    /// Changes of leader, lost workers and lost sessions without a kill.
     fn gone(&self, heard: &[Heard]) -> Gone {
         self.cluster.observer.see(|seen| Gone {
             leader_changes: seen.changes_without(&self.kills),
@@ -218,14 +218,14 @@ impl<'a> Demo<'a> {
         Ok(())
     }
 
-    /// Looks after the cluster's processes and says what happened to them.
+    /// Looks after the cluster's processes and reports what happened to them.
     fn tend(&mut self) {
         for line in self.cluster.cluster.tend() {
             self.progress.note(&line);
         }
     }
 
-    /// SIGKILL to whoever leads, and the time to the successor's first grant.
+    /// Kills the elected leader (SIGKILL), and measures the time to the successor's first grant.
     async fn kill_leader(&mut self, kill: usize, began: Instant) -> Result<()> {
         let status = self.cluster.administrator.status(SOON).await?;
         let leader = self

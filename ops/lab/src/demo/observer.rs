@@ -14,24 +14,24 @@ use futures_util::StreamExt;
 use warploom_cli::admin::Administrator;
 use warploom_cli::evidence::Kill;
 
-/// What was seen so far.
+/// Observations so far.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// When the first grant of each epoch passed.
+    /// Time of the first grant of each epoch.
     pub first_grant: BTreeMap<Epoch, Instant>,
-    /// Last accepted position and chain of workers, as they said.
+    /// Last accepted position and chain of each worker, as reported by it.
     pub tails: BTreeMap<Incarnation, (GpuPosition, Chain)>,
-    /// Last use of workers.
+    /// Last reported use of each worker.
     pub usage: BTreeMap<Incarnation, Usage>,
-    /// The leader of each epoch, as it said itself.
+    /// The leader of each epoch, as reported by itself.
     pub leaders: BTreeMap<Epoch, LeaderId>,
     /// Workers that a leader declared lost.
     pub lost: BTreeSet<Incarnation>,
 }
 
 impl Seen {
-    /// Changes of the leader that none of these kills caused. A leader that follows itself, in a new
-    /// epoch, is no change.
+    /// Number of changes of the leader that none of these kills caused. A leader that follows itself, in a
+    /// new epoch, is no change.
     #[must_use]
     pub fn changes_without(&self, kills: &[Kill]) -> usize {
         let killed: BTreeSet<&str> = kills.iter().map(|kill| kill.leader.as_str()).collect();
@@ -90,15 +90,15 @@ impl Seen {
     }
 }
 
-/// Listens to what leaders and workers say among themselves.
+/// Listens to the messages of leaders and workers to each other.
 #[derive(Clone, Default)]
 pub struct RunObserver(Arc<Mutex<Seen>>);
 
 impl RunObserver {
-    /// Begins to listen, on a task of the current runtime.
+    /// Starts to listen, on a task of the current runtime.
     ///
     /// # Errors
-    /// When the broker refuses the subscriptions.
+    /// If the broker refuses the subscriptions.
     pub async fn start(administrator: &Administrator) -> Result<Self> {
         let observer = Self::default();
         let root = administrator.subjects().all();
@@ -125,7 +125,7 @@ impl RunObserver {
         Ok(observer)
     }
 
-    /// Looks at what was seen.
+    /// Calls `look` with the observations.
     pub fn see<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

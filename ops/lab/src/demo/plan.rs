@@ -1,4 +1,4 @@
-//! The tenants that a demo runs.
+//! The tenants of a demo.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn default_weight() -> u32 {
     1
 }
 
-/// The demo's own three: interactive, weighted and greedy.
+/// The demo's own three tenants: interactive, weighted and greedy.
 #[must_use]
 pub fn standard() -> Vec<TenantPlan> {
     let plan = |name: &str, priority, weight, think_ms| TenantPlan {
@@ -74,7 +74,7 @@ pub fn standard() -> Vec<TenantPlan> {
 /// Reads a tenants file.
 ///
 /// # Errors
-/// [`Usage`] when it is not what docs/howto/demo.md says.
+/// [`UsageError`] if it does not follow docs/howto/demo.md.
 pub(super) fn read(path: &Path) -> Result<Vec<TenantPlan>> {
     let shown = path.display();
     let text = named(

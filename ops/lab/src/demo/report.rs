@@ -16,13 +16,13 @@ pub type UsageByWorker = BTreeMap<Incarnation, Usage>;
 /// A demo's result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DemoReport {
-    /// One entry a tenant.
+    /// One entry per tenant.
     pub tenants: Vec<TenantReport>,
     /// The cluster.
     pub cluster: ClusterReport,
-    /// Whether everything holds.
+    /// True if all checks hold.
     pub ok: bool,
-    /// What does not, one sentence each.
+    /// Failed checks, one sentence each.
     pub complaints: Vec<String>,
 }
 
@@ -51,18 +51,18 @@ pub struct TenantReport {
     pub core_credits: f64,
     /// GiB-seconds.
     pub vram_credits: f64,
-    /// Requests whose whole result equals the reference.
+    /// Requests of which the whole result equals the reference.
     pub verified: u64,
 }
 
-/// Leaders, workers and sessions that were given up though the demo did nothing to them.
+/// Losses of leaders, workers and sessions without an action of the demo.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gone {
-    /// Changes of the leader that no kill caused.
+    /// Changes of leader that no kill caused.
     pub leader_changes: usize,
     /// Workers that a leader declared lost.
     pub workers_lost: usize,
-    /// Sessions that a tenant lost before it was ready: it began again.
+    /// Sessions that a tenant lost before it was ready; it began again.
     pub sessions_lost: usize,
 }
 
@@ -73,7 +73,7 @@ pub struct ClusterReport {
     pub takeover_ms: Option<f64>,
     /// Leaders killed.
     pub kills: usize,
-    /// Processes that were taken for dead, and their sessions.
+    /// Processes that were declared dead, and their sessions.
     #[serde(flatten)]
     pub gone: Gone,
     /// Submitted ops that never ran.
@@ -88,13 +88,13 @@ pub struct ClusterReport {
     pub gpu_active: f64,
     /// Share of wall time in which a launch was ready and waiting, mean over devices.
     pub starvation: f64,
-    /// Positions that were accepted and that nothing tells: there must be none.
+    /// Accepted positions that are in neither record nor tail; must be 0.
     pub skipped: u64,
-    /// The launch order, by the workers' logs.
+    /// Digest of the launch order, from the workers' logs.
     pub digest: String,
-    /// The launch order of the same workers, as a fresh process computes it from the record.
+    /// Digest of the launch order of the same workers, as a fresh process computes it from the record.
     pub replay_digest: String,
-    /// Each worker's chain, and what it was compared with.
+    /// Each worker's chain, and the chain that it was compared with.
     pub workers: Vec<WorkerChain>,
     /// Ops submitted.
     pub ops: u64,
@@ -110,7 +110,7 @@ fn judged(text: String, good: bool) -> Cell {
 }
 
 impl DemoReport {
-    /// The tables people see.
+    /// The tables for people.
     #[must_use]
     pub fn table(&self) -> String {
         let mut tenants = headed(

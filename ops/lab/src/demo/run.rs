@@ -1,5 +1,5 @@
-//! A tenant of the demo, in its own process: prepares, waits for `go`, then serves requests until
-//! told to `stop`.
+//! A tenant of the demo, in its own process. It prepares, waits for `go`, then serves requests until told
+//! to `stop`.
 
 use std::io::BufRead;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use warploom_cli::settings::Settings;
 use super::tenant::Said;
 use crate::lines::{say, stop_flag};
 
-/// How often a tenant begins again whose device is lost before it is ready.
+/// Maximum number of times that a tenant begins again after its device was lost before it was ready.
 const AGAIN: u32 = 2;
 
 type BoxedWorkload = Box<dyn Workload<VirtualDevice>>;
@@ -27,7 +27,7 @@ type BoxedWorkload = Box<dyn Workload<VirtualDevice>>;
 /// Runs one tenant in this process.
 ///
 /// # Errors
-/// When the device fails, or the demo is gone.
+/// If the device fails, or the demo is gone.
 pub fn run_tenant(args: &DemoTenantArgs, settings: &Settings) -> Result<()> {
     process::follow_parent()?;
     let outcome = run(args, settings);
@@ -52,7 +52,7 @@ fn run(args: &DemoTenantArgs, settings: &Settings) -> Result<()> {
     say(&Said::Stopped)
 }
 
-/// A workload whose weights are on a device. If the device is lost before that, the tenant begins again: it
+/// A workload with its weights on a device. If the device is lost before that, the tenant begins again: it
 /// has served no request yet.
 fn prepared(client: &Client, args: &DemoTenantArgs) -> Result<(BoxedWorkload, VirtualDevice)> {
     let mut again = 0;
@@ -81,10 +81,10 @@ fn prepared(client: &Client, args: &DemoTenantArgs) -> Result<(BoxedWorkload, Vi
     }
 }
 
-/// Serves a workload that is prepared, talking to the demo on standard input and output.
+/// Serves a prepared workload, talking to the demo on standard input and output.
 ///
 /// # Errors
-/// When the device fails, or the demo is gone.
+/// If the device fails, or the demo is gone.
 fn serve(mut workload: BoxedWorkload, gpu: &mut VirtualDevice, think: Duration) -> Result<()> {
     let mut lines = std::io::stdin().lock().lines();
     match lines.next() {

@@ -1,4 +1,4 @@
-//! A tenant's process, as the demo sees it: what it says on its standard output.
+//! A tenant's process, as the demo sees it: its reports on standard output.
 
 use std::io::{BufRead, BufReader};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use warploom_cli::local::RoleProcess;
 
-/// A line a tenant's process prints.
+/// A line of output of a tenant's process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Said {
-    /// It has a session and its weights are on the device.
+    /// The tenant has a session, and its weights are on the device.
     Ready {
         /// The session.
         session: String,
     },
-    /// Its device was lost while it prepared, and it begins again.
+    /// The tenant's device was lost while it prepared, and it begins again.
     Again {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A request was answered.
@@ -30,21 +30,21 @@ pub(super) enum Said {
         us: u64,
         /// Its launches.
         launches: u64,
-        /// Whether every result equals the reference.
+        /// True if every result equals the reference.
         verified: bool,
-        /// What does not, if anything.
+        /// The difference, if any.
         detail: Option<String>,
     },
-    /// It failed and ends.
+    /// The tenant failed and ends.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It was asked to stop and all is done.
+    /// The tenant was asked to stop, and has finished.
     Stopped,
 }
 
-/// What a tenant has said so far.
+/// Reports of a tenant so far.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     /// Its session, once it is ready.
@@ -53,13 +53,13 @@ pub struct Heard {
     pub latencies: Vec<u64>,
     /// Launches.
     pub launches: u64,
-    /// Requests whose results were all right.
+    /// Requests with only correct results.
     pub verified: u64,
     /// The first complaints.
     pub complaints: Vec<String>,
-    /// Why it began again before it was ready, each time.
+    /// Reasons why it began again before it was ready, one for each time.
     pub begun_again: Vec<String>,
-    /// Whether it stopped in order.
+    /// True if it stopped in good order.
     pub stopped: bool,
 }
 
@@ -92,7 +92,7 @@ impl Heard {
         }
     }
 
-    /// A quantile of the latencies, milliseconds; 0 without any.
+    /// A quantile of the latencies in milliseconds; 0 if there are none.
     #[must_use]
     pub fn quantile_ms(&self, share: f64) -> f64 {
         let mut sorted = self.latencies.clone();
@@ -102,7 +102,7 @@ impl Heard {
     }
 }
 
-/// How busy this machine is, in words: a starved one is a cause of what fails on it.
+/// Load of this machine, in words: a starved machine is a cause of failures on it.
 pub(super) fn machine_load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -120,7 +120,7 @@ pub struct TenantProcess {
 }
 
 impl TenantProcess {
-    /// Listens to a started tenant.
+    /// Starts to listen to a started tenant.
     #[must_use]
     pub fn new(mut role: RoleProcess) -> Self {
         let heard = Arc::new(Mutex::new(Heard::default()));
@@ -148,7 +148,7 @@ impl TenantProcess {
         }
     }
 
-    /// What it has said so far.
+    /// Returns its reports so far.
     #[must_use]
     pub fn heard(&self) -> Heard {
         self.heard
@@ -166,7 +166,7 @@ impl TenantProcess {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// When it ends before, or is not after `patience`.
+    /// If it ends before, or is not ready after `patience`.
     pub async fn ready(&mut self, patience: Duration) -> Result<()> {
         let asked = Instant::now();
         while self.session().is_none() {
@@ -186,20 +186,20 @@ impl TenantProcess {
     /// Tells it to begin.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub fn go(&mut self) -> Result<()> {
         self.role.say("go")
     }
 
-    /// Nothing, while it runs.
+    /// Checks that it runs.
     ///
     /// # Errors
-    /// When it has ended: why, as it said itself.
+    /// If it has ended, with the reason that it reported.
     pub(super) fn is_at_work(&mut self) -> Result<()> {
         let Some(status) = self.role.ended() else {
             return Ok(());
         };
-        // All that it said.
+        // Reads the rest of its reports.
         if let Some(reader) = self.reader.take() {
             drop(reader.join());
         }
@@ -209,18 +209,18 @@ impl TenantProcess {
         bail!("E-DEMO-FAILED: {name} ended while it was at work ({status}): {why}")
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub fn kill(&mut self) -> Result<()> {
         self.role.kill()
     }
 
-    /// Tells it to finish the request it is at and stop, and waits for its end.
+    /// Tells it to finish its current request and stop, and waits for its end.
     ///
     /// # Errors
-    /// When it does not within `patience`.
+    /// If it does not end within `patience`.
     pub async fn stop(&mut self, patience: Duration) -> Result<Heard> {
         self.is_at_work()?;
         self.role.say("stop")?;

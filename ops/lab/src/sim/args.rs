@@ -15,11 +15,11 @@ Examples:
   warploom sim faults --seeds 1000
   warploom sim workloads models")]
 pub enum SimCommand {
-    /// Runs pairs of programs under Warploom and six other schedulers, and compares what they get
+    /// Runs pairs of programs under Warploom and six other schedulers, and compares the results
     Compare(CompareArgs),
-    /// Plays the whole cluster with faults, seed after seed, and checks every invariant
+    /// Simulates the whole cluster with faults, seed after seed, and checks every invariant
     Faults(FaultsArgs),
-    /// Writes the models that `compare` runs to files, to look at or to change
+    /// Writes the models that `compare` runs to files, to read or to change
     Workloads(WorkloadsArgs),
 }
 
@@ -37,33 +37,33 @@ Nothing is started and no GPU is needed: it is virtual time, and the same seed g
 figures on every machine. docs/internals/simulation.md says what is modelled and where every
 number comes from.")]
 pub struct CompareArgs {
-    /// Decides models, arrivals and jitter; each repetition has the next one
+    /// Seed of models, arrivals and jitter; each repetition uses the next one
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Repetitions
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub reps: u64,
-    /// Only pairs whose name contains one of these, such as `bert-inference` or
+    /// Only pairs with a name that contains one of these, such as `bert-inference` or
     /// `llm-decode+resnet50-training`
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', add = completion::listed(models))]
     pub pairs: Vec<String>,
     /// Models of your own, one .toml file each (`warploom sim workloads` writes examples)
     #[arg(long, value_name = "DIR")]
     pub workloads: Option<PathBuf>,
-    /// Requests of the urgent program that are measured in each repetition, about
+    /// Approximate number of measured requests of the urgent program in each repetition
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(20..=100_000))]
     pub requests: u64,
-    /// Only metrics whose name contains this
+    /// Only metrics with a name that contains this
     #[arg(long)]
     pub only: Option<String>,
-    /// Where plots are written (default: target/sim-plots, nowhere with --json)
+    /// Directory for plots (default: target/sim-plots, nowhere with --json)
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
-    /// Writes every kernel of the first pair's first repetition: tenant, request, kernel, and the
-    /// nanoseconds at which it was ready, began and ended
+    /// Writes every kernel of the first pair's first repetition to this file: tenant, request, kernel, and
+    /// the nanoseconds at which it was ready, began and ended
     #[arg(long, value_name = "FILE")]
     pub timeline: Option<PathBuf>,
-    /// Under which scheduler the timeline is
+    /// Scheduler of the timeline
     #[arg(long, value_name = "NAME", default_value = "warploom", value_parser = policy,
           add = completion::listed(policies))]
     pub timeline_policy: sim_compare::Policy,
@@ -76,14 +76,14 @@ Examples:
   warploom sim workloads models
   warploom sim workloads models --seed 7")]
 pub struct WorkloadsArgs {
-    /// Where the files are written; the folder is made if it is not there
+    /// Directory for the files; it is created if missing
     pub dir: PathBuf,
-    /// Decides the kernels' order and profiles
+    /// Seed of the kernels' order and profiles
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
-/// The models that are compared, which are in pairs' names.
+/// The compared models, which occur in the names of pairs.
 fn models() -> Vec<Candidate> {
     let shapes = sim_compare::SHAPES.iter();
     shapes.map(|shape| Candidate::new(shape.name, "")).collect()
@@ -92,7 +92,7 @@ fn models() -> Vec<Candidate> {
 /// The schedulers by name.
 fn policies() -> Vec<Candidate> {
     let all = sim_compare::Policy::ALL.map(sim_compare::Policy::name);
-    // The beginning of a name will do.
+    // The first word of a name is enough.
     let words = all.iter().filter_map(|name| name.split(' ').next());
     words.map(|word| Candidate::new(word, "")).collect()
 }

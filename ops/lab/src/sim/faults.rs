@@ -15,7 +15,7 @@ use sim_faults::{Campaign, CampaignOutcome, Failed, Options, Script, Totals, Tra
 use warploom_cli::exit::named;
 use warploom_cli::output::{line, note};
 
-/// Failing runs after which no more are played.
+/// Number of failing runs after which no more are played.
 const FAILURES: usize = 20;
 
 /// `warploom sim faults`.
@@ -34,11 +34,11 @@ pub struct FaultsArgs {
     /// Seeds to play
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub seeds: u64,
-    /// The first of them
+    /// First seed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=1_000_000_000_000))]
     pub from: u64,
-    /// Tries each kind of fault at so many events of each kind (1 if no number is given) that the
-    /// seeds' scenes have, instead of playing the scenes as they are
+    /// Instead of playing the seeds' scenes as they are, tries each kind of fault at this many events of
+    /// each kind in them (1 if no number is given)
     #[arg(long, value_name = "EVENTS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub every_step: Option<u64>,
@@ -51,10 +51,10 @@ pub struct FaultsArgs {
     /// Prints everything that happens in the script's run
     #[arg(long, requires = "script")]
     pub trace: bool,
-    /// The folder for scripts of what fails
+    /// Directory for the scripts of failing runs
     #[arg(long, value_name = "DIR", default_value = "sim-faults")]
     pub out: PathBuf,
-    /// Runs spent on making one that fails small; 0 leaves it as it is
+    /// Maximum number of runs spent on shrinking a failing one; 0 leaves it as it is
     #[arg(long, value_name = "RUNS", default_value_t = 3_000)]
     pub shrink: u64,
 }
@@ -62,7 +62,7 @@ pub struct FaultsArgs {
 /// Runs `warploom sim faults`.
 ///
 /// # Errors
-/// If something failed that must hold; for scripts that cannot be read or written.
+/// If a check failed; for scripts that cannot be read or written.
 pub(super) fn faults(args: &FaultsArgs, json: bool) -> Result<()> {
     if let Some(path) = &args.script {
         return script(path, args.trace, json);
@@ -107,7 +107,7 @@ pub(super) fn faults(args: &FaultsArgs, json: bool) -> Result<()> {
     )
 }
 
-/// A panic in a core is a failure with its words; it is not printed besides.
+/// Turns a panic in a core into a failure with its message, without printing it.
 fn quietly<T>(act: impl FnOnce() -> T) -> T {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -161,7 +161,7 @@ fn script(path: &Path, trace: bool, json: bool) -> Result<()> {
     }
 }
 
-/// Writes the scripts of what failed.
+/// Writes the scripts of the failed runs.
 fn write(dir: &Path, failed: &[Failed]) -> Result<Vec<PathBuf>> {
     if failed.is_empty() {
         return Ok(Vec::new());
@@ -249,7 +249,7 @@ fn summary(totals: &Totals, classes: u64, failed: usize) -> Table {
     table
 }
 
-/// A part's table: zeros stand out.
+/// Table of one part of the coverage, in which zeros stand out.
 fn met(coverage: &Coverage, part: Part) -> Table {
     let mut table = Table::new();
     let header = [&["state"][..], &FAULTS[..]].concat();

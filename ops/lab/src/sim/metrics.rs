@@ -64,7 +64,7 @@ const ACTIVE: Spec = Spec {
     what: "device active with 8 tenants that are each active 30 % of the time",
 };
 
-/// A figure of the order itself, by models and seed.
+/// A figure of the order itself, from models and a seed.
 type Figure = fn(&[Model], u64) -> Result<f64, SimulationError>;
 const FIGURES: [(Spec, Figure); 4] = [
     (SHARE, share_error),
@@ -73,7 +73,7 @@ const FIGURES: [(Spec, Figure); 4] = [
     (ACTIVE, active),
 ];
 
-/// All of them, with what each is.
+/// Names of all metrics, each with its description.
 pub(crate) fn names() -> Vec<Candidate> {
     let pairs = [P99_MEAN, P99_MAX, THROUGHPUT, FREE, OVERHEAD];
     let figures = FIGURES.map(|(spec, _)| spec);
@@ -82,7 +82,7 @@ pub(crate) fn names() -> Vec<Candidate> {
         .collect()
 }
 
-/// How many simulations [`metrics`] tells of.
+/// Number of simulations that [`metrics`] reports to its callback.
 pub(super) fn steps(models: &[Model], args: &CompareArgs, wanted: &impl Fn(&str) -> bool) -> u64 {
     let figures = FIGURES.iter().filter(|(spec, _)| wanted(spec.name)).count();
     let alone = if wanted(OVERHEAD.name) {
@@ -93,7 +93,7 @@ pub(super) fn steps(models: &[Model], args: &CompareArgs, wanted: &impl Fn(&str)
     args.reps * (figures + alone) as u64
 }
 
-/// All metrics that are wanted.
+/// All wanted metrics.
 pub(super) fn metrics(
     comparison: &Comparison,
     models: &[Model],

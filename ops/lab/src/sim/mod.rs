@@ -1,4 +1,4 @@
-//! `warploom sim`: schedulers compared, and the cluster with faults, in virtual time.
+//! `warploom sim`: compares schedulers, and runs the cluster with faults, in virtual time.
 
 mod args;
 mod faults;
@@ -28,7 +28,7 @@ use runs::Comparison;
 use warploom_cli::csv;
 use warploom_cli::exit::UsageError;
 
-/// Where plots go if nothing else is said.
+/// Default directory for plots.
 const PLOTS: &str = "target/sim-plots";
 
 /// Runs `warploom sim`.
@@ -99,7 +99,7 @@ fn compare(args: &CompareArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// The pairs whose names contain one of these; all, where there are none.
+/// The pairs with a name that contains one of these; all pairs if none is given.
 fn chosen(models: &[Model], wanted: &[String]) -> Result<Vec<Pair>> {
     let mut all = pairs(models);
     all.retain(|pair| {

@@ -8,7 +8,7 @@ use sim_compare::{Nanos, Policy};
 
 use super::runs::{Comparison, PairRuns};
 
-/// Writes all plots; gives how many there are.
+/// Writes all plots. Returns their number.
 pub(super) fn write(dir: &Path, comparison: &Comparison) -> Result<usize> {
     std::fs::create_dir_all(dir).with_context(|| format!("E-OUTPUT-FILE: {}", dir.display()))?;
     let mut written = 0;
@@ -57,7 +57,7 @@ fn latencies(pair: &PairRuns) -> Plot {
     }
 }
 
-/// Throughput against tail, a dot a pair.
+/// Throughput against tail, one dot per pair.
 fn tails(runs: &[PairRuns], device: &str) -> Plot {
     let dots = |policy: Policy| {
         let of = |pair: &PairRuns| {

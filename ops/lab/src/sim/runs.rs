@@ -18,19 +18,20 @@ pub(super) struct PairRuns {
     pub shared: Vec<Shared>,
 }
 
-/// Everything that was simulated.
+/// All simulation results.
 pub(super) struct Comparison {
     /// On the serial device, by repetition.
     pub serial: Vec<Vec<PairRuns>>,
-    /// With nobody more urgent: ours over free concurrency, by repetition, the mean over pairs.
+    /// Throughput of ours over free concurrency without a more urgent program, by repetition, the mean over
+    /// pairs.
     pub free: Vec<f64>,
     /// On the overlapping device.
     pub overlapping: Vec<PairRuns>,
-    /// On the serial device at the published rates, where there are any.
+    /// On the serial device at the published rates, if there are any.
     pub published: Vec<PairRuns>,
 }
 
-/// How many simulations [`Comparison::run`] tells of.
+/// Number of simulations that [`Comparison::run`] reports to its callback.
 pub(super) fn steps(pairs: &[Pair], args: &CompareArgs) -> u64 {
     let published = pairs.iter().filter_map(at_published_rates).count() as u64;
     let each = Policy::ALL.len() as u64 + 1;
@@ -39,7 +40,7 @@ pub(super) fn steps(pairs: &[Pair], args: &CompareArgs) -> u64 {
 }
 
 impl Comparison {
-    /// Runs all.
+    /// Runs all simulations.
     pub(super) fn run(pairs: &[Pair], args: &CompareArgs, tell: &mut impl FnMut()) -> Result<Self> {
         let (mut serial, mut free) = (Vec::new(), Vec::new());
         let terms = |device, rep| Terms {
@@ -91,21 +92,21 @@ fn all(pairs: &[Pair], terms: &Terms, tell: &mut impl FnMut()) -> Result<Vec<Pai
     Ok(runs)
 }
 
-/// What a policy's pairs are, added up.
+/// Results of a policy, summed up over its pairs.
 pub(super) struct Sum {
     /// Mean over the pairs of the 99th percentile, shared over alone.
     pub p99_mean: f64,
-    /// The worst of them.
+    /// The maximum over the pairs.
     pub p99_max: f64,
-    /// Mean of the urgent program's work, over alone.
+    /// Mean of the urgent program's work, shared over alone.
     pub urgent: f64,
-    /// Mean of the other's.
+    /// Mean of the other program's work.
     pub effort: f64,
     /// Mean of the device's active part.
     pub active: f64,
 }
 
-/// Adds up what a policy's pairs got; none where there are no pairs.
+/// Sums up a policy's results; `None` without pairs.
 pub(super) fn sum(runs: &[PairRuns], policy: Policy) -> Option<Sum> {
     let of = |pair: &PairRuns| {
         let shared = pair.shared.iter().find(|shared| shared.policy == policy);

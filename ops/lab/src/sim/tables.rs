@@ -11,7 +11,7 @@ use super::args::CompareArgs;
 use super::runs::{Comparison, PairRuns, sum};
 use crate::bench::median;
 
-/// A ratio above this is that of a program that never catches up.
+/// Ratio above which a program never catches up.
 const OVERLOADED: f64 = 20.0;
 
 /// All tables, with a line above each.

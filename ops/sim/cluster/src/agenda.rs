@@ -1,15 +1,15 @@
-//! Virtual time: what happens when.
+//! Virtual time: events, each with its time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// Nanoseconds of virtual time since the simulation began.
 pub type Nanos = u64;
-/// Nanoseconds of a microsecond.
+/// Nanoseconds in a microsecond.
 pub const MICRO: Nanos = 1_000;
-/// Nanoseconds of a millisecond.
+/// Nanoseconds in a millisecond.
 pub const MILLI: Nanos = 1_000_000;
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 pub const SECOND: Nanos = 1_000_000_000;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl<E> Ord for Entry<E> {
     }
 }
 
-/// Events in order of time; those of one instant in the order they were entered.
+/// Events in order of time; those of one instant stay in the order in which they were entered.
 #[derive(Debug)]
 pub struct Agenda<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
@@ -66,13 +66,13 @@ impl<E> Agenda<E> {
         }));
     }
 
-    /// When the next event is.
+    /// Time of the next event.
     #[must_use]
     pub fn next_at(&self) -> Option<Nanos> {
         self.heap.peek().map(|Reverse(entry)| entry.at)
     }
 
-    /// Takes out the next event and its time.
+    /// Removes the next event. Returns it with its time.
     pub fn pop(&mut self) -> Option<(Nanos, E)> {
         self.heap
             .pop()

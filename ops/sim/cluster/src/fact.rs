@@ -1,26 +1,26 @@
-//! Facts that nodes tell those who watch, beside what the bus shows.
+//! Facts that nodes tell the observer, beside the messages on the bus.
 
 use bus_schemas::{
     Code, Epoch, Failure, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, Opened, Outcome,
     SessionId, Tenant, UsageBlock,
 };
 
-/// One thing that happened inside a node.
+/// An event inside a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// A leader says it.
+    /// A fact from a leader.
     Leader(LeaderFact),
-    /// A worker says it.
+    /// A fact from a worker.
     Worker(Incarnation, WorkerFact),
-    /// A client says it.
+    /// A fact from a client.
     Client(ClientFact),
-    /// A node has nothing left to do, or nothing but to ask for sessions again.
+    /// A node has finished, or only asks for sessions again.
     Finished,
-    /// It has something to do again.
+    /// A node has work again.
     WentOn,
-    /// A core answered in a way its shell cannot carry out.
+    /// A core answered with an action that its shell cannot carry out.
     Broken {
-        /// How.
+        /// The problem.
         why: String,
     },
 }
@@ -37,10 +37,10 @@ impl From<ClientFact> for Fact {
     }
 }
 
-/// What a leader says.
+/// A fact from a leader.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LeaderFact {
-    /// It cut a block of its record.
+    /// The leader cut a block of its record.
     Cut {
         /// Its epoch.
         epoch: Epoch,
@@ -48,10 +48,10 @@ pub enum LeaderFact {
         number: u64,
         /// Its bytes.
         bytes: u64,
-        /// It says that what follows goes unrecorded.
+        /// True if inputs after it go unrecorded.
         gap: bool,
     },
-    /// It heard that the store has a block, and all before it.
+    /// The leader heard that the store has a block, and all before it.
     Recorded {
         /// Its epoch.
         epoch: Epoch,
@@ -60,17 +60,17 @@ pub enum LeaderFact {
     },
 }
 
-/// What a worker says.
+/// A fact from a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkerFact {
-    /// Its process began.
+    /// The worker's process began.
     Began {
         /// Its device.
         gpu: GpuId,
     },
-    /// Its device began a slice.
+    /// The worker's device began a slice.
     Started {
-        /// At which position.
+        /// The position.
         position: GpuPosition,
         /// The session.
         session: SessionId,
@@ -79,20 +79,20 @@ pub enum WorkerFact {
         /// Last op.
         last: OpNumber,
     },
-    /// Its device ran an op.
+    /// The worker's device ran an op.
     Ran {
         /// The session.
         session: SessionId,
         /// The op's number.
         op: OpNumber,
-        /// Fingerprint of what ran.
+        /// Fingerprint of the op.
         print: u64,
     },
-    /// Its device began or ended a session.
+    /// The worker's device began or ended a session.
     Device {
         /// The session.
         session: SessionId,
-        /// Begun, or ended.
+        /// True if begun, false if ended.
         open: bool,
     },
     /// An op of a session touched memory.
@@ -106,32 +106,32 @@ pub enum WorkerFact {
         /// Bytes.
         bytes: u64,
     },
-    /// A session holds so much memory from now on.
+    /// A session holds this memory from now on.
     Held {
         /// The session.
         session: SessionId,
-        /// Bytes that it may hold at most.
+        /// Maximum bytes that it may hold.
         most: u64,
-        /// Bytes resident, as the device says once a slice has ended.
+        /// Resident bytes, as the device reports once a slice has ended.
         resident: Option<u64>,
     },
-    /// The memory of a session has left its device, or is about to be there.
+    /// The memory of a session has left its device, or is about to return.
     Swapped {
         /// The session.
         session: SessionId,
-        /// It has left.
+        /// True if it has left.
         out: bool,
     },
     /// A session's memory has moved.
     Moved {
         /// The session.
         session: SessionId,
-        /// Off the device.
+        /// True if it moved off the device.
         out: bool,
         /// Bytes.
         bytes: u64,
     },
-    /// It refused an op its memory.
+    /// The worker refused an op its memory.
     Denied {
         /// The session.
         session: SessionId,
@@ -149,23 +149,23 @@ pub enum WorkerFact {
         /// SM-nanoseconds.
         sm_ns: u64,
     },
-    /// It cut a block of its usage.
+    /// The worker cut a block of its usage.
     UsageCut {
         /// The block.
         block: Box<UsageBlock>,
     },
-    /// It told its device to end what runs of a session whose close it has accepted.
+    /// The worker told its device to end the slice of a session with an accepted close.
     Stopped {
         /// The session.
         session: SessionId,
-        /// Device nanoseconds that the slice has run.
+        /// Device nanoseconds of the slice so far.
         ran: u64,
     },
     /// A position ended.
     Settled {
         /// The position.
         position: GpuPosition,
-        /// What the grant did.
+        /// Kind of the grant.
         kind: GrantKind,
         /// The session.
         session: SessionId,
@@ -173,47 +173,47 @@ pub enum WorkerFact {
         first: OpNumber,
         /// Last op.
         last: OpNumber,
-        /// How it ended.
+        /// Outcome of the position.
         outcome: Outcome,
     },
 }
 
-/// What a client says.
+/// A fact from a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientFact {
-    /// It asks for sessions, for the first time or again.
+    /// The client asks for sessions, for the first time or again.
     Asked {
-        /// By this number.
+        /// Number of the request.
         nonce: u64,
-        /// Whose.
+        /// The client's tenant.
         tenant: Tenant,
-        /// On so many devices.
+        /// Number of devices.
         devices: u32,
     },
-    /// It got the sessions it asked for.
+    /// The client got the sessions that it asked for.
     Opened {
-        /// The number it asked by.
+        /// Number of the request.
         nonce: u64,
-        /// Whose.
+        /// The client's tenant.
         tenant: Tenant,
-        /// One on each device.
+        /// The sessions, one on each device.
         devices: Vec<Opened>,
-        /// The client means the first to fail (it lies, faults, or falls silent).
+        /// True if the client means the first to fail (it lies, faults, or falls silent).
         doomed: bool,
     },
-    /// It was refused what it asked for and will ask again.
+    /// The client's request was refused, and the client will ask again.
     Declined {
-        /// By this number.
+        /// Number of the request.
         nonce: u64,
-        /// Why.
+        /// The reason.
         code: Code,
     },
-    /// It could not open a session and gave up.
+    /// The client could not open a session and gave up.
     Refused {
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
-    /// It pushed an op.
+    /// The client pushed an op.
     Submitted {
         /// The session.
         session: SessionId,
@@ -221,35 +221,35 @@ pub enum ClientFact {
         op: OpNumber,
         /// Fingerprint of the op and its payload.
         print: u64,
-        /// Whether the client waits for its answer.
+        /// True if the client waits for its answer.
         answered: bool,
-        /// What it allocates, or frees (no bytes): address and bytes.
+        /// Address and bytes of an allocation, or of a free (bytes 0).
         memory: Option<(u64, u64)>,
     },
-    /// It closes a session.
+    /// The client closes a session.
     Closing {
         /// The session.
         session: SessionId,
     },
-    /// It got an answer.
+    /// The client got an answer.
     Answered {
         /// The session.
         session: SessionId,
         /// The op.
         op: OpNumber,
-        /// The bytes are those that the client's own model has.
+        /// True if the bytes are those of the client's own model.
         right: bool,
     },
-    /// A session failed, as it was told.
+    /// The client was told that a session failed.
     Failed {
         /// The session.
         session: SessionId,
-        /// The op, 0 where it was none.
+        /// The op, or 0 if there is none.
         op: OpNumber,
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
-    /// A session ended, as it was told.
+    /// The client was told that a session ended.
     Ended {
         /// The session.
         session: SessionId,

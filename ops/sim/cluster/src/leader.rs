@@ -21,12 +21,12 @@ const READ_PROFILE: u64 = 3;
 const WRITE_PLACEMENT: u64 = 4;
 const WRITE_PROFILE: u64 = 5;
 const PUT_BACK: u64 = 6;
-// Appends have tokens from here on, so that an answer to one given up is not taken for another's.
+// First token of appends. An answer to an abandoned append is not mistaken for another's.
 const APPEND: u64 = 1 << 32;
 const POLL: u64 = 0;
 const AGAIN: u64 = 1;
 const WRITE_AGAIN: u64 = 2;
-/// Before a write of the state is tried again.
+/// Time before a write of the state is retried.
 const PAUSE: Nanos = 250 * MILLI;
 const POLL_EVERY: Nanos = 200 * MILLI;
 
@@ -45,18 +45,18 @@ pub struct LeaderProcess {
     campaigning: bool,
     deposed: bool,
     leaving: bool,
-    // The latest of the state that is to be kept, by the token of its write: tried until it is.
+    // The latest write of each piece of state, by its token; it is retried until it succeeds.
     unwritten: BTreeMap<u64, StoreRequest>,
-    // What the bucket held, should it have to be made anew.
+    // Last known content of the bucket, in case the bucket has to be created again.
     known: BTreeMap<&'static str, Vec<u8>>,
-    // Where the answers of seals go that were not answered.
+    // Subjects of seals' answers that are still pending.
     sealing: BTreeSet<String>,
-    /// What it hears of tenants, once it is there.
+    /// Tenants' messages that it subscribes to; `None` before the first subscription.
     hears: Option<HearsTenants>,
 }
 
 impl LeaderProcess {
-    /// A candidate about to start.
+    /// Makes a candidate that is about to start.
     #[must_use]
     pub fn new(
         config: Config,
@@ -121,7 +121,7 @@ impl LeaderProcess {
         io.wake = self.core.deadline();
     }
 
-    /// Hears of tenants what the core hears now.
+    /// Subscribes to the tenants' messages that the core hears now.
     fn hear(&mut self, io: &mut Io) {
         let hears = Some(self.core.hears_tenants());
         if hears != self.hears {
@@ -207,7 +207,7 @@ impl LeaderProcess {
         }
     }
 
-    /// Writes of the state are tried until they are carried out: the latest of each.
+    /// Writes a piece of the state. The latest write of each is retried until it succeeds.
     fn write(&mut self, io: &mut Io, token: u64, request: StoreRequest) {
         self.unwritten.insert(token, request.clone());
         io.store(token, request);
@@ -220,8 +220,8 @@ impl LeaderProcess {
         }
     }
 
-    /// An entry of the state is read. Gives what it is to be taken for: what a bucket held that was
-    /// deleted is put back.
+    /// Takes a read entry of the state. Returns the value to use. If the bucket was deleted, its known
+    /// content is put back and used.
     fn read(&mut self, io: &mut Io, key: &'static str, reply: StoreReply) -> Option<Vec<u8>> {
         match reply {
             StoreReply::Entry { value, .. } => {
@@ -246,7 +246,7 @@ impl LeaderProcess {
         }
     }
 
-    /// Appends are made in order, one at a time.
+    /// Appends the first block; appends are made in order, one at a time.
     fn append(&mut self, io: &mut Io) {
         if self.appending.is_some() {
             return;

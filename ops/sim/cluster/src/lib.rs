@@ -1,9 +1,9 @@
-//! One simulated cluster: leaders, workers and clients, each the real core in a thin shell that
-//! decides nothing, on a modelled bus and store, in one thread and in virtual time.
+//! One simulated cluster. Leaders, workers and clients are real cores in thin shells that decide nothing,
+//! on a modelled bus and store, in one thread and in virtual time.
 //!
-//! Everything is drawn from one seed. What runs on the workers' devices, what the clients' programs
-//! do and who watches is given by those who use this: the simulation of faults (`sim-faults`) and
-//! the comparison of schedulers (`sim-compare`).
+//! Everything is drawn from one seed. The users of this crate supply the devices of the workers, the
+//! clients' programs, and the observer. They are the simulation of faults (`sim-faults`) and the comparison
+//! of schedulers (`sim-compare`).
 
 mod agenda;
 mod client;

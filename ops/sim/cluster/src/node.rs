@@ -1,4 +1,4 @@
-//! Nodes: what a process of the cluster is to the simulation.
+//! Nodes: the processes of the cluster, as the simulation sees them.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -12,42 +12,42 @@ use crate::slowness::{Origin, Slowness};
 use crate::store::{StoreReply, StoreRequest};
 use crate::{Nanos, Random};
 
-/// A connection, as the broker tells of it.
+/// A connection, as the broker reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {
-    /// Its name, which its maker chose.
+    /// Its name, chosen by the client that made it.
     pub name: String,
     /// The owner of the login that it was made with.
     pub author: Author,
 }
 
-/// What a node is told.
+/// An input of a node.
 #[derive(Debug, Clone)]
 pub enum NodeInput {
-    /// It has just been started.
+    /// The node has just been started.
     Started,
-    /// A message it subscribed to.
+    /// A message that the node subscribed to.
     Message(Packet),
-    /// The time it asked for has come.
+    /// The time that the node asked for has come.
     Wake,
-    /// Something it put off with [`Io::later`].
+    /// An input that the node put off with [`Io::later`].
     Later(u64),
-    /// Its connection was lost, or is back.
+    /// The node's connection is back (true) or lost (false).
     Connection(bool),
-    /// The broker says: this connection was closed.
+    /// The broker reports that this connection was closed.
     Closed(Rc<Connection>),
     /// An answer of the store to the request with this token.
     Store(u64, StoreReply),
-    /// The lease has changed: its entry as it is now.
+    /// The lease has changed, to this entry.
     Lease(StoreReply),
-    /// A placement was written: its entry as it was then.
+    /// A placement was written, as this entry.
     Placement(StoreReply),
-    /// Please leave in good order (SIGTERM).
+    /// A request to leave in good order (SIGTERM).
     Terminate,
 }
 
 impl NodeInput {
-    /// Where it comes from; none for the start.
+    /// The origin of the input; `None` for the start.
     pub(crate) fn origin(&self) -> Option<Origin> {
         Some(match self {
             Self::Started => return None,
@@ -62,63 +62,63 @@ impl NodeInput {
 
 /// A process: a real core in a thin shell that decides nothing.
 pub trait Node {
-    /// Takes one input. All it wants done goes through `io`.
+    /// Takes one input. All effects go through `io`.
     fn handle(&mut self, io: &mut Io, input: NodeInput);
 
-    /// The name of the state that it is in.
+    /// The name of its current state.
     fn state(&self) -> &'static str;
 }
 
-/// What a node wants done.
+/// An effect that a node requests.
 #[derive(Debug)]
 pub enum NodeEffect {
     /// Publish a message.
     Publish {
         /// Subject.
         subject: Rc<str>,
-        /// Where the answer should go, for a request.
+        /// Subject for the answer, for a request.
         reply: Option<Rc<str>>,
         /// The encoded message.
         bytes: Vec<u8>,
     },
-    /// Hear a subject pattern.
+    /// Subscribe to a subject pattern.
     Subscribe(String),
-    /// Hear it no more.
+    /// Unsubscribe from it.
     Unsubscribe(String),
-    /// Ask the store.
+    /// Send a request to the store, with a token.
     Store(u64, StoreRequest),
-    /// Be told [`NodeInput::Later`] at a time.
+    /// Deliver [`NodeInput::Later`] at a time.
     Later(Nanos, u64),
     /// Make one more connection under this name, with its own login, and close it again.
     Visit(String),
-    /// Something that those who watch should know.
+    /// A fact for the observer.
     Fact(Fact),
-    /// The process ends; `again`: it is started again.
+    /// End the process.
     Exit {
-        /// Whether it is started again.
+        /// True if it is started again.
         again: bool,
-        /// Whether the broker tells the leaders.
+        /// True if the broker tells the leaders.
         told: bool,
     },
 }
 
-/// A node's way to the world during one call.
+/// A node's interface to the world during one call.
 #[derive(Debug)]
 pub struct Io {
     /// Virtual time.
     pub now: Nanos,
-    /// What is to be done, in order.
+    /// Requested effects, in order.
     pub effects: Vec<NodeEffect>,
-    /// When the node wants [`NodeInput::Wake`]; a new value replaces the old.
+    /// Time of the next [`NodeInput::Wake`]; a new value replaces the old.
     pub wake: Option<Nanos>,
-    /// Its connection, as the broker tells it when it closes.
+    /// Its connection, as the broker reports it when it closes.
     pub connection: Option<Rc<Connection>>,
-    /// What its login allows, where that is not all.
+    /// Permissions of its login, unless it may do everything.
     pub login: Option<Login>,
 }
 
 impl Io {
-    /// A call at a time.
+    /// Makes the interface of a call at a time.
     #[must_use]
     pub fn new(now: Nanos, wake: Option<Nanos>) -> Self {
         Self {
@@ -135,8 +135,7 @@ impl Io {
         self.connection = Some(Rc::new(Connection { name, author }));
     }
 
-    /// Connects under a name, with a tenant's login: the broker lets it say and hear what is the
-    /// tenant's.
+    /// Connects under a name, with a tenant's login. The broker lets it use the tenant's subjects.
     pub fn connect_tenant(&mut self, subjects: &Subjects, tenant: &Tenant, name: String) {
         self.connect(name, Author::Tenant(tenant.clone()));
         self.login = Some(Login::of(subjects, tenant));
@@ -180,7 +179,7 @@ impl Io {
         self.effects.push(NodeEffect::Unsubscribe(pattern));
     }
 
-    /// Asks the store.
+    /// Sends a request to the store.
     pub fn store(&mut self, token: u64, request: StoreRequest) {
         self.effects.push(NodeEffect::Store(token, request));
     }
@@ -190,12 +189,12 @@ impl Io {
         self.effects.push(NodeEffect::Later(at, token));
     }
 
-    /// Tells those who watch.
+    /// Tells the observer a fact.
     pub fn fact(&mut self, fact: impl Into<Fact>) {
         self.effects.push(NodeEffect::Fact(fact.into()));
     }
 
-    /// Ends the process; it is started again.
+    /// Ends the process, which is started again.
     pub fn exit(&mut self) {
         self.effects.push(NodeEffect::Exit {
             again: true,
@@ -203,13 +202,13 @@ impl Io {
         });
     }
 
-    /// Ends the process for good, its connection's end told to the leaders or not.
+    /// Ends the process for good. `told` is true if the broker tells the leaders of its connection's end.
     pub fn die(&mut self, told: bool) {
         self.effects.push(NodeEffect::Exit { again: false, told });
     }
 }
 
-/// What a node is for.
+/// Role of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeRole {
     /// A leader candidate.
@@ -220,33 +219,33 @@ pub enum NodeRole {
     Client,
     /// An administrator.
     Administrator,
-    /// A tenant that means harm.
+    /// A hostile tenant.
     Hostile,
 }
 
-/// One place for a process.
+/// A slot for a process.
 pub struct Slot {
-    /// What it is for.
+    /// Its role.
     pub role: NodeRole,
     /// Its number in that role.
     pub number: u32,
     /// The process, while it runs.
     pub node: Option<Box<dyn Node>>,
-    /// How often a process was started or ended here.
+    /// Number of starts and ends of processes in this slot.
     pub life: u32,
     pub(crate) paused: bool,
     pub(crate) connection: Option<Rc<Connection>>,
     pub(crate) wake: Option<Nanos>,
     pub(crate) held: VecDeque<NodeInput>,
-    // What it published while its connection was away; sent once it is back, as NATS clients do.
+    // Messages published while its connection was away; sent once it is back, as NATS clients do.
     pub(crate) buffer: Vec<(Packet, bool)>,
-    // Chance of its own: what happens to one does not depend on how much happens to another.
+    // A random source of its own: events of one node do not depend on the activity of others.
     pub(crate) random: Random,
     pub(crate) mishap: Option<(Mishap, Nanos)>,
     pub(crate) stalled: Nanos,
     pub(crate) storeless: Nanos,
     pub(crate) slowness: Slowness,
-    // When it hears of the last placement that was written.
+    // Time at which it hears of the last written placement.
     pub(crate) watched: Nanos,
 }
 

@@ -7,9 +7,9 @@ use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
 use crate::node::{NodeInput, Slot};
 
-/// What is told of all that happens in a cluster. What somebody is not interested in is left out.
+/// Receives all events in a cluster. The default methods ignore theirs.
 pub trait ClusterObserver {
-    /// A line for a trace, made only if it is wanted.
+    /// Takes a line for a trace, which is made only if it is wanted.
     fn note(&mut self, _now: Nanos, _line: impl FnOnce() -> String)
     where
         Self: Sized,
@@ -19,13 +19,13 @@ pub trait ClusterObserver {
     fn published(&mut self, _now: Nanos, _from: NodeId, _packet: &Packet) {}
     /// A message has come over its link.
     fn arrived(&mut self, _now: Nanos, _to: NodeId, _packet: &Packet) {}
-    /// The store, the broker or the node itself, some time ago, tells a node something.
+    /// The store, the broker, or the node itself some time ago, tells a node something.
     fn told(&mut self, _now: Nanos, _to: NodeId, _input: &NodeInput) {}
     /// A node is about to handle an input.
     fn handles(&mut self, _now: Nanos, _node: NodeId, _slot: &Slot, _input: &NodeInput) {}
-    /// A node says what happened inside it.
+    /// A node tells a fact.
     fn fact(&mut self, now: Nanos, from: NodeId, fact: Fact);
-    /// The store has kept a placement.
+    /// The store has written a placement.
     fn stored(&mut self, _now: Nanos, _placement: &Placement) {}
     /// A node died.
     fn died(&mut self, _now: Nanos, _node: NodeId) {}

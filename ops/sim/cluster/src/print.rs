@@ -1,6 +1,6 @@
-//! Fingerprints: what tells bytes and histories apart in few bits.
+//! Fingerprints, which distinguish bytes and histories in few bits.
 
-/// A step of a 64-bit mixing function.
+/// Applies a step of a 64-bit mixing function.
 #[must_use]
 pub fn mix(state: u64) -> u64 {
     let z = (state ^ (state >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

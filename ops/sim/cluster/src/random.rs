@@ -1,4 +1,4 @@
-//! The only source of chance: one small generator, seeded.
+//! The only source of randomness: one small generator, seeded.
 
 /// xoshiro256**, seeded by SplitMix64: the same numbers on every machine and in every version.
 #[derive(Debug, Clone)]
@@ -7,7 +7,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The generator of a seed.
+    /// Makes the generator of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut at = seed;
@@ -21,19 +21,19 @@ impl Random {
         Self { state }
     }
 
-    /// The generator of a seed and a purpose, so that one part's draws do not shift another's.
+    /// Makes the generator of a seed and a purpose, so that one part's draws do not shift another's.
     #[must_use]
     pub fn of(seed: u64, purpose: u64) -> Self {
         Self::new(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95))
     }
 
-    /// A generator of its own, so that one part's draws do not shift another's.
+    /// Makes a separate generator, so that one part's draws do not shift another's.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self::new(self.draw())
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     pub fn draw(&mut self) -> u64 {
         let result = self.state[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let shifted = self.state[1] << 17;
@@ -46,7 +46,7 @@ impl Random {
         result
     }
 
-    /// A number in `low ..= high`.
+    /// Draws a number in `low ..= high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         debug_assert!(low <= high, "an empty range has no number");
         let span = high - low;
@@ -57,27 +57,27 @@ impl Random {
         low + (wide >> 64) as u64
     }
 
-    /// An index below `count`, which is not 0.
+    /// Draws an index below `count`, which is not 0.
     pub fn index(&mut self, count: usize) -> usize {
         self.between(0, count as u64 - 1) as usize
     }
 
-    /// True `permille` times in a thousand.
+    /// Returns true `permille` times in a thousand.
     pub fn chance(&mut self, permille: u64) -> bool {
         permille > 0 && self.between(1, 1000) <= permille
     }
 
-    /// A number in `0.0 .. 1.0`.
+    /// Draws a number in `0.0 .. 1.0`.
     pub fn unit(&mut self) -> f64 {
         (self.draw() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponentially distributed with this mean.
+    /// Draws an exponentially distributed number with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// Normally distributed, mean 0, deviation 1.
+    /// Draws a normally distributed number, with mean 0 and deviation 1.
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
@@ -90,7 +90,7 @@ impl Random {
         }
     }
 
-    /// One of the items.
+    /// Picks one of the items.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         (!items.is_empty()).then(|| &items[self.index(items.len())])
     }

@@ -1,11 +1,11 @@
-//! Slowness of a node, as on a starved machine: it goes on working and handles each input late.
+//! Slowness of a node, as on a starved machine: it continues to work and handles each input late.
 
 use std::collections::BTreeMap;
 
 use crate::network::NodeId;
 use crate::{Nanos, Random};
 
-/// Origin of an input. Inputs of one origin are handled in their order.
+/// Origin of an input. Inputs of one origin are handled in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// Another node's messages.
@@ -20,19 +20,19 @@ pub(crate) enum Origin {
     Own,
 }
 
-/// How slow a node is, and until when.
+/// Slowness of a node, until a time.
 #[derive(Debug)]
 pub(crate) struct Slowness {
     until: Nanos,
     by: Nanos,
-    // When the last input of each origin is handled.
+    // Time at which the last input of each origin is handled.
     last: BTreeMap<Origin, Nanos>,
     waking: bool,
     random: Random,
 }
 
 impl Slowness {
-    /// Of a node that is not slow, with chance of its own.
+    /// Makes the state of a node that is not slow, with a random source of its own.
     pub(crate) fn new(random: Random) -> Self {
         Self {
             until: 0,
@@ -43,18 +43,18 @@ impl Slowness {
         }
     }
 
-    /// Each input until then is handled late by at most so much.
+    /// Makes each input until a time late by at most `by`.
     pub(crate) fn begin(&mut self, until: Nanos, by: Nanos) {
         (self.until, self.by) = (until, by);
     }
 
-    /// A process that has just started has no inputs under way.
+    /// Forgets the inputs under way, for a process that has just started.
     pub(crate) fn restart(&mut self) {
         self.last.clear();
         self.waking = false;
     }
 
-    /// When an input is handled that came now; none: at once.
+    /// Time at which an input that came now is handled; `None` means at once.
     pub(crate) fn late(&mut self, now: Nanos, origin: Origin) -> Option<Nanos> {
         if self.until <= now && self.last.is_empty() {
             return None;
@@ -73,12 +73,12 @@ impl Slowness {
         Some(at)
     }
 
-    /// Whether a timer that fires now is another than the one that is handled late already.
+    /// True if no late timer was pending; from now on one is.
     pub(crate) fn wakes(&mut self) -> bool {
         !std::mem::replace(&mut self.waking, true)
     }
 
-    /// A late input is handled.
+    /// Notes that a late input is handled.
     pub(crate) fn handled(&mut self, origin: Option<Origin>) {
         self.waking &= origin != Some(Origin::Timer);
     }
@@ -102,7 +102,7 @@ mod tests {
                 .all(|(now, at)| (*now..=now + 100).contains(at))
         );
         assert!(times.iter().any(|(now, at)| at > now));
-        // An input that comes when the time is over waits for those before it.
+        // An input that comes when the time is over waits for the earlier ones.
         let last = times.last().unwrap().1;
         assert_eq!(
             slowness.late(1_000, Origin::Own),

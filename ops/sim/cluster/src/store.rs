@@ -1,5 +1,5 @@
-//! The broker's durable half: key-value entries with compare-and-set and a time to live, and the
-//! record stream. It can lose an acknowledged tail, as a broker that crashes before it synced.
+//! The broker's durable half: key-value entries with compare-and-set and a time to live, and the record
+//! stream. It can lose an acknowledged tail, like a broker that crashes before it synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use crate::{Nanos, SECOND};
 pub const LEASE: &str = "leader";
 /// Key of the placement.
 pub const PLACEMENT: &str = "placement";
-/// Key of the profile that was learned.
+/// Key of the learned profile.
 pub const PROFILE: &str = "profile";
-/// How long a lease lives.
+/// Time to live of a lease.
 pub const LEASE_TTL: Nanos = 2 * SECOND;
 
-/// What a node asks of the store.
+/// A request to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreRequest {
     /// Reads an entry.
@@ -22,7 +22,7 @@ pub enum StoreRequest {
         /// The key.
         key: &'static str,
     },
-    /// Writes an entry if its revision is still `expected` (0: if there never was one).
+    /// Writes an entry if its revision is still `expected` (0 if the entry never existed).
     Swap {
         /// The key.
         key: &'static str,
@@ -30,7 +30,7 @@ pub enum StoreRequest {
         expected: u64,
         /// The new value.
         value: Vec<u8>,
-        /// How long it lives unless written again.
+        /// Time to live, unless the entry is written again.
         ttl: Option<Nanos>,
     },
     /// Writes an entry unless a writer of a higher epoch did: a read and a compare-and-set.
@@ -42,11 +42,11 @@ pub enum StoreRequest {
         /// The new value.
         value: Vec<u8>,
     },
-    /// Writes an entry unless there is one: what a bucket held that was deleted is put back.
+    /// Writes an entry unless there is one: restores the content of a deleted bucket.
     PutBack {
         /// The key.
         key: &'static str,
-        /// The epoch of who wrote it.
+        /// The epoch of its writer.
         epoch: u64,
         /// The value.
         value: Vec<u8>,
@@ -63,33 +63,33 @@ pub enum StoreRequest {
 }
 
 impl StoreRequest {
-    /// Whether it changes what is stored.
+    /// True if it changes stored data.
     pub fn writes(&self) -> bool {
         !matches!(self, Self::Get { .. })
     }
 }
 
-/// What the store answers.
+/// An answer of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreReply {
     /// The entry.
     Entry {
-        /// Its revision, of a deletion's marker too; 0 if there is nothing at all.
+        /// Its revision, also that of a deletion's marker; 0 if there is nothing at all.
         revision: u64,
         /// Its value, if it has one.
         value: Option<Vec<u8>>,
     },
-    /// There is nothing, for the bucket that held it was deleted and made anew.
+    /// There is no entry, because its bucket was deleted and created again.
     Anew,
-    /// Written, with the new revision.
+    /// The entry was written, with the new revision.
     Written(u64),
-    /// Another revision was there.
+    /// The entry has another revision.
     Conflict,
-    /// Appended at this sequence number (or found there: a repeated id).
+    /// The block has this sequence number; a repeated id returns the old one.
     Appended(u64),
-    /// It is not taken: there is no room, or the disk can only be read.
+    /// The write is refused: there is no room, or the disk is read-only.
     Refused,
-    /// No answer came: the broker is away. The request may or may not have been carried out.
+    /// No answer came, because the broker is away. The request may or may not have been carried out.
     Away,
 }
 
@@ -118,21 +118,21 @@ enum Undo {
     Block,
 }
 
-/// Entries and the record.
+/// The entries and the record.
 #[derive(Debug, Default)]
 pub struct Store {
     entries: BTreeMap<&'static str, Entry>,
     record: Vec<StoredBlock>,
     ids: BTreeMap<String, u64>,
     undo: Vec<Undo>,
-    /// Entries of a bucket that was deleted and made anew, with nothing put since.
+    /// Entries of buckets that were deleted and created again, without a write since.
     anew: BTreeSet<&'static str>,
-    /// Acknowledged record blocks that were lost.
+    /// Number of acknowledged record blocks that were lost.
     pub lost_blocks: u64,
 }
 
 impl Store {
-    /// Carries a request out.
+    /// Carries out a request.
     pub fn handle(&mut self, now: Nanos, request: StoreRequest) -> StoreReply {
         match request {
             StoreRequest::Get { key } => self.read(now, key),
@@ -172,7 +172,7 @@ impl Store {
         }
     }
 
-    /// The entry as it is now.
+    /// Returns the current entry.
     pub fn read(&mut self, now: Nanos, key: &'static str) -> StoreReply {
         self.expire(now, key);
         if self.anew.contains(key) {
@@ -208,7 +208,7 @@ impl Store {
         StoreReply::Written(revision)
     }
 
-    /// An entry whose time is over leaves a marker, with a revision of its own.
+    /// Expires an entry after its time to live. A marker with a new revision takes its place.
     fn expire(&mut self, now: Nanos, key: &'static str) {
         let entry = self.entry(key);
         if entry.expires.is_some_and(|at| at <= now) {
@@ -218,7 +218,7 @@ impl Store {
         }
     }
 
-    /// Loses the last `writes` acknowledged writes. Revisions are given out again: a revision is
+    /// Loses the last `writes` acknowledged writes. Their revisions are given out again, so a revision is
     /// no epoch.
     pub fn lose_tail(&mut self, writes: usize) {
         for _ in 0..writes {
@@ -235,27 +235,27 @@ impl Store {
         }
     }
 
-    /// Deletes an entry's bucket and makes it anew, as an administrator's mistake would.
+    /// Deletes an entry's bucket and creates it again, as an administrator might by mistake.
     pub fn delete(&mut self, key: &'static str) {
         self.entries.remove(key);
         self.undo
             .retain(|undo| !matches!(undo, Undo::Entry(of, _) if *of == key));
     }
 
-    /// Deletes an entry's bucket and makes it anew: who held what was in it can put it back.
+    /// Deletes an entry's bucket and creates it again. A node that knows the entry can put it back.
     pub fn renew(&mut self, key: &'static str) {
         self.delete(key);
         self.anew.insert(key);
     }
 
-    /// Loses a block in the middle of the record, unnoticed.
+    /// Loses a block in the middle of the record, without any trace.
     pub fn forget_middle_block(&mut self) {
         if self.record.len() > 2 {
             self.record.remove(self.record.len() / 2);
         }
     }
 
-    /// The record stream.
+    /// Returns the record stream.
     #[must_use]
     pub fn record(&self) -> &[StoredBlock] {
         &self.record

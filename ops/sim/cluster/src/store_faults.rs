@@ -1,10 +1,10 @@
-//! Faults of a store that answers and does not take what it is given: the record is full, writes
-//! are slow, refused, or lost on their way.
+//! Faults of a store that answers but does not accept writes: the record is full, or writes are slow,
+//! refused, or lost on their way.
 
 use crate::Nanos;
 use crate::store::{LEASE, StoreRequest};
 
-/// Until when which of these lasts.
+/// Time until which each fault lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreFaults {
     full: Nanos,
@@ -14,40 +14,40 @@ pub struct StoreFaults {
 }
 
 impl StoreFaults {
-    /// The record is full.
+    /// Fills the record until a time.
     pub fn fill(&mut self, until: Nanos) {
         self.full = self.full.max(until);
     }
 
-    /// Its disk takes nothing.
+    /// Makes its disk refuse writes until a time.
     pub fn refuse(&mut self, until: Nanos) {
         self.refuses = self.refuses.max(until);
     }
 
-    /// Writes, or their answers, are lost.
+    /// Loses writes, or their answers, until a time.
     pub fn lose(&mut self, until: Nanos) {
         self.loses = self.loses.max(until);
     }
 
-    /// Writes take so much longer.
+    /// Makes each write take `by` longer until a time.
     pub fn slow(&mut self, until: Nanos, by: Nanos) {
         self.slow = (self.slow.0.max(until), by);
     }
 
-    /// Whether a request is refused. The lease is kept in memory: a disk that takes nothing does
-    /// not keep anybody from leading.
+    /// True if a request is refused. The lease is kept in memory, so a full disk keeps no candidate from
+    /// leading.
     pub(crate) fn refuses(&self, now: Nanos, request: &StoreRequest) -> bool {
         let appends = matches!(request, StoreRequest::Append { .. });
         let lease = matches!(request, StoreRequest::Swap { key: LEASE, .. });
         (now < self.full && appends) || (now < self.refuses && request.writes() && !lease)
     }
 
-    /// Whether a write, or its answer, is lost.
+    /// True if a write, or its answer, is lost.
     pub(crate) fn loses(&self, now: Nanos, request: &StoreRequest) -> bool {
         now < self.loses && request.writes()
     }
 
-    /// How much longer a write takes.
+    /// Additional time of a write.
     pub(crate) fn delay(&self, now: Nanos, request: &StoreRequest) -> Nanos {
         let (until, by) = self.slow;
         match now < until && request.writes() {

@@ -1,4 +1,5 @@
-//! Times as text: milliseconds, to the nanosecond. For serde, `#[serde(with = "sim_cluster::time_text")]`.
+//! Times as text, in milliseconds with nanosecond resolution. For serde,
+//! `#[serde(with = "sim_cluster::time_text")]`.
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -9,7 +10,7 @@ use crate::{MILLI, Nanos};
 #[error("`{0}` is no time such as 12.5ms")]
 pub struct NoTime(String);
 
-/// A time in milliseconds, to the nanosecond.
+/// Formats a time in milliseconds, with nanosecond resolution.
 #[must_use]
 pub fn text(time: Nanos) -> String {
     let (whole, part) = (time / MILLI, time % MILLI);
@@ -20,10 +21,10 @@ pub fn text(time: Nanos) -> String {
     }
 }
 
-/// The time that [`text`] wrote.
+/// Parses a time that [`text`] wrote.
 ///
 /// # Errors
-/// Where it is none.
+/// If the text is no time.
 pub fn time(text: &str) -> Result<Nanos, NoTime> {
     let none = || Err(NoTime(text.to_owned()));
     let Some(number) = text.strip_suffix("ms") else {
@@ -50,7 +51,7 @@ pub fn serialize<S: Serializer>(time: &Nanos, to: S) -> Result<S::Ok, S::Error> 
 /// Reads a time.
 ///
 /// # Errors
-/// The format's, and where the text is no time.
+/// The format's, and if the text is no time.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
     time(&String::deserialize(from)?).map_err(D::Error::custom)
 }

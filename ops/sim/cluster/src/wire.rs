@@ -1,9 +1,9 @@
-//! Values as the store keeps them.
+//! Values in the encoding of the store.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A value as the store keeps it.
+/// Encodes a value for the store.
 ///
 /// # Panics
 /// Never: the values are plain data.
@@ -12,13 +12,13 @@ pub fn pack<T: Serialize>(value: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(value).expect("plain data encodes")
 }
 
-/// A value the store kept.
+/// Decodes a value from the store.
 #[must_use]
 pub fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     rmp_serde::from_slice(bytes).ok()
 }
 
-/// Whether a block of the record says that what follows goes unrecorded.
+/// True if a block of the record says that inputs after it go unrecorded.
 #[must_use]
 pub(crate) fn names_gap(block: &[u8]) -> bool {
     #[derive(Deserialize)]

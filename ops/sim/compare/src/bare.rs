@@ -1,4 +1,4 @@
-//! Programs and a policy on a device in one machine: no bus, no Warploom.
+//! Programs and a policy on a device in one machine, without a bus and without Warploom.
 
 use crate::device::{Device, Launch};
 use crate::outcome::{ComparedRun, KernelRow};
@@ -15,14 +15,14 @@ struct Bare<'a> {
     outcome: ComparedRun,
 }
 
-/// A program and what it has under way.
+/// A program and its work under way.
 struct Thread {
     program: Program,
     outstanding: usize,
     waits: bool,
-    /// It made no further call, because too much is under way.
+    /// True if it made no further call, because too much is under way.
     full: bool,
-    /// When it will have noticed that it need wait no longer.
+    /// Time at which it will have noticed that its wait is over.
     noticed: Option<Nanos>,
 }
 
@@ -143,7 +143,7 @@ impl Thread {
         [next, self.noticed].into_iter().flatten().min()
     }
 
-    /// Notices at a time, if nothing of it is under way any more.
+    /// Sets the time at which it notices, if none of its work is under way any more.
     fn notice(&mut self, at: Nanos) {
         if self.waits && self.outstanding == 0 {
             self.noticed = Some(at);

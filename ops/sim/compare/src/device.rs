@@ -1,14 +1,14 @@
-//! Modelled devices: what runs, how fast, and when it ends.
+//! Modelled devices: the kernels that run, their speeds and their ends.
 
 use crate::workload::Kernel;
 use sim_cluster::Nanos;
 
-/// How kernels share the device.
+/// Sharing of the device by kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceKind {
     /// One kernel at a time, to its end.
     Serial,
-    /// Kernels of different tenants run beside one another: see [`INTERFERENCE`].
+    /// Kernels of different tenants run at the same time; see [`INTERFERENCE`].
     Overlapping,
 }
 
@@ -21,7 +21,7 @@ of its stream, not of the device. Sources: the compute and memory profiles by wh
 Orion, EuroSys 2024, decide what may overlap; Elvinger et al., Understanding GPU Resource \
 Interference One Level Deeper, SoCC 2025, on contention for compute units and bandwidth";
 
-/// Kernels that run at a time at most on an overlapping device: its hardware queues.
+/// Maximum number of kernels that run at a time on an overlapping device: its hardware queues.
 const QUEUES: usize = 32;
 
 /// A kernel's launch.
@@ -31,11 +31,11 @@ pub(crate) struct Launch {
     pub tenant: u32,
     /// Its request.
     pub request: u64,
-    /// Index of the kernel in it.
+    /// Index of the kernel in the request.
     pub index: u32,
-    /// What it is.
+    /// The kernel.
     pub kernel: Kernel,
-    /// When it was called.
+    /// Time at which it was called.
     pub ready: Nanos,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// An idle device whose time `from ..= to` is counted.
+    /// Makes an idle device that counts its time in `from ..= to`.
     pub(crate) fn new(kind: DeviceKind, gap: Nanos, from: Nanos, to: Nanos) -> Self {
         Self {
             kind,
@@ -71,7 +71,7 @@ impl Device {
         }
     }
 
-    /// Whether another kernel can begin.
+    /// True if another kernel can begin.
     pub(crate) fn has_room(&self) -> bool {
         match self.kind {
             DeviceKind::Serial => self.running.is_empty(),
@@ -79,12 +79,12 @@ impl Device {
         }
     }
 
-    /// Whether a kernel of this tenant runs: its next must wait.
+    /// True if a kernel of this tenant runs, so that its next one must wait.
     pub(crate) fn runs(&self, tenant: u32) -> bool {
         self.running.iter().any(|run| run.launch.tenant == tenant)
     }
 
-    /// What runs.
+    /// The running launches.
     pub(crate) fn running(&self) -> impl Iterator<Item = &Launch> {
         self.running.iter().map(|run| &run.launch)
     }
@@ -101,7 +101,7 @@ impl Device {
         });
     }
 
-    /// Nanoseconds of work a kernel does in one, by what runs beside it.
+    /// Nanoseconds of work that a kernel does in one, given the kernels beside it.
     fn rates(&self) -> impl Fn(&Kernel) -> f64 + use<> {
         let sum = |part: fn(&Kernel) -> u8| -> f64 {
             let working = self.running.iter().filter(|run| run.gap <= 0.0);
@@ -116,12 +116,12 @@ impl Device {
         }
     }
 
-    /// When something of it changes next: a kernel ends, or begins to work.
+    /// Time of the next change: a kernel ends, or begins to work.
     pub(crate) fn next_at(&self) -> Option<Nanos> {
         let in_ns = |run: &Running, rate: f64| (run.gap + run.work / rate).ceil() as Nanos;
         match &self.running[..] {
             [] => None,
-            // A kernel alone is not slowed by what is not there.
+            // A kernel alone is not slowed down.
             [alone] => Some(self.at + in_ns(alone, 1.0)),
             several => {
                 let rates = self.rates();
@@ -134,7 +134,7 @@ impl Device {
         }
     }
 
-    /// Lets time pass, at most until [`Device::next_at`].
+    /// Advances the time, at most to [`Device::next_at`].
     pub(crate) fn advance(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.at);
         if passed == 0 {
@@ -160,7 +160,7 @@ impl Device {
         self.at = now;
     }
 
-    /// A kernel that has ended by now, and when it began.
+    /// Takes a kernel that has ended by now. Returns it with the time at which it began.
     pub(crate) fn finished(&mut self) -> Option<(Launch, Nanos)> {
         let done = |run: &Running| run.gap <= 0.0 && run.work <= 1e-6;
         let index = self.running.iter().position(done)?;
@@ -168,7 +168,7 @@ impl Device {
         Some((run.launch, run.began))
     }
 
-    /// Time counted in which something ran.
+    /// Counted time in which a kernel ran.
     pub(crate) fn active(&self) -> Nanos {
         self.active
     }
@@ -224,7 +224,7 @@ mod tests {
         // Both ask for 150 % of the arithmetic: 2/3 of the speed until the first has ended.
         let two = [launch(0, 100, 75, 0), launch(1, 200, 75, 0)];
         assert_eq!(ends(DeviceKind::Overlapping, &two), [(0, 160), (1, 260)]);
-        // Who does not use what is short is not slowed.
+        // A kernel that does not use the scarce resource is not slowed down.
         let three = [two[0], two[1], launch(2, 100, 0, 90)];
         assert_eq!(ends(DeviceKind::Overlapping, &three)[0], (2, 110));
     }

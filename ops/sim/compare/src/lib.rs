@@ -1,9 +1,8 @@
-//! Schedulers on equal terms, in virtual time: the real cores of Warploom, and models of other
-//! schedulers, share modelled devices under the same programs.
+//! Schedulers on equal terms, in virtual time: the real cores of Warploom, and models of other schedulers,
+//! share modelled devices under the same programs.
 //!
-//! Everything follows from a seed; nothing here reads a clock or does I/O but for the files of
-//! workloads. `docs/internals/simulation.md` says what is modelled, from which sources, and what is
-//! not.
+//! Everything follows from a seed. Nothing here reads a clock, and only workload files are read or written.
+//! `docs/internals/simulation.md` says what is modelled, from which sources, and what is not.
 //!
 //! ```
 //! use sim_compare::{Policy, Scenario, SHAPES, generate};
@@ -38,7 +37,7 @@ pub use workload::{
 /// Runs a scenario under a policy.
 ///
 /// # Errors
-/// [`SimulationError`] where the scenario is not one, or the cluster did not come up.
+/// [`SimulationError`] if the scenario is invalid, or the cluster did not come up.
 pub fn run(scenario: &Scenario, policy: Policy) -> Result<ComparedRun, SimulationError> {
     scenario.check()?;
     match policy.rival(scenario) {

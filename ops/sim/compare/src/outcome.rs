@@ -3,21 +3,21 @@
 use crate::scenario::Scenario;
 use sim_cluster::Nanos;
 
-/// What a tenant got.
+/// Results of a tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tenancy {
-    /// From arrival to answer, of the requests that came while it was measured, rising. Of one
-    /// that was not answered by the end, its age then.
+    /// Times from arrival to answer of the requests that came while it was measured, in rising order. A
+    /// request without an answer at the end counts with its age then.
     pub latencies: Vec<Nanos>,
-    /// Requests answered while it was measured.
+    /// Requests answered during the measurement.
     pub answered: u64,
-    /// Kernels that ended while it was measured.
+    /// Kernels that ended during the measurement.
     pub kernels: u64,
-    /// Their durations alone, without gaps: work done.
+    /// Sum of their durations alone, without gaps: the work done.
     pub work_ns: u64,
 }
 
-/// One kernel, as a timeline has it.
+/// One kernel of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelRow {
     /// Index of the tenant.
@@ -26,26 +26,26 @@ pub struct KernelRow {
     pub request: u64,
     /// Index of the kernel in it.
     pub kernel: u32,
-    /// When its launch was called.
+    /// Time at which its launch was called.
     pub ready: Nanos,
-    /// When it began on the device, the gap before it not included.
+    /// Time at which it began on the device, after the gap.
     pub start: Nanos,
-    /// When it ended.
+    /// Time at which it ended.
     pub end: Nanos,
 }
 
-/// What came of a simulation.
+/// Results of a simulation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ComparedRun {
     /// By tenant.
     pub tenants: Vec<Tenancy>,
-    /// Time while measured in which the device had something to do.
+    /// Measured time in which the device had work.
     pub active_ns: Nanos,
-    /// How long it was measured.
+    /// Length of the measurement.
     pub measured_ns: Nanos,
-    /// Every kernel, in order of its end, if it was asked for.
+    /// Every kernel in order of its end, if the timeline was requested.
     pub rows: Vec<KernelRow>,
-    /// Messages that went over the bus, all of them.
+    /// Number of all messages that went over the bus.
     pub messages: u64,
 }
 
@@ -76,14 +76,14 @@ impl ComparedRun {
         }
     }
 
-    /// Part of the time in which the device was active.
+    /// Fraction of the time in which the device was active.
     #[must_use]
     pub fn active(&self) -> f64 {
         self.active_ns as f64 / self.measured_ns.max(1) as f64
     }
 }
 
-/// The value of the nearest rank of rising values; 0 where there are none.
+/// The value of the nearest rank of rising values; 0 if there are none.
 #[must_use]
 pub fn quantile(rising: &[Nanos], part: f64) -> Nanos {
     let rank = (rising.len() as f64 * part).ceil() as usize;

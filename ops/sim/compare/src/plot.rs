@@ -8,12 +8,12 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 190.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 56.0;
-/// Told apart by those who see no red or green, too.
+/// Colours that people with colour blindness can distinguish.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#000000", "#e69f00", "#cc79a7", "#56b4e9", "#009e73", "#d55e00", "#999999",
 ];
 
-/// How an axis is divided.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Equal steps are equal differences.
@@ -22,7 +22,7 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// How a series is drawn.
+/// Mark of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// A line through its points.
@@ -38,26 +38,26 @@ pub struct Series {
     pub name: String,
     /// Its points.
     pub points: Vec<(f64, f64)>,
-    /// How it is drawn.
+    /// Its mark.
     pub mark: Mark,
 }
 
 /// A plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// Above it.
+    /// Text above the plot.
     pub title: String,
-    /// Below it.
+    /// Label below the plot.
     pub x_label: String,
-    /// Left of it.
+    /// Label left of the plot.
     pub y_label: String,
-    /// How the horizontal axis is divided.
+    /// Scale of the horizontal axis.
     pub x_scale: Scale,
-    /// What is drawn; each has the colour of its place here.
+    /// Series of the plot; each has the colour of its index.
     pub series: Vec<Series>,
 }
 
-/// One axis: from where to where, and on which pixels.
+/// One axis: its range of values, and its pixels.
 struct Axis {
     low: f64,
     high: f64,
@@ -125,7 +125,7 @@ impl Axis {
 }
 
 impl Plot {
-    /// The plot as an SVG document.
+    /// Formats the plot as an SVG document.
     #[must_use]
     pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
@@ -266,7 +266,7 @@ mod tests {
             vec![(1.0, 0.0), (10.0, 0.5), (100.0, 1.0)],
             Scale::Logarithmic,
         );
-        // Three decades' edges: left, middle and right of the field.
+        // The edges of the field's three decades: left, middle and right.
         let middle = f64::midpoint(LEFT, WIDTH - RIGHT);
         assert!(svg.contains(&format!("points=\"{LEFT:.1},")), "{svg}");
         assert!(svg.contains(&format!(" {middle:.1},")), "{svg}");

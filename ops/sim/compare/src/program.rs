@@ -1,5 +1,5 @@
-//! A program: a host thread that launches a request's kernels one call after the other, then
-//! waits for them. Requests that come meanwhile wait in it.
+//! A program: a host thread that launches a request's kernels one call after the other, then waits for
+//! them. Requests that come meanwhile wait in it.
 
 use crate::outcome::Tenancy;
 use crate::scenario::Scenario;
@@ -7,16 +7,16 @@ use crate::workload::Clockwork;
 use sim_cluster::Nanos;
 use sim_cluster::Random;
 
-/// What a program does next.
+/// The next step of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It has called for the launch of this kernel of a request.
+    /// The launch of this kernel of a request is called.
     Launch { request: u64, kernel: u32 },
-    /// It has asked to be told when all it launched is done.
+    /// The program waits for all its launches.
     Wait,
-    /// Nothing before this time.
+    /// The program does nothing before this time.
     At(Nanos),
-    /// Nothing before it is answered.
+    /// The program does nothing before it is answered.
     Answer,
 }
 
@@ -26,13 +26,13 @@ pub(crate) struct Program {
     arrivals: Clockwork,
     kernels: u32,
     call: Nanos,
-    /// When the next request comes, or the present one came.
+    /// Arrival time of the next request, or of the current one.
     arrival: Nanos,
     request: u64,
-    /// Calls made for the present request; `None` between requests.
+    /// Number of calls made for the current request; `None` between requests.
     called: Option<u32>,
     waiting: bool,
-    /// When the thread has made its present call.
+    /// Time at which the thread has finished its current call.
     free_at: Nanos,
 }
 
@@ -54,7 +54,7 @@ impl Program {
         }
     }
 
-    /// What it does at `now`. A launch or wait is taken as done by being told.
+    /// Returns its step at `now`. A returned launch or wait counts as made.
     pub(crate) fn step(&mut self, now: Nanos) -> Step {
         if self.waiting {
             return Step::Answer;
@@ -83,7 +83,7 @@ impl Program {
         }
     }
 
-    /// When it does something next, if nothing is told it before.
+    /// Time of its next step, unless an answer comes before.
     pub(crate) fn next_at(&self) -> Option<Nanos> {
         match (self.waiting, self.called) {
             (true, _) => None,
@@ -92,7 +92,7 @@ impl Program {
         }
     }
 
-    /// Everything it launched is done.
+    /// Notes that all its launches are done.
     pub(crate) fn answered(&mut self, now: Nanos, scenario: &Scenario, tenancy: &mut Tenancy) {
         let arrived = self.arrival;
         if arrived >= scenario.warm_up && arrived < scenario.end() {
@@ -106,7 +106,7 @@ impl Program {
         self.arrival = self.arrivals.next(now);
     }
 
-    /// The end: what came and was not answered counts with its age.
+    /// Ends the program: requests without an answer count with their age.
     pub(crate) fn finish(&mut self, scenario: &Scenario, tenancy: &mut Tenancy) {
         let end = scenario.end();
         let closed = self.arrivals.is_closed();

@@ -1,13 +1,13 @@
-//! Scenarios: tenants and their programs, the device, the network, for how long.
+//! Scenarios: tenants and their programs, the device, the network, and the duration.
 
 use crate::device::DeviceKind;
 use crate::workload::{Arrivals, Model, TenantRole};
 use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
 
-/// Why a scenario has no outcome.
+/// Reason why a scenario has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
-    /// It asks for something that cannot be.
+    /// The scenario is impossible.
     #[error("E-SIMULATION: {0}")]
     Scenario(&'static str),
     /// The cluster's own protocol failed.
@@ -18,18 +18,18 @@ pub enum SimulationError {
 /// One tenant with one program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TenantSetup {
-    /// What it runs.
+    /// The model that it runs.
     pub model: Model,
-    /// 0 (highest) to 4.
+    /// Priority, 0 (highest) to 4.
     pub priority: u8,
     /// Share within its priority, 1 to 1000.
     pub weight: u32,
-    /// When its program begins, after the cluster is up.
+    /// Time at which its program begins, after the cluster is up.
     pub start: Nanos,
 }
 
 impl From<Model> for TenantSetup {
-    /// Who waits for answers is of the highest priority.
+    /// Gives latency models the highest priority.
     fn from(model: Model) -> Self {
         Self {
             priority: match model.role {
@@ -46,19 +46,19 @@ impl From<Model> for TenantSetup {
 /// A simulation's settings. All times are nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// Who shares the device.
+    /// The tenants that share the device.
     pub tenants: Vec<TenantSetup>,
     /// The device.
     pub device: DeviceKind,
-    /// Between two kernels.
+    /// Time between two kernels.
     pub gap: Nanos,
-    /// What a launch call costs whoever makes it, in all policies alike.
+    /// Cost of a launch call to the calling thread, the same in all policies.
     pub call: Nanos,
-    /// Until a waiting process has noticed that the device is done.
+    /// Time until a waiting process has noticed that the device is done.
     pub notice: Nanos,
-    /// Launches that may be called and not done before a call waits.
+    /// Number of launches that may be called and not done before a call waits.
     pub depth: usize,
-    /// Median of a message's way over the bus, one way.
+    /// Median of a message's delay over the bus, one way.
     pub bus: Nanos,
     /// The 99th percentile of that, as a multiple of the median.
     pub jitter: f64,
@@ -66,13 +66,13 @@ pub struct Scenario {
     pub window: Nanos,
     /// A slice's cost: see [`bus_schemas::ClusterSettings::quantum_ns`].
     pub quantum: Nanos,
-    /// What comes before is not counted.
+    /// Time before the measurement begins.
     pub warm_up: Nanos,
-    /// How long is counted.
+    /// Length of the measurement.
     pub measured: Nanos,
-    /// Whether every kernel's times are kept.
+    /// True if every kernel's times are kept.
     pub timeline: bool,
-    /// Decides arrivals and jitter.
+    /// Seed of arrivals and jitter.
     pub seed: u64,
 }
 
@@ -99,7 +99,7 @@ impl Scenario {
         }
     }
 
-    /// When it ends.
+    /// Time at which it ends.
     pub(crate) fn end(&self) -> Nanos {
         self.warm_up + self.measured
     }

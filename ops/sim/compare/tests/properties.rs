@@ -66,8 +66,8 @@ fn alone_is_a_queue_that_can_be_computed_by_hand() {
         ..Scenario::new(vec![chat.into()], 1)
     };
     let outcome = outcome(&scenario, Policy::Native);
-    // A call of 4 us, a gap of 10 and 1 us of work, again a gap and 20 us, 5 us until noticed: 50.
-    // The second came 10 us after the first, so it waits for 40 us more; the trace then repeats.
+    // A call of 4 us, a gap of 10 us and 1 us of work, again a gap and 20 us, and 5 us until noticed: 50
+    // us. The second request came 10 us after the first, so it waits 40 us longer; the trace then repeats.
     let latencies = &outcome.tenants[0].latencies;
     assert_eq!(latencies[..3], [50_000, 50_000, 90_000]);
     let us = |row: &KernelRow| (row.start / 1_000, row.end / 1_000);
@@ -86,7 +86,7 @@ fn a_slow_caller_is_waited_for() {
         ..Scenario::new(vec![chat.into()], 1)
     };
     let outcome = outcome(&scenario, Policy::Native);
-    // Three calls, a fourth to wait, which returns at once but for being noticed.
+    // Three calls, and a fourth to wait, which returns at once except for the notice.
     assert_eq!(quantile(&outcome.tenants[0].latencies, 0.5), 205 * MICRO);
 }
 
@@ -110,8 +110,8 @@ fn work_is_conserved() {
         let scenario = pair(5);
         let outcome = outcome(&scenario, policy);
         let name = policy.name();
-        // Nothing begins before it was called for or while something else runs, everything runs
-        // whole and once, in its tenant's order.
+        // No kernel begins before its call or while another runs. Every kernel runs whole and once, in its
+        // tenant's order.
         let mut free = 0;
         let mut last = [(0, 0), (0, 0)];
         for row in &outcome.rows {
@@ -138,7 +138,7 @@ fn work_is_conserved() {
         let told: Nanos = outcome.tenants.iter().map(|tenant| tenant.work_ns).sum();
         assert_eq!(work, told, "{name}");
         assert!(outcome.active_ns <= outcome.measured_ns, "{name}");
-        // There is always something to do; who controls rates does not let it.
+        // There is always work; only rate control holds it back.
         let least = if policy == Policy::Tgs { 0.5 } else { 0.9 };
         assert!(outcome.active() > least, "{name}: {}", outcome.active());
     }
@@ -228,7 +228,7 @@ fn equals_share_time_or_calls() {
         let times: Vec<f64> = times.map(|ns| ns as f64).collect();
         times[0] / times[1]
     };
-    // Time slices share time, and so do queues that share the device; launches in the order of
+    // Time slices share time equally, and so do queues that share the device. Launches in the order of
     // their calls share calls.
     for policy in [Policy::TimeSlicing, Policy::Mps] {
         let share = device_time(policy);
@@ -268,7 +268,7 @@ fn ours_shares_by_weight_once_it_knows_what_kernels_cost() {
         (tenant.work_ns + scenario.gap * tenant.kernels) as f64
     };
     let share = time(0) / (time(0) + time(1));
-    // Each waits for its answers, the one with the shorter requests more often.
+    // Each tenant waits for its answers, the one with shorter requests more often.
     assert!((share - 0.75).abs() < 0.03, "{share}");
 }
 

@@ -1,5 +1,5 @@
-//! An administrator: drains workers and undoes it, as `warploom worker drain` does, and asks again
-//! until a leader says that it is so; also later, for a store may forget.
+//! An administrator. It drains workers and undoes that, as `warploom worker drain` does, and asks again
+//! until a leader confirms it. It also asks later, because a store may forget.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use bus_schemas::{
 
 use sim_cluster::{Fact, Io, MILLI, Nanos, Node, NodeInput, SECOND};
 
-/// Between two requests, while something is to become so, and while all is as it should be.
+/// Time between two requests: while a change is pending, and while all is as wanted.
 const AGAIN: Nanos = 20 * MILLI;
 const WATCH: Nanos = 200 * MILLI;
-/// What was so once, and is not any more, is asked for again only after so long: leaders are to know.
+/// Time before a confirmed drain that was lost is requested again: leaders have to remember it themselves.
 const TIMEOUT: Nanos = 2 * SECOND;
 
-/// To drain a worker, for a while.
+/// An errand: drain a worker for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Errand {
     /// The worker's device.
     pub gpu: GpuId,
-    /// From when on.
+    /// Time at which the drain begins.
     pub at: Nanos,
-    /// Until when.
+    /// Time at which the drain ends.
     pub until: Nanos,
 }
 
-/// What is wanted of a worker.
+/// The wanted state of a worker.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     gpu: GpuId,
     draining: bool,
-    /// When it was so last, since it is wanted.
+    /// Time at which the worker was last in the wanted state; `None` if it was not yet.
     right: Option<Nanos>,
 }
 
@@ -43,19 +43,19 @@ pub(crate) struct Administrator {
     errands: Vec<Errand>,
     /// Workers met while an errand was due.
     drained: BTreeMap<Incarnation, Wish>,
-    /// What a leader last said: of each worker its device, and whether it is drained.
+    /// The last status of a leader: each worker's device, and true if the worker is drained.
     said: BTreeMap<Incarnation, (GpuId, bool)>,
     content: bool,
 }
 
-/// Where answers go.
+/// The inbox for answers.
 #[must_use]
 pub(crate) fn inbox(subjects: &Subjects) -> String {
     format!("{}.administrator", subjects.cluster_inbox())
 }
 
 impl Administrator {
-    /// With these errands.
+    /// Makes an administrator with these errands.
     #[must_use]
     pub(crate) fn new(cluster: &Tenant, errands: Vec<Errand>) -> Self {
         let subjects = Subjects::new(cluster);
@@ -74,7 +74,7 @@ impl Administrator {
         self.errands.iter().filter(due).map(|errand| errand.gpu)
     }
 
-    /// Whether a worker is as it is wanted. One that is gone is, once another has its device.
+    /// True if a worker is in the wanted state. A worker that is gone is, once another has its device.
     fn is_right(&self, worker: Incarnation, wish: &Wish) -> bool {
         match self.said.get(&worker) {
             Some((_, draining)) => *draining == wish.draining,
@@ -82,7 +82,7 @@ impl Administrator {
         }
     }
 
-    /// When to ask next.
+    /// Time of the next request.
     fn next(&self, now: Nanos) -> Nanos {
         let busy = !self.content && self.errands.iter().any(|errand| errand.at <= now);
         let every = if busy { AGAIN } else { WATCH };
@@ -150,8 +150,8 @@ impl Administrator {
         }
     }
 
-    /// Takes in the workers that errands are about, and forgets those that are gone. Who takes the
-    /// place of one that was drained is not drained by the same errand.
+    /// Adds the workers of due errands, and forgets those that are gone. The successor of a drained worker
+    /// is not drained by the same errand.
     fn meet(&mut self, now: Nanos) {
         let due: Vec<GpuId> = self.due(now).collect();
         let said = &self.said;

@@ -1,4 +1,4 @@
-//! Many runs on all cores, added up; what fails is made small.
+//! Many runs on all cores, with their results added up and failing scenes shrunk.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,27 +11,27 @@ use crate::script::Script;
 use crate::shrink::shrink;
 use sim_cluster::Nanos;
 
-/// What to play.
+/// The plan of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Campaign {
     /// The first seed.
     pub from: u64,
-    /// How many.
+    /// Number of seeds.
     pub seeds: u64,
-    /// How to play them.
+    /// Options of each run.
     pub options: Options,
-    /// Not the seeds' scenes as they are, but each kind of fault at so many events of each class
-    /// that their scenes have.
+    /// Number of events of each class at which each kind of fault is tried, instead of playing the seeds'
+    /// scenes as they are.
     pub every_step: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Plays spent on making a failing scene small; 0 leaves it as it is.
+    /// Maximum number of plays to shrink a failing scene; 0 leaves it as it is.
     pub shrink: u64,
-    /// Failing scenes after which no more are played.
+    /// Number of failing scenes after which no more are played.
     pub most_failures: usize,
 }
 
-/// What all runs did together.
+/// Results of all runs, added up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Runs in which everything held.
@@ -46,7 +46,7 @@ pub struct Totals {
     pub voids: u64,
     /// Sessions that ended in good order.
     pub ended: u64,
-    /// Sessions that failed, for good reason.
+    /// Sessions that failed for a good reason.
     pub failed: u64,
     /// Runs with more than one leader.
     pub failovers: u64,
@@ -56,21 +56,21 @@ pub struct Totals {
     pub faults: u64,
     /// Positions in the replays of the records.
     pub replayed: u64,
-    /// Of these, taken from seals' tails.
+    /// Positions in the replays that were taken from seals' tails.
     pub adopted: u64,
-    /// Sessions that came and went with a leader's last append.
+    /// Sessions that were opened and closed within a leader's last append.
     pub adopted_sessions: u64,
-    /// Workers that were gone, and compared with what was recorded of them.
+    /// Workers that are gone, with chains that match the record.
     pub gone: u64,
-    /// Positions that went unrecorded, by name.
+    /// Positions that the record names as unrecorded.
     pub unrecorded: u64,
     /// Times that a leader left inputs unrecorded.
     pub gaps: u64,
     /// Slices of closed sessions that were stopped.
     pub stopped: u64,
-    /// Sessions whose client gave up waiting.
+    /// Sessions with a client that timed out.
     pub gave_up: u64,
-    /// Times that a leader was followed by itself.
+    /// Times that a leader took over from itself.
     pub renewed: u64,
     /// Runs in which two leaders led at the same time.
     pub rivals: u64,
@@ -78,25 +78,26 @@ pub struct Totals {
     pub epochs_twice: u64,
     /// Comparisons of two tenants' shares.
     pub compared: u64,
-    /// Accesses to memory that were judged.
+    /// Checked accesses to memory.
     pub touched: u64,
     /// Sessions that were refused memory.
     pub denied: u64,
     /// Times that a session's memory was swapped out.
     pub swaps: u64,
-    /// Reports of use that were compared with what was used.
+    /// Reports of use that were compared with the actual use.
     pub metered: u64,
-    /// Blocks with moves of memory that were compared with what had moved.
+    /// Blocks with moves of memory that were compared with the actual moves.
     pub moved: u64,
-    /// Requests for several devices that were had.
+    /// Granted requests for several devices.
     pub several: u64,
-    /// Refusals that clients were told, to ask again.
+    /// Refusals sent to clients, which ask again.
     pub declined: u64,
-    /// Requests for several devices of which a worker died when some sessions had begun, and others not.
+    /// Requests for several devices during which a worker died, when some sessions had begun and others had
+    /// not.
     pub halved: u64,
-    /// Workers that were drained, as a leader said.
+    /// Workers that a leader reported as drained.
     pub drained: u64,
-    /// Of these, such that had no session any more and were told to leave.
+    /// Drained workers that had no session left and were told to leave.
     pub dismissed: u64,
 }
 
@@ -141,26 +142,26 @@ impl Totals {
 /// A run that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failed {
-    /// How.
+    /// The failure.
     pub failure: Box<RunFailure>,
-    /// The scene that breaks the same, made small.
+    /// The shrunk scene, which breaks the same invariant.
     pub script: Script,
 }
 
-/// What a campaign found.
+/// Results of a campaign.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CampaignOutcome {
-    /// Of the runs in which everything held.
+    /// Totals of the passed runs.
     pub totals: Totals,
-    /// Of these, too.
+    /// Coverage of the passed runs.
     pub coverage: Coverage,
     /// Classes of events at which faults were tried.
     pub classes: u64,
-    /// Those in which something did not, in order.
+    /// Failed runs, in order.
     pub failed: Vec<Failed>,
 }
 
-/// Plays a campaign. `tell` hears how many runs there are, after each how many are done.
+/// Plays a campaign. `tell` receives the number of runs, and after each run the number of finished ones.
 pub fn campaign(plan: &Campaign, tell: &(dyn Fn(usize, usize) + Sync)) -> CampaignOutcome {
     let seeds: Vec<u64> = (plan.from..).take(plan.seeds as usize).collect();
     let mut outcome = CampaignOutcome::default();
@@ -223,7 +224,7 @@ fn play_all(
     outcome.failed = failed.into_iter().map(small).collect();
 }
 
-/// Does `count` things on several threads, until one says that it was enough.
+/// Calls `thing` for each number below `count` on several threads, until a call returns false.
 fn spread(threads: usize, count: usize, thing: &(dyn Fn(usize) -> bool + Sync)) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {

@@ -1,21 +1,21 @@
-//! Coverage: which faults met which states.
+//! Coverage: the states in which each fault met a part.
 
 use std::collections::BTreeMap;
 
-/// Whose states a table has.
+/// Part that a table covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// Leader candidates.
     Leader,
     /// Workers.
     Worker,
-    /// Sessions, whichever of their nodes a fault met.
+    /// Sessions; a fault at any of their nodes counts.
     Session,
-    /// Requests for sessions that wait for a place, or are for several devices.
+    /// Requests for sessions that wait for a place, or ask for several devices.
     Request,
 }
 
-/// What a table's columns count.
+/// Faults, the columns of a table.
 pub const FAULTS: [&str; 22] = [
     "lost",
     "doubled",
@@ -42,10 +42,10 @@ pub const FAULTS: [&str; 22] = [
 ];
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 4] = [Self::Leader, Self::Worker, Self::Session, Self::Request];
 
-    /// What it is called.
+    /// Name of the part.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Part {
         }
     }
 
-    /// The states that it can be in.
+    /// States of the part.
     #[must_use]
     pub fn states(self) -> &'static [&'static str] {
         match self {
@@ -101,33 +101,33 @@ impl Part {
     }
 }
 
-/// How often which fault met which state.
+/// Number of times that each fault met each state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Coverage {
     cells: BTreeMap<(Part, &'static str, &'static str), u64>,
 }
 
 impl Coverage {
-    /// A fault met a state.
+    /// Counts a fault that met a state.
     pub(crate) fn met(&mut self, part: Part, state: &'static str, fault: &'static str) {
         *self.cells.entry((part, state, fault)).or_default() += 1;
     }
 
-    /// Adds what another run met.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         for (cell, count) in &other.cells {
             *self.cells.entry(*cell).or_default() += count;
         }
     }
 
-    /// How often a fault met a state.
+    /// Number of times that a fault met a state.
     #[must_use]
     pub fn count(&self, part: Part, state: &'static str, fault: &'static str) -> u64 {
         let cell = (part, state, fault);
         self.cells.get(&cell).copied().unwrap_or_default()
     }
 
-    /// Faults and states that have not met.
+    /// Pairs of fault and state that have not met.
     #[must_use]
     pub fn missing(&self) -> Vec<(Part, &'static str, &'static str)> {
         let mut missing = Vec::new();

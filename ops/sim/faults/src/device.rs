@@ -1,4 +1,4 @@
-//! A model device: it runs ops in virtual time, and what it ran can be told from what it answers.
+//! A model device: it runs ops in virtual time, and its answers reveal the ops that it ran.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use gpu_worker_core::pager::GRANULE;
 use crate::memory::{Cells, Memory, clear, write};
 use sim_cluster::{MICRO, ModelAnswer, Nanos, SECOND, fingerprint, mix};
 
-/// The function of a module whose launch fails on the device.
+/// The function of a module that fails when launched on the device.
 pub(crate) const FAULTY: u32 = 13;
 
-/// The function of a module whose launch runs for long, if nobody stops it.
+/// The function of a module that runs long unless it is stopped.
 pub(crate) const LONG: u32 = 12;
 
-/// How long that is.
+/// Duration of such a launch.
 pub(crate) const LONG_TIME: Nanos = 30 * SECOND;
 
-/// Fingerprint of an op: its descriptor, its stream and the bytes it carries or names.
+/// Fingerprint of an op: its descriptor, its stream, and the bytes that it carries or names.
 #[must_use]
 pub(crate) fn op_print(op: &Op, stream: u16, payload: &[u8]) -> u64 {
     let mut bytes = Vec::with_capacity(48);
@@ -59,10 +59,10 @@ pub(crate) struct DeviceSession {
     fault: Option<(OpNumber, Failure)>,
 }
 
-/// How a slice ran.
+/// Results of a slice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct SliceRun {
-    /// What ran: number and fingerprint.
+    /// Ops that ran: number and fingerprint.
     pub ran: Vec<(OpNumber, u64)>,
     /// Device nanoseconds.
     pub device_ns: u64,
@@ -74,14 +74,14 @@ pub(crate) struct SliceRun {
     pub launches: Vec<(KernelKey, u64, u64)>,
     /// SM-nanoseconds of the launches.
     pub sm_ns: u64,
-    /// The most the session held while it ran.
+    /// Maximum bytes that the session held meanwhile.
     pub peak: u64,
     /// Accesses: op, first address, bytes.
     pub touched: Vec<(OpNumber, u64, u64)>,
 }
 
 impl SliceRun {
-    /// It is stopped, so much before its end: what it has not come to has not run.
+    /// Stops the run `left` before its end; later ops have not run.
     pub(crate) fn stop(&mut self, left: Nanos, first: OpNumber, why: &Failure) {
         self.device_ns = self.device_ns.saturating_sub(left);
         self.answers.clear();
@@ -97,15 +97,15 @@ impl SliceRun {
     }
 }
 
-/// What a slice finds on the device and in its worker.
+/// The surroundings of a slice on its device and worker.
 pub(crate) struct Around<'a> {
     /// The bytes of its transfers.
     pub staged: &'a BTreeMap<u64, Vec<u8>>,
-    /// The device's memory, everybody's.
+    /// The device's memory, shared by all sessions.
     pub cells: &'a mut Cells,
-    /// An op that must fail when its turn comes, and why.
+    /// An op that must fail when its turn comes, and the reason.
     pub fail_at: Option<&'a (OpNumber, Failure)>,
-    /// Addresses are not checked: a mutant's.
+    /// True if addresses are not checked, as in a mutant.
     pub unchecked: bool,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Around<'a> {
 pub(crate) const SMS: u32 = 4;
 
 impl DeviceSession {
-    /// Bytes it holds, each allocation rounded up.
+    /// Bytes that it holds, each allocation rounded up.
     #[must_use]
     pub(crate) fn held(&self) -> u64 {
         let bytes = self.allocations.values();
@@ -196,7 +196,7 @@ impl DeviceSession {
 }
 
 impl DeviceSession {
-    /// What an op does beside taking its time; gives the bytes that it carries or names.
+    /// Applies an op's effects, apart from its duration. Returns the bytes that it carries or names.
     fn begin(
         &mut self,
         kept: &KeptOp,
@@ -238,7 +238,7 @@ impl DeviceSession {
         Ok(content)
     }
 
-    /// Its close is accepted: nothing more of it runs.
+    /// Applies an accepted close: no later op of the session runs.
     pub(crate) fn stop(&mut self, op: OpNumber, why: &Failure) {
         self.fault.get_or_insert_with(|| (op, why.clone()));
     }
@@ -275,7 +275,7 @@ fn key_of(slots: &BTreeMap<u32, ModuleHash>, op: &Op) -> KernelKey {
     }
 }
 
-/// How long an op takes: fixed by what it is, and not what the leader guesses.
+/// Duration of an op. It follows from the op, and differs from the leader's estimate.
 fn duration(op: &Op, key: KernelKey) -> Nanos {
     match *op {
         Op::Launch(launch) if launch.function == 0 => 3 * MICRO,

@@ -1,21 +1,21 @@
-//! Short epochs in some scenes: leaders take over from themselves every second or two, among all else
-//! that goes wrong.
+//! Short epochs in some scenes: leaders take over from themselves every second or two, among all other
+//! trouble.
 //!
-//! Drawn by chance of its own, so that a scene is otherwise what its seed made before.
+//! They have a random source of their own, so that a scene is otherwise as its seed made it before.
 
 use crate::scene::Scene;
 use sim_cluster::Random;
 
-/// What its chance is drawn for.
+/// Purpose of the random source.
 const PURPOSE: u64 = 0x0065_706f_6368_7321;
-/// Such scenes, of a thousand.
+/// Number of such scenes in a thousand.
 const SCENES: u64 = 300;
 
-/// Gives a scene short epochs, if its seed has any.
+/// Gives a scene short epochs if its seed asks for them.
 pub(crate) fn arrange(seed: u64, scene: &mut Scene) {
     let mut random = Random::of(seed, PURPOSE);
     if random.chance(SCENES) {
-        // An epoch is an eighth of what is kept.
+        // An epoch is an eighth of the record's maximum age.
         scene.settings.record_max_age_s = 8 * random.between(1, 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Every fault at every step: each kind of fault, tried at events of each class that a scene has.
+//! Every fault at every step: each kind of fault is tried at events of each class in a scene.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use sim_cluster::{Mishap, NodeRole};
 /// A scene with one more fault.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trial {
-    /// The seed whose scene it is.
+    /// The seed of the scene.
     pub seed: u64,
     /// The fault.
     pub strike: Strike,
 }
 
 impl Trial {
-    /// The scene.
+    /// Makes the scene.
     pub(crate) fn scene(&self) -> Scene {
         let mut scene = Scene::draw(self.seed, None);
         let over = self.strike.at + self.strike.fault.time() + 200 * MILLI;
         scene.quiet = scene.quiet.max(over);
         scene.faults.push(self.strike);
         if let Fault::RecordFull { .. } = self.strike.fault {
-            // What is full for long is too much to keep.
+            // A record that is full for long must exceed the buffer.
             scene.settings.record_buffer = scene.settings.record_buffer.min(64 << 10);
         }
         scene.faults.sort_by_key(|strike| strike.at);
@@ -34,7 +34,7 @@ impl Trial {
     }
 }
 
-/// The classes of a seed's scene and their moments, up to its time of quiet.
+/// The classes of a seed's scene and their points, up to its time of quiet.
 pub(crate) fn classes(seed: u64) -> Vec<(Class, Vec<FaultPoint>)> {
     let scene = Scene::draw(seed, None);
     let early = |moment: &FaultPoint| moment.at < scene.quiet;
@@ -47,14 +47,14 @@ pub(crate) fn classes(seed: u64) -> Vec<(Class, Vec<FaultPoint>)> {
         .collect()
 }
 
-/// What a seed's scene has of each class.
+/// A seed, and the classes and points in its scene.
 pub(crate) type Found = (u64, Vec<(Class, Vec<FaultPoint>)>);
 
-/// The trials: each fault at `each` moments of every class, taken from as many seeds as can be.
+/// The trials: each fault at `each` points of every class, taken from as many seeds as possible.
 pub(crate) fn trials(found: &[Found], each: u64) -> (u64, Vec<Trial>) {
     let mut tried: BTreeMap<Class, u64> = BTreeMap::new();
     let mut trials = Vec::new();
-    // First moments of all seeds, then the later ones.
+    // First points of all seeds, then the later ones.
     for later in [0, 1] {
         for (seed, classes) in found {
             for (class, moments) in classes {
@@ -77,7 +77,7 @@ pub(crate) fn trials(found: &[Found], each: u64) -> (u64, Vec<Trial>) {
     (tried.len() as u64, trials)
 }
 
-/// All faults that can meet a node at an event, and how long after it.
+/// All faults that can meet a node at an event, each with its delay after the event.
 fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
     let mut all = Vec::new();
     if class.came {
@@ -92,7 +92,7 @@ fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
         }
     }
     if class.state == "opening several" {
-        // What it asks for lies with several workers.
+        // The request is placed on several workers.
         for number in 0..3 {
             of_place(Target::Worker(number), &mut all);
         }
@@ -110,7 +110,7 @@ fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
     all
 }
 
-/// What can happen to a worker with whom a request for several devices lies.
+/// Adds faults of a worker on which a request for several devices is placed.
 fn of_place(node: Target, all: &mut Vec<(Nanos, Fault)>) {
     for told in [true, false] {
         let time = 50 * MILLI;
@@ -124,7 +124,7 @@ fn of_place(node: Target, all: &mut Vec<(Nanos, Fault)>) {
     all.push((0, Fault::Drain { node, time }));
 }
 
-/// What can happen to nodes of this role only.
+/// Adds faults that only nodes of this role can have.
 fn of_role(role: NodeRole, node: Target, all: &mut Vec<(Nanos, Fault)>) {
     if role == NodeRole::Worker {
         for time in [150 * MILLI, 1500 * MILLI] {
@@ -152,7 +152,7 @@ fn of_role(role: NodeRole, node: Target, all: &mut Vec<(Nanos, Fault)>) {
     }
 }
 
-/// What lasts so long.
+/// Adds faults with this duration.
 fn lasting(node: Target, time: Nanos, all: &mut Vec<(Nanos, Fault)>) {
     all.push((0, Fault::Pause { node, time }));
     all.push((0, Fault::Stall { node, time }));

@@ -1,41 +1,41 @@
-//! Points at which faults are tried one by one: when what happened to which kind of node in which state.
+//! Points at which faults are tried one by one: an event, a kind of node, and its state.
 
 use std::collections::BTreeMap;
 
 use crate::faults::Target;
 use sim_cluster::{Nanos, NodeInput, NodeRole, StoreReply};
 
-/// Events that are one to every rule of the protocol: of this kind, handled by a node of this role
-/// in this state.
+/// A class of events that no rule of the protocol distinguishes: of this kind, handled by a node of this
+/// role in this state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Class {
     /// The node's role.
     pub role: NodeRole,
     /// Its state just before.
     pub state: &'static str,
-    /// What it was told.
+    /// Kind of the input.
     pub step: &'static str,
-    /// Whether that came over a link, or from the store or the broker.
+    /// True if the input came over a link, or from the store or the broker.
     pub came: bool,
 }
 
 /// One event of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FaultPoint {
-    /// When.
+    /// Time of the event.
     pub at: Nanos,
-    /// To whom.
+    /// Node of the event.
     pub node: Target,
 }
 
-/// The first event of every class in a run, and one from later in it.
+/// The first event of every class in a run, and a later one.
 #[derive(Debug, Default)]
 pub(crate) struct FaultPoints {
     seen: BTreeMap<Class, (u64, Vec<FaultPoint>)>,
 }
 
 impl FaultPoints {
-    /// A node is about to handle an input.
+    /// Notes an input that a node is about to handle.
     pub(crate) fn note(
         &mut self,
         at: Nanos,
@@ -59,21 +59,21 @@ impl FaultPoints {
                 Target::Client(number)
             }
         };
-        // Kept: the first, and the last whose number is a power of two.
+        // Kept: the first, and the last with a number that is a power of two.
         if count.is_power_of_two() {
             kept.truncate(1);
             kept.push(FaultPoint { at, node });
         }
     }
 
-    /// All classes and their moments.
+    /// All classes and their points.
     pub(crate) fn into_classes(self) -> impl Iterator<Item = (Class, Vec<FaultPoint>)> {
         let classes = self.seen.into_iter();
         classes.map(|(class, (_, kept))| (class, kept))
     }
 }
 
-/// What a node is told, and whether that came from elsewhere.
+/// Kind of a node's input, and true if it came from elsewhere.
 fn step(input: &NodeInput) -> (&'static str, bool) {
     match input {
         NodeInput::Started => ("start", false),

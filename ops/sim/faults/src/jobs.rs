@@ -1,5 +1,5 @@
-//! The model device: one job at a time, on some devices in the order the sequencer started them, on
-//! others the most urgent first, which parks what it overtakes.
+//! The model device, one job at a time. Some devices follow the order in which the sequencer started the
+//! jobs. Others run the most urgent job first and park the overtaken one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,7 +18,7 @@ use crate::device::{Around, DeviceSession, KeptOp, SliceRun, kernel_key};
 use crate::memory::{Cells, clear};
 use crate::mutants::Mutant;
 
-/// What the device is to do.
+/// A job of the device.
 enum Job {
     Open(OpenAction),
     Start(Box<SimSlice<KeptOp>>),
@@ -28,7 +28,7 @@ enum Job {
 /// A job that has not ended.
 struct Pending {
     job: Job,
-    /// What came of it, once it has begun, and how long it still runs.
+    /// Its results and its remaining time, once it has begun.
     begun: Option<(SliceRun, Nanos)>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct ModelDevice {
     running: Option<Running>,
 }
 
-/// What the device does now.
+/// The job that runs now.
 struct Running {
     pending: Pending,
     ends: Nanos,
@@ -55,7 +55,7 @@ impl Pending {
         Self { job, begun: None }
     }
 
-    /// It is stopped. Gives how long it still runs.
+    /// Stops the job. Returns its remaining time.
     fn stop(&mut self, why: &Failure) -> Nanos {
         let Job::Start(slice) = &self.job else {
             return self.begun.as_ref().map_or(0, |(_, left)| *left);
@@ -71,7 +71,7 @@ impl Pending {
         }
     }
 
-    /// Whether it has begun and something more urgent runs.
+    /// True if it has begun and is not running, because something more urgent runs.
     fn is_parked(&self) -> bool {
         self.begun.is_some()
     }
@@ -90,17 +90,17 @@ impl Job {
         match self {
             Self::Open(open) => open.priority,
             Self::Start(slice) => slice.submission.start.priority,
-            // It waits for nothing: nothing of its session is left.
+            // A close waits for nothing: no job of its session is left.
             Self::Close(_) => 0,
         }
     }
 }
 
-/// How soon what runs ends once it is told to: a kernel sees it at its next jump back.
+/// Time within which a running kernel ends once it is told to: it notices at its next backward jump.
 const STOPS: Nanos = 100 * MICRO;
 
 impl ModelDevice {
-    /// A device on which nothing has begun.
+    /// Makes a device on which nothing has begun.
     #[must_use]
     pub(crate) fn new(incarnation: Incarnation, preemptive: bool, mutant: Option<Mutant>) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl ModelDevice {
         io.fact(Fact::Worker(self.incarnation, fact));
     }
 
-    /// What runs of a session, or is parked, and how long it still runs.
+    /// A session's running or parked slice, and its remaining time.
     fn begun(&self, now: Nanos, session: SessionId) -> Option<(&SliceRun, Nanos)> {
         let own = |pending: &&Pending| pending.job.session() == session;
         if let Some(Running { pending, ends }) = &self.running
@@ -132,10 +132,10 @@ impl ModelDevice {
         let parked = jobs.find(|it| it.is_parked())?;
         parked.begun.as_ref().map(|(run, left)| (run, *left))
     }
-    /// The index of the next job, and how urgent it is: as the most urgent of its session's, for
-    /// those run in order.
+    /// The index and urgency of the next job. The urgency is that of the most urgent job of its session,
+    /// because a session's jobs run in order.
     fn next_job(&self) -> Option<(usize, u8)> {
-        // Of each session: its first job, and how urgent they are together.
+        // For each session: its first job, and the urgency of all.
         let mut sessions: Vec<(SessionId, usize, u8)> = Vec::new();
         for (index, Pending { job, .. }) in self.jobs.iter().enumerate() {
             let priority = if self.preemptive { job.priority() } else { 0 };
@@ -319,7 +319,7 @@ impl SimDevice for ModelDevice {
     }
 
     fn ended(&mut self, io: &mut Io) -> Option<Ended> {
-        // What was parked meanwhile ends later than this says.
+        // A job that was parked meanwhile ends later than this says.
         let Running { pending, .. } = self.running.take_if(|running| running.ends <= io.now)?;
         let (run, _) = pending.begun.unwrap_or_default();
         Some(match pending.job {
@@ -346,7 +346,7 @@ impl SimDevice for ModelDevice {
         self.jobs.iter().any(Pending::is_parked)
     }
 
-    /// Weights that there might be: programs of one parity have the same, a MiB each.
+    /// Possible weights: programs of one parity have the same, a MiB each.
     fn weights(&self, tenants: &BTreeSet<&Tenant>) -> Option<Weights> {
         let sample = |tenant: &&Tenant| WeightSample {
             tenant: (*tenant).clone(),
@@ -357,7 +357,7 @@ impl SimDevice for ModelDevice {
     }
 }
 
-/// How a slice ended that has run.
+/// The end of a slice that has run.
 fn end(slice: &SimSlice<KeptOp>, run: SliceRun) -> SliceEnd {
     let ran = |(key, time, sm_ns): &(KernelKey, u64, u64)| KernelRan {
         key: *key,

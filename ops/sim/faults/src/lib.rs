@@ -1,7 +1,6 @@
-//! The whole cluster in one thread: leaders, workers and clients, each the real core in a thin
-//! shell, on an in-memory bus and store that fail in every way the protocol must survive.
-//! Everything is drawn from one seed; a failing seed replays exactly. `README.md` says what is
-//! modelled and what is not.
+//! The whole cluster in one thread. Leaders, workers and clients are the real cores in thin shells, on an
+//! in-memory bus and store. These fail in every way that the protocol must survive. Everything is drawn
+//! from one seed, and a failing seed replays exactly. `README.md` says what is modelled and what is not.
 //!
 //! ```
 //! let report = sim_faults::run(7, &sim_faults::Options::default()).map_err(|f| f.to_string())?;

@@ -1,5 +1,5 @@
-//! One seed or script, played and traced: `cargo run -p sim-faults -- --seed 42 --trace`. Many of them
-//! are `warploom sim faults`.
+//! Plays and traces one seed or script: `cargo run -p sim-faults -- --seed 42 --trace`.
+//! `warploom sim faults` plays many.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,16 +1,16 @@
-//! A device's memory in the model: a number at each address that was written, and for each session one
-//! that says all that ever ran there and in which order. The client keeps the same numbers for what it
-//! submitted, so a copy to the host shows any op lost, doubled or out of order, and any other's write.
+//! A device's memory in the model. It has a number at each written address, and for each session one that
+//! stands for all its ops in their order. The client keeps the same numbers for its submitted ops. So a
+//! copy to the host reveals any op lost, doubled or out of order, and any write of another session.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::Op;
 use sim_cluster::{Random, mix};
 
-/// What a device's memory holds: a number at each address that was written.
+/// Content of a device's memory: a number at each written address.
 pub(crate) type Cells = BTreeMap<u64, u64>;
 
-/// Does to a memory's cells what an op does.
+/// Applies an op to a memory's cells.
 pub(crate) fn write(cells: &mut Cells, op: &Op, print: u64) {
     match *op {
         Op::CopyIn { address, .. } | Op::Set { address, .. } => {
@@ -24,7 +24,7 @@ pub(crate) fn write(cells: &mut Cells, op: &Op, print: u64) {
     }
 }
 
-/// What lies in a range is gone.
+/// Clears the cells of a range.
 pub(crate) fn clear(cells: &mut Cells, address: u64, bytes: u64) {
     let end = address.saturating_add(bytes);
     while let Some((at, _)) = cells.range(address..end).next() {
@@ -33,24 +33,24 @@ pub(crate) fn clear(cells: &mut Cells, address: u64, bytes: u64) {
     }
 }
 
-/// The number that stands for all that a session ran.
+/// The number that stands for all ops that a session ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Memory(u64);
 
 impl Memory {
-    /// After one more op.
+    /// Adds one more op.
     pub(crate) fn run(&mut self, print: u64) {
         self.0 = mix(self.0.rotate_left(1) ^ print);
     }
 
-    /// The same, seen together with what lies at an address.
+    /// The same number, combined with the cell at an address.
     #[must_use]
     pub(crate) fn with(&self, cells: &Cells, address: u64) -> Self {
         let cell = cells.get(&address).copied().unwrap_or_default();
         Self(mix(self.0 ^ mix(cell)))
     }
 
-    /// What a copy to the host of `bytes` bytes gives now.
+    /// Bytes that a copy of `bytes` bytes to the host returns now.
     #[must_use]
     pub(crate) fn read(&self, bytes: u64) -> Vec<u8> {
         let mut random = Random::new(self.0);

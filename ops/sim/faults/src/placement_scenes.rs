@@ -1,7 +1,8 @@
-//! Scenes in which placement is hard: workers in groups, some of them exclusive, tenants that
-//! are bound to groups, sessions on several devices, workers that join while others are at work.
+//! Scenes in which placement is hard. Workers are in groups, and some are exclusive. Tenants are bound to
+//! groups, sessions use several devices, and workers join while others are at work.
 //!
-//! Drawn by chance of its own, so that a scene that has none of it is what its seed made before.
+//! They have a random source of their own, so that a scene without any of this is as its seed made it
+//! before.
 
 use bus_schemas::{Groups, Tenant};
 
@@ -9,14 +10,14 @@ use crate::program::{Program, Step};
 use crate::scene::{Machine, Scene, SceneTenant};
 use sim_cluster::{MILLI, Nanos, Random};
 
-/// What its chance is drawn for.
+/// Purpose of the random source.
 const PURPOSE: u64 = 0x0067_726f_7570_7321;
-/// Groups beside the one that workers are in if nothing is said.
+/// Groups beside the default group.
 const NAMES: [&str; 2] = ["batch", "spare"];
-/// The group of a worker that says none.
+/// The group of a worker that names none.
 const DEFAULT: &str = "default";
 
-/// Which of these a scene has.
+/// The variations of a scene.
 pub(crate) struct Variety {
     random: Random,
     grouped: bool,
@@ -25,7 +26,7 @@ pub(crate) struct Variety {
 }
 
 impl Variety {
-    /// That of a seed. `plain`: none.
+    /// Draws the variations of a seed; none if `plain`.
     #[must_use]
     pub(crate) fn draw(seed: u64, plain: bool) -> Self {
         let mut random = Random::of(seed, PURPOSE);
@@ -40,7 +41,7 @@ impl Variety {
         }
     }
 
-    /// Workers that a scene has beside those it would have in any case.
+    /// Number of additional workers.
     pub(crate) fn more_workers(&mut self) -> usize {
         match self.grouped || self.several {
             true => self.random.index(3),
@@ -48,7 +49,7 @@ impl Variety {
         }
     }
 
-    /// Gives a scene what was drawn; its programs take about `length`.
+    /// Applies the variations to a scene with programs that take about `length`.
     pub(crate) fn arrange(mut self, scene: &mut Scene, length: Nanos) {
         if self.late {
             for worker in &mut scene.workers[1..] {
@@ -86,7 +87,7 @@ impl Variety {
             }
             tenant.settings.groups = Groups::new(names).unwrap_or_default();
         }
-        // Mostly each has somewhere to go.
+        // Mostly each tenant may use some worker.
         for tenant in &mut scene.tenants {
             let none = usable(tenant, &scene.workers) == 0;
             let worker = random.pick(&scene.workers);
@@ -94,7 +95,7 @@ impl Variety {
                 tenant.settings.groups = Groups::new([worker.group()]).unwrap_or_default();
             }
         }
-        // Who may have an exclusive worker leaves it in the end.
+        // A client that may use an exclusive worker leaves it in the end.
         for client in &mut scene.clients {
             let mut tenants = scene.tenants.iter();
             let Some(tenant) = tenants.find(|tenant| tenant.name == client.tenant) else {
@@ -117,7 +118,7 @@ impl Variety {
                     continue;
                 }
                 let devices = 2 + self.random.index(2) as u32;
-                // Now and then more than there are.
+                // Sometimes more than there are.
                 program.devices = match self.random.chance(80) {
                     true => devices,
                     false => devices.min(most).max(1),
@@ -127,7 +128,7 @@ impl Variety {
     }
 }
 
-/// How many workers a tenant may use.
+/// Number of workers that a tenant may use.
 fn usable(tenant: &SceneTenant, workers: &[Machine]) -> usize {
     let takes = |worker: &&Machine| worker.takes(tenant);
     workers.iter().filter(takes).count()
@@ -140,20 +141,20 @@ fn close(program: &mut Program) {
     }
 }
 
-/// The group of a worker that says this.
+/// The group of a worker, given the group that it names.
 #[must_use]
 pub(crate) fn group_of(said: Option<Tenant>) -> Tenant {
     said.unwrap_or_else(|| DEFAULT.parse().expect("a valid name"))
 }
 
 impl Machine {
-    /// The group it is in.
+    /// The group of the machine.
     #[must_use]
     pub(crate) fn group(&self) -> Tenant {
         group_of(self.group.clone())
     }
 
-    /// Whether a tenant may use it at all.
+    /// True if a tenant may use it at all.
     #[must_use]
     pub(crate) fn takes(&self, tenant: &SceneTenant) -> bool {
         let groups = &tenant.settings.groups;

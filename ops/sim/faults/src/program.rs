@@ -1,4 +1,4 @@
-//! Model programs: what a client does with its sessions, drawn from the seed.
+//! Model programs: a client's actions on its sessions, drawn from the seed.
 
 use bus_schemas::ModuleHash;
 use bytes::Bytes;
@@ -8,19 +8,19 @@ use crate::device::FAULTY;
 use sim_cluster::Random;
 use sim_cluster::{MICRO, MILLI, Nanos};
 
-/// How a session behaves.
+/// Conduct of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) enum Conduct {
-    /// As it should.
+    /// It follows the rules.
     Honest,
     /// One of its launches fails on the device.
     Faulty,
-    /// From this op on it announces other costs than its ops have.
+    /// From this op on, it announces costs that its ops do not have.
     Liar(u64),
     /// From this op on it announces ops and never sends them.
     Mute(u64),
-    /// It reaches for memory that is not its own.
+    /// It accesses memory that is not its own.
     Trespasser,
 }
 
@@ -45,12 +45,12 @@ pub(crate) enum Step {
     Copy { bytes: u64, stream: u16 },
     /// Copy that many bytes to the host.
     Read(u64),
-    /// Ask for an answer once all before has run.
+    /// Ask for an answer once all earlier ops have run.
     Sync,
-    /// Allocate so many bytes.
+    /// Allocate that many bytes.
     Alloc(u64),
-    /// Write to, or read from, where another session's memory would begin: in the next window, or
-    /// the one before.
+    /// Write or read at the address where another session's memory would begin: in the next window, or the
+    /// previous one.
     Trespass { write: bool, next: bool },
     /// Free the oldest allocation but one.
     Free,
@@ -58,7 +58,7 @@ pub(crate) enum Step {
     Staged(u32),
     /// Stage a module's image of that many bytes and load it into a slot.
     Load { slot: u32, bytes: u32 },
-    /// Wait for all answers asked for so far.
+    /// Wait for all pending answers.
     Wait,
     /// Do nothing for a while.
     Think(Nanos),
@@ -67,7 +67,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether its session cannot survive it.
+    /// True if its session cannot survive it.
     #[must_use]
     pub(crate) fn is_fatal(&self) -> bool {
         match self {
@@ -82,23 +82,23 @@ impl Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
-    /// Which of its client's: its own chance follows from that.
+    /// Its number among its client's programs, from which its random source follows.
     pub number: u32,
-    /// When it asks for its session.
+    /// Time at which it asks for its session.
     #[serde(with = "sim_cluster::time_text")]
     pub start: Nanos,
-    /// How it behaves; of several devices, on the first: on the others it is honest.
+    /// Its conduct. With several devices it applies to the first; on the others the program is honest.
     pub conduct: Conduct,
-    /// Devices, each on another worker, all or none: it does the same on each.
+    /// Number of devices, each on another worker, all or none. The program does the same on each.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub devices: u32,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<Step>,
 }
 
 impl Program {
-    /// Whether each step finds what it needs: launches a module, copies the first allocation, and
-    /// that as large as they are. A program without is no client's; it fails for that alone.
+    /// True if each step has what it needs: launches need a module, copies need a first allocation that is
+    /// large enough. An unsound program is not a client's; it fails for that alone.
     #[must_use]
     pub(crate) fn is_sound(&self) -> bool {
         let (mut loaded, mut first) = (false, 0);
@@ -142,15 +142,16 @@ fn is_one(devices: &u32) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Death {
-    /// When.
+    /// Time of the death.
     #[serde(with = "sim_cluster::time_text")]
     pub at: Nanos,
-    /// Whether the broker tells the leaders.
+    /// True if the broker tells the leaders.
     pub told: bool,
 }
 
-/// A client's sessions, and when its process dies, if it does. `length` is the virtual time its work should stretch over; `unruly` allows
-/// conduct that is not honest, and deaths; `crowded`: all begin at once and rest seldom.
+/// Draws a client's sessions, and the death of its process, if any. `length` is the virtual time over which
+/// its work stretches. `unruly` allows deaths and conduct that is not honest. With `crowded`, all sessions
+/// begin at once and rest seldom.
 #[must_use]
 pub(crate) fn plan(
     random: &mut Random,
@@ -165,7 +166,7 @@ pub(crate) fn plan(
     let mute = programs
         .iter()
         .any(|program| matches!(program.conduct, Conduct::Mute(_)));
-    // Told or not, but a silent one mostly told: else the run lasts the whole expiry.
+    // A silent client's death is mostly told: otherwise the run lasts the whole expiry.
     let dies = (mute || unruly && random.chance(120)).then(|| Death {
         at: random.between(length / 8, length),
         told: random.chance(850),
@@ -306,7 +307,7 @@ fn read(random: &mut Random) -> Step {
     })
 }
 
-/// A transfer's bytes: some of them vary.
+/// A transfer's bytes, some of which vary.
 #[must_use]
 pub(crate) fn staged_bytes(random: &mut Random, bytes: u32) -> Bytes {
     let mut content = vec![0x5a; bytes as usize];
@@ -325,15 +326,15 @@ pub(crate) fn module(bytes: u32, salt: u64) -> (Bytes, ModuleHash) {
     (content.into(), hash)
 }
 
-/// Bytes of a session's first allocation, where its copies go.
+/// Bytes of a session's first allocation, the destination of its copies.
 pub(crate) const FIRST: u64 = 640 << 10;
-/// Where in it copies on the device take their bytes from.
+/// Offset in it from which copies on the device take their bytes.
 pub(crate) const COPIED_FROM: u64 = 1024;
-/// How long a client waits before it repeats a request that got no answer.
+/// Time after which a client repeats a request without an answer.
 pub(crate) const REQUEST_AGAIN: Nanos = 400 * MILLI;
-/// Module slots of a session.
+/// Number of a session's module slots.
 pub(crate) const SLOTS: u32 = 4;
-/// How long a client lets its program rest when the outbox has no room.
+/// Time for which a client pauses its program when the outbox has no room.
 pub(crate) const FULL_WAIT: Nanos = 500 * MICRO;
 
 #[cfg(test)]

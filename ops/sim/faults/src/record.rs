@@ -1,4 +1,4 @@
-//! I5 at the end of a run: the order recomputed from the record is what the workers accepted.
+//! I5 at the end of a run: the order recomputed from the record is the order that the workers accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,22 +12,22 @@ use scheduler_leader_core::why::Timing;
 use crate::check::{CheckResult, Keeping, Positions, UsageBlocks, Violation};
 use sim_cluster::Store;
 
-/// What a replay of the record showed.
+/// Results of a replay of the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Replay {
     /// Positions that were recomputed or adopted.
     pub positions: u64,
     /// Positions taken from seals' tails.
     pub adopted: u64,
-    /// Sessions of which nothing else is known: what opened them, and what closed them.
+    /// Sessions with adopted positions only, from their open to their close.
     pub adopted_sessions: u64,
-    /// Workers that are gone, and whose chain is what was recorded of it.
+    /// Workers that are gone, with chains that match the record.
     pub gone: u64,
-    /// Positions that went unrecorded, by name.
+    /// Positions that the record names as unrecorded.
     pub unrecorded: u64,
 }
 
-/// The record's blocks as replay wants them.
+/// The record's blocks in the form that replay takes.
 fn blocks(store: &Store) -> Vec<(Epoch, u64, Vec<u8>)> {
     store
         .record()
@@ -40,9 +40,9 @@ fn blocks(store: &Store) -> Vec<(Epoch, u64, Vec<u8>)> {
         .collect()
 }
 
-/// Replays the record and compares it with what the workers accepted. Where the broker lost
-/// acknowledged blocks, the record may be too short to tell, but must say nothing wrong. `keeping`:
-/// where nothing keeps leaders from the store, what they granted when.
+/// Replays the record and compares it with the positions that the workers accepted. If the broker lost
+/// acknowledged blocks, the record may be too short to decide, but must not be wrong. `keeping` has the
+/// times of the leaders' grants, if nothing kept leaders from the store.
 ///
 /// # Errors
 /// The violation.
@@ -95,14 +95,14 @@ pub(crate) fn check(
     }
 }
 
-/// Whoever follows the record block by block, one epoch behind the other, and keeps nothing of it is told of
-/// each position that ended, once and as it ended.
+/// Checks a follower that reads the record block by block, epoch by epoch, and keeps nothing. It must be
+/// told of each ended position once, with its outcome.
 fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResult {
     let wrong = |why: String| Err(Violation::new("I5", format!("followed: {why}")));
     let mut follower = FollowedRecord::forgetful().explaining();
     let mut told = BTreeMap::new();
     let mut blocks: Vec<_> = blocks.iter().collect();
-    // A leader that was deposed may store its last blocks behind the first of its successor.
+    // A deposed leader may store its last blocks after the first of its successor.
     blocks.sort_by_key(|block| block.0);
     for (epoch, number, bytes) in blocks {
         let added = follower.add(*epoch, *number, bytes);
@@ -140,7 +140,7 @@ fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResul
     Ok(())
 }
 
-/// Whether a position's stages follow one another, and what it waited for is together what it waited.
+/// True if a position's stages follow one another, and its waits add up to its waiting time.
 fn adds_up(timing: &Timing) -> bool {
     let stages = [
         timing.announced,
@@ -151,13 +151,13 @@ fn adds_up(timing: &Timing) -> bool {
         timing.ended,
     ];
     let waits: u64 = timing.waits.iter().map(|wait| wait.ns).sum();
-    // Of a standing grant it is no more than from its first part to its last.
+    // For a standing grant, it is at most the time from its first part to its last.
     let most = timing.ended.saturating_sub(timing.announced);
     stages.is_sorted() && waits == timing.waited_ns && timing.waited_ns <= most
 }
 
-/// Of a worker that died, the last leader's inputs may have died, too: only what leads to a chain
-/// that is still there, or that was recorded, can be told for sure.
+/// Compares the rows with the accepted grants. A dead worker's last inputs may have died with their leader.
+/// So only rows are checked that lead to a living or a recorded chain.
 fn same_rows(
     replayed: &Replayed,
     positions: &Positions,
@@ -184,7 +184,7 @@ fn same_rows(
             let what = format!("replay has {row:?}, accepted {grant:?} of {whose:?}");
             return Err(Violation::new("I5", what));
         }
-        // Where a report died with a leader, the record does not say how it ended.
+        // If a report died with a leader, the record does not have the outcome.
         let ended = positions.outcome(row.incarnation, row.position);
         if let Some(end) = row.end.filter(|end| ended != Some(end.outcome)) {
             let what = format!("replay has {row:?} ended {end:?}, it ended {ended:?}");
@@ -194,8 +194,8 @@ fn same_rows(
     Ok(())
 }
 
-/// Where nothing was lost that a leader was told is recorded, the order is whole: every position of
-/// a worker that lives has its row, or lies in what the record itself names as unrecorded.
+/// Checks that the order is whole. This holds only if no acknowledged block was lost. Every position of a
+/// living worker has a row, or the record names it as unrecorded.
 fn no_holes(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> CheckResult {
     if let Some(hole) = replayed.holes.first() {
         let what = format!("neither the record nor a seal's tail has {hole}");
@@ -226,7 +226,7 @@ fn no_holes(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> CheckResu
     Ok(())
 }
 
-/// What goes unrecorded says what, and why.
+/// Checks that named gaps have positions and a reason.
 fn named(replayed: &Replayed) -> CheckResult {
     let vague = |gap: &&Gap| gap.first == 0 || gap.first > gap.last || gap.reason.is_empty();
     match replayed.named.iter().find(vague) {
@@ -235,8 +235,8 @@ fn named(replayed: &Replayed) -> CheckResult {
     }
 }
 
-/// Where nothing keeps leaders from the store, what is adopted was granted in the last append
-/// interval before its leader's end.
+/// Checks that adopted positions were granted in the last append interval before their leader's end. This
+/// holds only if nothing kept leaders from the store.
 ///
 /// # Errors
 /// The violation.
@@ -245,7 +245,7 @@ pub(crate) fn check_adopted(replayed: &[ReplayedPosition], keeping: &Keeping) ->
     adopted.try_for_each(|row| keeping.adopted(row.incarnation, row.position, row.epoch))
 }
 
-/// Sessions that came and went with a leader's last append: no other row is of them.
+/// Sessions that were opened and closed within a leader's last append: they have no other rows.
 fn adopted_sessions(replayed: &Replayed) -> u64 {
     let adopted = replayed.positions.iter().filter(|row| row.adopted);
     let of = |kind| {

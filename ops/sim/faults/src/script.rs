@@ -5,25 +5,25 @@ use serde::{Deserialize, Serialize};
 use crate::mutants::Mutant;
 use crate::scene::Scene;
 
-/// The format's number; another is refused.
+/// Version of the format; other versions are refused.
 const FORMAT: u32 = 1;
 
-/// A scene as a file has it. The README has an example and all words.
+/// A scene as stored in a file. The README has an example and all words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
     format: u32,
-    /// What the run broke when the script was written.
+    /// The invariant that the run broke when the script was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaks: Option<String>,
-    /// What some nodes are mutants by: only scripts that show that a check can fail have one.
+    /// Kind of the mutants among the nodes; only scripts that show that a check can fail have one.
     #[serde(rename = "flaw", default, skip_serializing_if = "Option::is_none")]
     pub mutant: Option<Mutant>,
-    /// All else.
+    /// The scene, with everything else.
     pub scene: Scene,
 }
 
-/// A text that is no script.
+/// An invalid script.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     /// It cannot be read.
@@ -38,7 +38,7 @@ pub enum ScriptError {
 }
 
 impl Script {
-    /// The script of a scene, and what it broke.
+    /// Makes the script of a scene, with the invariant that it broke.
     #[must_use]
     pub fn new(scene: Scene, mutant: Option<Mutant>, broken: Option<&str>) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Script {
     /// Reads a script.
     ///
     /// # Errors
-    /// Where the text is none, or what it says cannot be played.
+    /// If the text is no script, or the scene cannot be played.
     pub fn read(text: &str) -> Result<Self, ScriptError> {
         let script: Self =
             toml::from_str(text).map_err(|error| ScriptError::Text(error.to_string()))?;
@@ -63,10 +63,10 @@ impl Script {
         Ok(script)
     }
 
-    /// The script as text; [`Script::read`] gives the same script again.
+    /// Formats the script as text; [`Script::read`] returns the same script again.
     ///
     /// # Errors
-    /// Where a number is beyond what the format holds: seeds from 2^63 on.
+    /// If a number is too large for the format: seeds from 2^63 on.
     pub fn text(&self) -> Result<String, ScriptError> {
         toml::to_string(self).map_err(|error| ScriptError::Text(error.to_string()))
     }

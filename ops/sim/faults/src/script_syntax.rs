@@ -1,5 +1,5 @@
-//! Scripts' words: times, nodes, conducts and steps, each as one short text that reads back as what
-//! it was.
+//! The words of scripts: times, nodes, conducts and steps. Each is a short text from which the same value
+//! can be read back.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use sim_cluster::{Nanos, time_text};
 use crate::faults::Target;
 use crate::program::{Conduct, Step};
 
-/// A text that is no such word.
+/// A text that is not such a word.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {what}")]
 pub(crate) struct NoWord {

@@ -1,5 +1,5 @@
-//! The model program: it pushes the steps that were drawn for it, and keeps a model of the device's
-//! memory, by which it knows each answer.
+//! The model program: it pushes the steps that were drawn for it, and keeps a model of the device's memory,
+//! by which it knows each answer.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::device::{kernel_key, op_print};
 use crate::memory::{Cells, Memory, clear, write};
 use crate::program::{self, COPIED_FROM, Conduct, FULL_WAIT, REQUEST_AGAIN, SLOTS, Step};
 
-/// One session's program as it is carried out.
+/// The execution of one session's program.
 pub(crate) struct ModelProgram {
     nonce: u64,
     start: Nanos,
@@ -32,14 +32,14 @@ pub(crate) struct ModelProgram {
     modules: Vec<Option<ModuleHash>>,
     memory: Memory,
     cells: Cells,
-    // Answers awaited: op, the memory then, bytes of a copy to the host.
+    // Pending answers: op, the memory at that time, and the bytes of a copy to the host.
     awaited: VecDeque<(OpNumber, Memory, Option<u64>)>,
     not_before: Nanos,
 }
 
 impl ModelProgram {
-    /// A program about to ask for its session, with chance of its own. `deadline`: how long it waits
-    /// for somebody who is silent; 0: for ever.
+    /// Makes a program that is about to ask for its session, with a random source of its own. `deadline` is
+    /// the time for which it waits for a silent node; 0 means for ever.
     #[must_use]
     pub(crate) fn new(program: program::Program, deadline: Nanos, mut random: Random) -> Self {
         Self::by(random.draw(), program, deadline, random)
@@ -71,7 +71,7 @@ impl ModelProgram {
         first.unwrap_or(self.window.0)
     }
 
-    /// What a step pushes: the op, its stream, its payload.
+    /// The op of a step, with its stream and its payload.
     fn op(&self, step: Step) -> (Op, u16, Vec<u8>) {
         let address = self.base();
         match step {
@@ -131,12 +131,12 @@ impl ModelProgram {
             }
             Step::Read(bytes) => (Op::CopyOut { address, bytes }, 0, vec![]),
             Step::Trespass { write, next } => self.trespass(write, next),
-            // The others are no single op, and carried out where they are met.
+            // The other steps are no single op, and are handled elsewhere.
             _ => (Op::Sync, 0, vec![]),
         }
     }
 
-    /// Writes to, or reads from, where another session's memory would begin.
+    /// Writes or reads at the address where another session's memory would begin.
     fn trespass(&self, write: bool, next: bool) -> (Op, u16, Vec<u8>) {
         let (base, (_, size), bytes) = (self.base(), self.window, 8);
         let address = match next {
@@ -289,7 +289,7 @@ impl ClientProgram for ModelProgram {
         self.conduct != Conduct::Honest
     }
 
-    /// The same, without what makes it fail.
+    /// The same program without the steps that make it fail.
     fn on_another(&mut self, index: u64) -> Self {
         let harmless = self.steps.iter().filter(|step| !step.is_fatal());
         let program = program::Program {
@@ -392,7 +392,7 @@ impl ClientProgram for ModelProgram {
     }
 }
 
-/// A liar's intent: all launches it announces are of a kernel that it does not launch.
+/// A liar's intent: all its announced launches are of a kernel that it does not launch.
 fn lied(conduct: Conduct, bytes: &[u8]) -> Vec<u8> {
     let Conduct::Liar(from) = conduct else {
         return bytes.to_vec();

@@ -1,19 +1,19 @@
-//! Short sessions in some scenes: opened, used a little and closed, one after the other, often all
-//! of it within one append of the record. What dies with a leader then is not only the end of a
-//! session's order but all of it, its name included.
+//! Short sessions in some scenes. They are opened, used a little and closed, one after the other, often
+//! within one append of the record. Then a leader's death loses not only the end of a session's order but
+//! all of it, including its name.
 //!
-//! Drawn by chance of its own, so that a scene that has none of it is what its seed made before.
+//! They have a random source of their own, so that a scene without them is as its seed made it before.
 
 use crate::program::{Conduct, Program, Step};
 use crate::scene::{Customer, Scene};
 use sim_cluster::{MILLI, Nanos, Random};
 
-/// What its chance is drawn for.
+/// Purpose of the random source.
 const PURPOSE: u64 = 0x0062_7269_6566_2121;
-/// Such scenes, of a thousand.
+/// Number of such scenes in a thousand.
 const SCENES: u64 = 300;
 
-/// Gives a scene clients with short sessions, if its seed has any; its other programs take about
+/// Gives a scene clients with short sessions if its seed asks for them. Its other programs take about
 /// `length`.
 pub(crate) fn arrange(seed: u64, length: Nanos, scene: &mut Scene) {
     let mut random = Random::of(seed, PURPOSE);
@@ -39,7 +39,7 @@ pub(crate) fn arrange(seed: u64, length: Nanos, scene: &mut Scene) {
 fn programs(random: &mut Random, length: Nanos) -> Vec<Program> {
     let apart = random.between(4, 40) * MILLI;
     let count = (length / apart).clamp(1, 60);
-    // Where there are fewer than fit, they are where something may go wrong, too.
+    // If fewer sessions than fit are drawn, their start is random, so that they meet faults.
     let begin = random.between(0, length - count * apart.min(length / count));
     let program = |number: u64| Program {
         number: number as u32,
@@ -65,8 +65,8 @@ fn steps(random: &mut Random) -> Vec<Step> {
         2 => vec![load, launch],
         _ => vec![load, launch, Step::Sync, Step::Wait, launch],
     };
-    // Who closes without having waited is told by a successor that the session is gone, whether its
-    // ops ran or were lost with their device.
+    // A client that closes without a wait is told by a successor that the session is gone, even if its ops
+    // ran.
     if !steps.is_empty() {
         steps.extend([Step::Sync, Step::Wait]);
     }

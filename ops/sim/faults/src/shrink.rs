@@ -1,5 +1,5 @@
-//! A failing scene made small: whatever can be left out, or made simpler, while the same invariant
-//! still breaks (delta debugging, Zeller's `ddmin`, over every list that a scene has).
+//! Shrinks a failing scene: it leaves out or simplifies parts as long as the same invariant breaks. The
+//! method is delta debugging (Zeller's `ddmin`), over every list of a scene.
 
 use bus_schemas::{ClusterSettings, TenantSettings};
 
@@ -9,16 +9,16 @@ use crate::run::{Options, Tracing, play};
 use crate::scene::Scene;
 use sim_cluster::MILLI;
 
-/// What a scene was reduced to.
+/// Result of shrinking a scene.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shrunk {
-    /// The smallest scene found that breaks the same.
+    /// The smallest scene found that breaks the same invariant.
     pub scene: Scene,
-    /// Scenes played to find it.
+    /// Number of scenes played to find it.
     pub plays: u64,
 }
 
-/// Reduces a scene that breaks `invariant`, with at most so many plays.
+/// Shrinks a scene that breaks `invariant`, with at most `most` plays.
 #[must_use]
 pub fn shrink(scene: &Scene, mutant: Option<Mutant>, invariant: &str, most: u64) -> Shrunk {
     let mut search = Search {
@@ -55,14 +55,14 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether a changed scene breaks the same; then it is the best so far.
+    /// Tries a change of the best scene. Returns true, and keeps the change, if the same invariant breaks.
     fn accepts(&mut self, change: impl FnOnce(&mut Scene)) -> bool {
         let mut scene = self.best.clone();
         change(&mut scene);
         if scene == self.best || self.plays >= self.most || scene.sense().is_err() {
             return false;
         }
-        // A program that lacks what its steps need may break the same, for no reason but that.
+        // An unsound program may break the same invariant for that reason alone.
         if is_sound(&self.best) && !is_sound(&scene) {
             return false;
         }
@@ -75,7 +75,7 @@ impl Search<'_> {
         same
     }
 
-    /// Leaves out what it can of one list: halves, then quarters, down to single ones.
+    /// Removes parts of one list: halves, then quarters, down to single entries.
     fn thin<T: Clone>(&mut self, list: fn(&mut Scene, Place) -> Option<&mut Vec<T>>, place: Place) {
         let length = |search: &mut Self| list(&mut search.best, place).map_or(0, |all| all.len());
         let mut part = length(self);
@@ -111,7 +111,7 @@ impl Search<'_> {
         }
     }
 
-    /// Makes what is left simpler.
+    /// Simplifies the remaining parts.
     fn simpler(&mut self) {
         for index in 0..self.best.faults.len() {
             while let Some(shorter) = self.best.faults[index].fault.shorter() {
@@ -120,7 +120,7 @@ impl Search<'_> {
                 }
             }
         }
-        // Times of faults to whole milliseconds, where that is no matter.
+        // Times of faults in whole milliseconds, if that does not matter.
         for index in 0..self.best.faults.len() {
             self.accepts(|scene| {
                 let at = &mut scene.faults[index].at;
@@ -181,7 +181,7 @@ fn is_sound(scene: &Scene) -> bool {
     programs.all(Program::is_sound)
 }
 
-/// Which list of lists.
+/// Place of a list within lists.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     client: usize,
@@ -198,7 +198,7 @@ fn steps(scene: &mut Scene, place: Place) -> Option<&mut Vec<Step>> {
     program.map(|program| &mut program.steps)
 }
 
-/// The plainest step of its kind.
+/// The simplest step of its kind.
 fn simple(step: Step) -> Option<Step> {
     let plain = match step {
         Step::Launch { function, .. } => Step::Launch {

@@ -1,4 +1,4 @@
-//! The trace: what happened, in words, printed, or the last of it kept.
+//! The trace: events in words, either printed or with the last lines kept.
 
 use std::collections::VecDeque;
 
@@ -6,19 +6,19 @@ use sim_cluster::{Fact, Nanos, NodeId, NodeInput, Packet};
 
 use crate::wire;
 
-/// What becomes of a line.
+/// Use of a line.
 #[derive(Debug)]
 pub(crate) enum Trace {
-    /// Nothing: no line is even made.
+    /// Dropped: the line is not even made.
     Off,
-    /// It is printed.
+    /// Printed.
     Print,
-    /// The last so many are kept.
+    /// Kept, up to this number of last lines.
     Tail(usize, VecDeque<String>),
 }
 
 impl Trace {
-    /// A line of the simulation itself.
+    /// Adds a line of the simulation itself.
     pub(crate) fn note(&mut self, now: Nanos, line: impl FnOnce() -> String) {
         let seconds = now as f64 / 1e9;
         match self {
@@ -33,7 +33,7 @@ impl Trace {
         }
     }
 
-    /// A message is published.
+    /// Adds a published message.
     pub(crate) fn published(&mut self, now: Nanos, from: NodeId, packet: &Packet) {
         self.note(now, || {
             let said = wire::words(&packet.subject, &packet.bytes);
@@ -41,7 +41,7 @@ impl Trace {
         });
     }
 
-    /// A message arrives.
+    /// Adds an arriving message.
     pub(crate) fn packet(&mut self, now: Nanos, to: NodeId, packet: &Packet) {
         self.note(now, || {
             let said = wire::words(&packet.subject, &packet.bytes);
@@ -49,7 +49,7 @@ impl Trace {
         });
     }
 
-    /// A node is told something else.
+    /// Adds another input of a node.
     pub(crate) fn input(&mut self, now: Nanos, to: NodeId, input: &NodeInput) {
         let poll = matches!(input, NodeInput::Later(_) | NodeInput::Store(2 | 3, _));
         if !poll {
@@ -57,12 +57,12 @@ impl Trace {
         }
     }
 
-    /// A node says something to the checkers.
+    /// Adds a fact that a node tells the checkers.
     pub(crate) fn fact(&mut self, now: Nanos, from: NodeId, fact: &Fact) {
         self.note(now, || format!("{} fact {fact:?}", from.0));
     }
 
-    /// The lines kept.
+    /// Returns the kept lines.
     #[must_use]
     pub(crate) fn into_tail(self) -> Vec<String> {
         match self {

@@ -1,18 +1,18 @@
-//! Waits that end: clients with a deadline, and such that leave a kernel behind that runs for long.
+//! Bounded waits: clients with a deadline, and clients that leave a long-running kernel behind.
 //!
-//! Drawn by chance of its own, so that a scene is otherwise what its seed made before.
+//! They have a random source of their own, so that a scene is otherwise as its seed made it before.
 
 use crate::device::LONG;
 use crate::program::Step;
 use crate::scene::Scene;
 use sim_cluster::{MILLI, Nanos, Random, SECOND};
 
-/// What its chance is drawn for.
+/// Purpose of the random source.
 const PURPOSE: u64 = 0x0077_6169_7473_2121;
-/// `client.deadline` as it is where nobody sets it.
+/// Default of `client.deadline`.
 const USUAL: Nanos = 30 * SECOND;
 
-/// Gives a scene's clients their deadlines, and one of those that die a long kernel.
+/// Gives a scene's clients their deadlines, and a dying client a long kernel.
 pub(crate) fn arrange(seed: u64, scene: &mut Scene) {
     let mut random = Random::of(seed, PURPOSE);
     for client in &mut scene.clients {

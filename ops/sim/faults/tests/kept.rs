@@ -1,4 +1,4 @@
-//! Scripts of what was found and mended: each is played, and must hold.
+//! Scripts of defects that were found and fixed: each is played, and must pass.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
-//! The checkers can fail: each mutant in a node is seen, and as what it is; and what shows it is made
-//! small.
+//! The checkers can fail: each mutant in a node is detected, by the right invariant, and its scene is
+//! shrunk.
 
 use sim_faults::{Mutant, Options, Scene, Script, Tracing, Troubles, play, shrink};
 
-/// Plays that a test spends on making a scene small.
+/// Plays that a test spends on shrinking a scene.
 const PLAYS: u64 = 400;
 
 fn shown(mutant: Mutant, troubles: Option<Troubles>, as_what: &str) -> String {
@@ -15,7 +15,7 @@ fn shown(mutant: Mutant, troubles: Option<Troubles>, as_what: &str) -> String {
     // Not every seed gives every mutant a chance.
     let scene_of = |seed| {
         let mut scene = Scene::draw(seed, troubles);
-        // Who stands is not granted slices: what is ahead of those is not seen.
+        // Standing sessions get no grants of slices, so overtaking would not be seen.
         scene.settings.standing &= mutant != Mutant::IgnoresTargets;
         scene
     };
@@ -79,7 +79,7 @@ const LEASES: Option<Troubles> = Some(Troubles {
     ..Troubles::NONE
 });
 
-/// Which mutant is seen, among which troubles, as which invariant, and in which words.
+/// Each mutant with its troubles, the invariant that detects it, and the words of the failure.
 macro_rules! seen {
     ($($test:ident: $mutant:ident, $troubles:expr, $as_what:literal, $said:literal;)*) => {$(
         #[test]

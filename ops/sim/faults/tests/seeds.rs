@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sim_faults::coverage::Part;
 use sim_faults::{Options, RunReport, Scene, Tracing, Troubles, run};
 
-/// How many seeds a test run plays; `WARPLOOM_SEEDS` raises it.
+/// Number of seeds in a test run; `WARPLOOM_SEEDS` raises it.
 fn seeds() -> u64 {
     let wanted = std::env::var("WARPLOOM_SEEDS").ok();
     wanted.and_then(|text| text.parse().ok()).unwrap_or(200)
@@ -99,12 +99,12 @@ fn nobody_suffers_by_drains_and_nobody_is_placed_on_a_drained_worker() {
         ..Options::default()
     };
     let calm = play(20_001..=20_060, options(false));
-    // Sessions fail here only if they mean to; that is checked, as nothing else goes wrong.
+    // Sessions fail here only on purpose; that is checked, as there is no trouble.
     assert!(total(&calm, |r| r.ended) > 100);
     assert!(calm.iter().all(|r| r.epochs == 1));
     assert!(total(&calm, |r| r.drained) > 60);
     assert!(total(&calm, |r| r.dismissed) > 30);
-    // With leaders that die, their successors know.
+    // With dying leaders, their successors have to know.
     let crashes = play(20_061..=20_120, options(true));
     let met = |report: &&RunReport| report.epochs > 1 && report.drained > 0;
     let met = crashes.iter().filter(met).count();
@@ -138,7 +138,7 @@ fn nobody_suffers_by_a_hostile_tenant() {
         troubles: Some(troubles(crashes)),
         ..Options::default()
     };
-    // Sessions of others fail here only if they mean to, and no leader is followed by another.
+    // Other tenants' sessions fail here only on purpose, and no leader is followed by another.
     let calm = play(50_001..=50_060, options(false));
     assert!(total(&calm, |r| r.ended) > 100);
     assert!(calm.iter().all(|r| r.steady && r.epochs == 1));
@@ -157,7 +157,7 @@ fn of_several_devices_all_are_had_or_none_where_a_worker_dies_between() {
         }),
         ..Options::default()
     };
-    // A session that began for a request that was not had is closed: its memory is free in the end.
+    // A session that began for a failed request is closed: its memory is free in the end.
     let reports = play(30_001..=30_200, options);
     let halved = total(&reports, |r| r.halved);
     let met = |report: &RunReport| {
@@ -168,8 +168,8 @@ fn of_several_devices_all_are_had_or_none_where_a_worker_dies_between() {
     assert!(halved > 10 && met > 10, "{halved} halved, {met} met");
 }
 
-/// A leader that leaves inputs unrecorded, and whose standing grants were closed about then by the
-/// openings of short sessions, is where an order once had a hole: in these seeds.
+/// In these seeds an order once had a hole: a leader left inputs unrecorded while the openings of short
+/// sessions closed its standing grants.
 #[test]
 fn standing_grants_that_end_around_openings_are_told_also_where_the_store_is_full() {
     let found = [205, 208, 366];

@@ -1,17 +1,17 @@
-//! The decoder on a device: what lies where, and the launches of one token.
+//! The decoder on a device: its memory layout, and the launches of one token.
 
 use super::model::{CONTEXT, HEADS, HIDDEN, Layer, Linear, Model, Norm, VOCABULARY, WIDTH};
 use crate::compare::to_bytes;
 use crate::gpu::Launches;
 use crate::{FunctionId, Gpu, Params, kernels};
 
-/// Where everything lies on the device.
+/// Addresses of all buffers on the device.
 pub(super) struct OnDevice {
     functions: Functions,
     weights: u64,
     /// Key and value cache, one after the other, per layer.
     caches: Vec<(u64, u64)>,
-    /// The residual stream; the normalised stream; query, key and value; the mix of
+    /// In order: the residual stream; the normalised stream; query, key and value; the mix of
     /// values; a projection back to the stream; the hidden layer.
     stream: u64,
     normal: u64,
@@ -19,7 +19,7 @@ pub(super) struct OnDevice {
     mixed: u64,
     projected: u64,
     hidden: u64,
-    /// Logits, and right after them the chosen token.
+    /// Logits, followed by the chosen token.
     pub(super) answer: u64,
 }
 
@@ -110,7 +110,7 @@ impl OnDevice {
             .address(y)
             .count(linear.rows)
             .count(linear.columns);
-        // A warp per row, so 128 threads do four rows.
+        // One warp per row, so 128 threads process four rows.
         to.elementwise(self.functions.matvec, linear.rows * 32, &params)
     }
 
@@ -162,7 +162,8 @@ impl OnDevice {
         self.add_projected(to)
     }
 
-    /// Everything from the token on the device to the logits and the next token.
+    /// Launches the decoding of one token: from the token on the device to the logits and the next
+    /// token.
     pub(super) fn decode<G: Gpu>(
         &self,
         to: &mut Launches<'_, G>,

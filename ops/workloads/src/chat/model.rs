@@ -12,9 +12,9 @@ pub(super) const HEADS: usize = WIDTH / HEAD;
 pub(super) const HEAD: usize = 32;
 /// Numbers in the hidden layer of a perceptron.
 pub(super) const HIDDEN: usize = 4 * WIDTH;
-/// Tokens there are.
+/// Number of tokens in the vocabulary.
 pub(super) const VOCABULARY: usize = 256;
-/// Tokens a conversation has.
+/// Number of tokens in a conversation.
 pub(super) const CONTEXT: usize = 128;
 
 /// A matrix and its bias, as offsets into the weights.
@@ -43,9 +43,8 @@ pub(super) struct Layer {
     pub(super) down: Linear,
 }
 
-/// The model: all weights in one vector, and where each part begins in it. Every
-/// part is a multiple of 128 numbers long, so that all of them are aligned for
-/// vector loads.
+/// The model: all weights in one vector, and the offset of each part. The length of every part is a
+/// multiple of 128 numbers, so that all parts are aligned for vector loads.
 pub(super) struct Model {
     pub(super) weights: Vec<f32>,
     pub(super) tokens: usize,

@@ -1,11 +1,11 @@
-//! The decoder in plain loops over f32: what the device must agree with.
+//! The decoder in plain loops over f32: the reference for the device.
 
 use super::model::{
     CONTEXT, HEAD, HEADS, HIDDEN, LAYERS, Layer, Linear, Model, Norm, VOCABULARY, WIDTH,
 };
 use crate::compare::dot;
 
-/// A conversation, as the reference has computed it.
+/// State of a conversation in the reference.
 pub(super) struct Reference {
     /// Per layer, CONTEXT x WIDTH.
     keys: Vec<Vec<f32>>,
@@ -21,7 +21,8 @@ impl Reference {
         }
     }
 
-    /// The logits after `token` at `position`; positions come in order, 0 begins anew.
+    /// The logits after `token` at `position`. Positions must come in order; 0 begins a new
+    /// conversation.
     pub(super) fn decode(&mut self, model: &Model, token: u32, position: usize) -> Vec<f32> {
         let token = model.part(model.tokens + token as usize * WIDTH, WIDTH);
         let place = model.part(model.positions + position * WIDTH, WIDTH);
@@ -87,7 +88,7 @@ impl Reference {
     }
 }
 
-/// The perceptron of a layer.
+/// Applies the perceptron of a layer.
 fn perceive(model: &Model, layer: &Layer, stream: &mut [f32]) {
     let mut hidden = [0.0; HIDDEN];
     linear(

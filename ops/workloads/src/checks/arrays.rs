@@ -30,7 +30,7 @@ fn saxpy<G: Gpu>(gpu: &mut G) -> Checked<G> {
     let (at_x, at_y) = (bench.filled(&x)?, bench.filled(&y)?);
     let params = Params::new().u32(997).f32(1.5).address(at_x).address(at_y);
     bench.launch("saxpy", line(8), line(128), params)?;
-    // One rounding: the compiler makes a fused multiply-add of it.
+    // One rounding: the compiler emits a fused multiply-add.
     let mut expected = y.clone();
     for (y, x) in expected.iter_mut().zip(&x).take(997) {
         *y = x.mul_add(1.5, *y);

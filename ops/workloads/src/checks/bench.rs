@@ -1,31 +1,31 @@
-//! An image on a device, with buffers that are compared and guarded: what a check stands on.
+//! The base of a check: an image on a device, with buffers that are compared and guarded.
 
 use crate::{FunctionId, Gpu, ModuleId, Params, kernels::Image};
 
-/// Why a check failed.
+/// Reason for the failure of a check.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckFailure<E: std::error::Error + Send + Sync + 'static> {
     /// The device refused an op or is gone.
     #[error("the device failed: {0}")]
     Device(#[from] E),
-    /// A result is not what the reference says.
+    /// A result differs from the reference.
     #[error("wrong result: {0}")]
     Wrong(Wrong),
 }
 
-/// A result that is not what the reference says.
+/// Description of a result that differs from the reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Wrong(pub String);
 
-/// What a check returns.
+/// Result of a check.
 pub type Checked<G> = Result<(), CheckFailure<<G as Gpu>::Error>>;
 
 /// One check.
 pub struct Check<G: Gpu> {
     /// The kernels it launches.
     pub entries: &'static [&'static str],
-    /// Runs it; it leaves nothing allocated.
+    /// Runs the check; it leaves no allocation behind.
     pub run: fn(&mut G) -> Checked<G>,
 }
 
@@ -37,10 +37,10 @@ impl<G: Gpu> Check<G> {
 
 /// Bytes after each buffer that no kernel may touch.
 const GUARD: usize = 64;
-/// What they hold.
+/// Value of the guard bytes.
 const GUARD_BYTE: u8 = 0xa5;
 
-/// A number as it lies in device memory.
+/// A number in its device memory format.
 pub(super) trait Number: Copy + PartialEq + std::fmt::Debug {
     fn append(self, bytes: &mut Vec<u8>);
     fn read(bytes: &[u8]) -> Vec<Self>;
@@ -115,7 +115,7 @@ impl<'a, G: Gpu> Bench<'a, G> {
             .launch(function, grid, block, shared, params.bytes())
     }
 
-    /// What the buffer at `address` holds now.
+    /// The current content of the buffer at `address`.
     pub(super) fn read<T: Number>(&mut self, address: u64) -> Result<Vec<T>, G::Error> {
         let known = self.buffers.iter().find(|buffer| buffer.0 == address);
         let mut bytes = vec![0; known.map_or(0, |buffer| buffer.1)];
@@ -123,7 +123,7 @@ impl<'a, G: Gpu> Bench<'a, G> {
         Ok(T::read(&bytes))
     }
 
-    /// Every value of the buffer at `address` must be the expected one.
+    /// Checks that every value of the buffer at `address` equals the expected one.
     pub(super) fn expect<T: Number>(
         &mut self,
         what: &str,
@@ -134,7 +134,7 @@ impl<'a, G: Gpu> Bench<'a, G> {
         equal(what, &actual, expected).map_err(CheckFailure::Wrong)
     }
 
-    /// Every value of the buffer at `address` must be near the expected one.
+    /// Checks that every value of the buffer at `address` is near the expected one.
     pub(super) fn expect_near(
         &mut self,
         what: &str,
@@ -146,7 +146,7 @@ impl<'a, G: Gpu> Bench<'a, G> {
         near(what, &actual, expected, scale).map_err(CheckFailure::Wrong)
     }
 
-    /// Looks at the guards and frees the buffers.
+    /// Checks the guards and frees the buffers.
     pub(super) fn finish(self) -> Checked<G> {
         let mut overrun = None;
         for (at, &(address, length)) in self.buffers.iter().enumerate() {
@@ -162,7 +162,7 @@ impl<'a, G: Gpu> Bench<'a, G> {
     }
 }
 
-/// Every value must be the expected one.
+/// Checks that every value equals the expected one.
 pub(super) fn equal<T: Number>(what: &str, actual: &[T], expected: &[T]) -> Result<(), Wrong> {
     if actual.len() != expected.len() {
         return Err(Wrong(format!(
@@ -180,7 +180,7 @@ pub(super) fn equal<T: Number>(what: &str, actual: &[T], expected: &[T]) -> Resu
     }
 }
 
-/// Every value must be within a part in 10,000 of the expected one, or of `scale`.
+/// Checks that every value is within one part in 10,000 of the expected one, or of `scale`.
 pub(super) fn near(what: &str, actual: &[f32], expected: &[f32], scale: f32) -> Result<(), Wrong> {
     let tolerance = crate::Tolerance {
         absolute: 1e-5 * scale,
@@ -191,7 +191,7 @@ pub(super) fn near(what: &str, actual: &[f32], expected: &[f32], scale: f32) -> 
         .map_or(Ok(()), |text| Err(Wrong(text)))
 }
 
-/// A grid of `blocks` in one dimension, or a block of so many threads.
+/// A one-dimensional grid of `count` blocks, or a block of `count` threads.
 pub(super) const fn line(count: u32) -> [u32; 3] {
     [count, 1, 1]
 }

@@ -129,7 +129,7 @@ fn double<G: Gpu>(gpu: &mut G) -> Checked<G> {
             .rev()
             .fold(0.0f64, |sum, i| sum.mul_add(*x, 1.0 / f64::from(i)));
         let expected = sum.abs().sqrt() / (1.0 + x * x);
-        // The compiler may fuse 1 + x * x: the last bits are its choice.
+        // The compiler may fuse 1 + x * x, so the last bits may differ.
         let close = (actual - expected).abs() <= 4.0 * f64::EPSILON * expected.abs();
         if !close {
             return Err(CheckFailure::Wrong(Wrong(format!(
@@ -223,7 +223,7 @@ fn convert<G: Gpu>(gpu: &mut G) -> Checked<G> {
     bench.launch("corners_convert", line(1), line(x.len() as u32), params)?;
     let mut expected = Vec::new();
     for v in x {
-        // PTX saturates as Rust does; only what is not a number differs at 64 bits.
+        // PTX saturates as Rust does; only NaN differs at 64 bits.
         let wide = if v.is_nan() { i64::MIN } else { v as i64 };
         let back = (v.to_bits() as i32) as f32;
         expected.extend([i64::from(v as i32), i64::from(v as u32), wide]);

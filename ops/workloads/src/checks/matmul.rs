@@ -1,4 +1,4 @@
-//! Products by `mma` and `wmma`. The numbers are such that every sum is exact, in any order.
+//! Products by `mma` and `wmma`. The numbers are chosen so that every sum is exact, in any order.
 
 use super::bench::{Bench, Check, Checked, line};
 use crate::{Gpu, Params, SplitMix64, kernels};
@@ -17,7 +17,7 @@ fn eighths(random: &mut SplitMix64, count: usize) -> (Vec<f32>, Vec<u16>) {
         .collect();
     let bits = |x: &f32| {
         let bits = x.to_bits();
-        // Exponents of f16 are biased by 112 less; zero has none.
+        // The bias of f16 exponents is lower by 112; zero has no exponent.
         let magnitude = (bits & 0x7fff_ffff).saturating_sub(112 << 23) >> 13;
         (bits >> 16 & 0x8000 | magnitude) as u16
     };

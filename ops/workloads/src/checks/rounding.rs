@@ -44,8 +44,8 @@ fn rounding<G: Gpu>(gpu: &mut G) -> Checked<G> {
 fn operations(a: f32, b: f32, c: f32) -> Vec<f32> {
     let (wide_a, wide_b, wide_c) = (f64::from(a), f64::from(b), f64::from(c));
     let root = a.abs().sqrt();
-    // A product of two f32 is exact in f64; a sum is exact with its error beside it.
-    // What a quotient or root leaves over is exact in f64 too.
+    // A product of two f32 is exact in f64; a sum is exact together with its error. The remainder
+    // of a quotient or root is exact in f64 too.
     let left = |quotient: f32| (wide_a - f64::from(quotient) * wide_b) * wide_b.signum();
     [
         four_ways(a + b, excess(sum(wide_a, wide_b), a + b)),
@@ -60,14 +60,14 @@ fn operations(a: f32, b: f32, c: f32) -> Vec<f32> {
     .concat()
 }
 
-/// a + b, as what f64 can hold of it and the rest (Knuth's two-sum).
+/// a + b as two parts: the sum in f64 and its error (Knuth's two-sum).
 fn sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let part = sum - a;
     (sum, (a - (sum - part)) + (b - part))
 }
 
-/// By sign, how far the exact value (in two parts) lies above `nearest`.
+/// A number with the sign of the exact value (in two parts) minus `nearest`.
 fn excess((high, low): (f64, f64), nearest: f32) -> f64 {
     let difference = high - f64::from(nearest);
     // The low part is below the last bit of the high one: it only breaks ties.

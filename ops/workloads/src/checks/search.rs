@@ -54,7 +54,7 @@ fn multiply<G: Gpu>(gpu: &mut G) -> Checked<G> {
 fn softmax<G: Gpu>(gpu: &mut G) -> Checked<G> {
     let mut random = SplitMix64::new(43);
     let mut bench = Bench::new(gpu, kernels::SEARCH)?;
-    // The shift is what overflows exp where the row's maximum is not taken off first.
+    // The shift makes exp overflow unless the row's maximum is subtracted first.
     for (rows, n, shift) in [(3, 700, 0.0), (2, 40, 600.0), (1, 33, -600.0), (1, 1, 5.0)] {
         let x: Vec<f32> = random
             .vector(rows * n, 30.0)

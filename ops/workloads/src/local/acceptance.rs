@@ -1,4 +1,4 @@
-//! Everything this crate has, run on one device: what a device's own tests call.
+//! Acceptance test: runs everything in this crate on one device. The tests of a device call it.
 
 use bus_schemas::Code;
 use device::Device;
@@ -6,34 +6,33 @@ use device::Device;
 use super::{Local, LocalError};
 use crate::{Gpu, NAMES, Params, by_name, checks, kernels};
 
-/// Requests of each workload.
+/// Number of requests of each workload.
 const REQUESTS: u32 = 10;
 
-/// Whether to launch a kernel that never ends: it takes as long as the device's
-/// watchdog allows.
+/// Choice of launching a kernel that never ends: it takes as long as the device's watchdog allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endless {
-    /// Launch it and expect the watchdog.
+    /// Launches it and expects the watchdog.
     Watched,
-    /// Leave it out.
+    /// Skips it.
     Skipped,
 }
 
-/// What a device did wrong.
+/// A failure of a device in the suite.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct SuiteFailure {
     /// The check, workload or fault.
     pub what: String,
-    /// What happened instead of what should have.
+    /// The observed behaviour, in contrast to the expected one.
     pub why: String,
 }
 
-/// Runs all checks, some requests of each workload, and every fault, each fault in
-/// a session of its own; then the checks and workloads again. Gives the device back.
+/// Runs all checks, some requests of each workload, and every fault, each fault in a session of its
+/// own. Then runs the checks and workloads again. Returns the device.
 ///
 /// # Errors
-/// The first thing that went wrong.
+/// The first failure.
 pub fn suite<D: Device>(device: D, endless: Endless) -> Result<D, SuiteFailure> {
     let mut device = works(device, 1)?;
     let mut session = 2;
@@ -57,7 +56,7 @@ fn wrong(what: &str, why: String) -> SuiteFailure {
     }
 }
 
-/// A session in which all is well.
+/// Runs a session without faults.
 fn works<D: Device>(device: D, session: u64) -> Result<D, SuiteFailure> {
     let mut gpu = Local::open(device, session).map_err(failed("open"))?;
     for check in checks::all() {
@@ -91,7 +90,7 @@ fn works<D: Device>(device: D, session: u64) -> Result<D, SuiteFailure> {
 #[derive(Clone, Copy)]
 struct Fault {
     entry: &'static str,
-    /// Its parameters, given the address of 4,096 zero bytes.
+    /// Its parameters, for the address of 4,096 zero bytes.
     params: fn(u64) -> Params,
     code: Code,
 }
@@ -132,7 +131,7 @@ const FAULTS: [Fault; 6] = [
     },
 ];
 
-/// A session that fails as it should, and stays failed.
+/// Runs a session that must fail and stay failed.
 fn fails<D: Device>(device: D, session: u64, fault: Fault) -> Result<D, SuiteFailure> {
     let what = fault.entry;
     let mut gpu = Local::open(device, session).map_err(failed(what))?;
@@ -140,7 +139,7 @@ fn fails<D: Device>(device: D, session: u64, fault: Fault) -> Result<D, SuiteFai
     gpu.copy_in(p, &[0; 4_096]).map_err(failed(what))?;
     let module = gpu.load(kernels::FAULTY.bytes()).map_err(failed(what))?;
     let function = gpu.function(module, what).map_err(failed(what))?;
-    // One that does nothing wrong first: the fault must be the launch's, not the kernel's.
+    // First a correct launch of the same kernel, so that only the faulty launch can fail.
     if what != "faulty_endless" {
         gpu.launch(function, [1; 3], [1; 3], 0, harmless(what, p).bytes())
             .map_err(failed(what))?;
@@ -163,7 +162,7 @@ fn fails<D: Device>(device: D, session: u64, fault: Fault) -> Result<D, SuiteFai
     Ok(gpu.close())
 }
 
-/// Parameters with which one thread of the entry does nothing wrong.
+/// Parameters with which one thread of the entry causes no fault.
 fn harmless(entry: &str, p: u64) -> Params {
     match entry {
         "faulty_write" => Params::new().address(p).u64(7),

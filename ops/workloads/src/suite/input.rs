@@ -1,4 +1,4 @@
-//! Buffers of the suite's kernels: inputs seeded, outputs zero.
+//! Buffers of the suite's kernels: seeded inputs, zeroed outputs.
 
 use super::Data;
 use crate::SplitMix64;
@@ -49,12 +49,12 @@ pub(super) fn matmul() -> Vec<Data> {
     vec![floats(10, count, 1.0), floats(11, count, 1.0), zeros(count)]
 }
 
-/// Pairs of f16 whose values are multiples of 1/64 below 1: sums of their products are exact.
+/// Pairs of f16 with values that are multiples of 1/64 below 1: sums of their products are exact.
 fn halves(seed: u64, count: usize) -> Data {
     let mut random = SplitMix64::new(seed);
     let mut half = || {
         let sign = if random.below(2) == 0 { 0 } else { 0x8000 };
-        // 1 + k / 64, less one binade: exponent of 0.5, six bits of mantissa.
+        // 1 + k / 64, scaled by one half: exponent of 0.5, six bits of mantissa.
         sign | 0x3800 | random.below(64) << 4
     };
     Data::Words((0..count).map(|_| half() | half() << 16).collect())

@@ -1,11 +1,11 @@
-//! The suite as plain loops, the second baseline and the reference.
+//! The suite as plain loops: the second baseline, and the reference.
 
 #![expect(unsafe_code, reason = "calls of loops compiled for AVX2 and FMA")]
 
 use super::Data;
 use crate::compare::dot;
 
-/// Compiles each loop twice, portably and for AVX2 and FMA; the machine decides which one runs.
+/// Compiles each loop twice, portably and for AVX2 and FMA; the version is chosen at run time.
 macro_rules! native {
     ($($name:ident => $body:ident;)*) => {$(
         pub(super) fn $name(data: &mut [Data]) {
@@ -42,7 +42,7 @@ native! {
     gather => gather_loop;
 }
 
-/// Inputs and the output behind them.
+/// Splits the buffers into the inputs and the output after them.
 fn split(data: &mut [Data], output: usize) -> (&[Data], &mut Data) {
     let (inputs, rest) = data.split_at_mut(output);
     (inputs, &mut rest[0])
@@ -65,7 +65,7 @@ fn gelu_loop(data: &mut [Data]) {
     }
 }
 
-/// Sum in eight parts, which a vector register holds.
+/// Sum in eight partial sums, which fit a vector register.
 #[inline(always)]
 fn sum(values: &[f32]) -> f32 {
     let mut parts = [0.0_f32; 8];
@@ -132,7 +132,7 @@ fn scan_loop(data: &mut [Data]) {
     }
 }
 
-/// Row by row of `b`, added up in the row of the product.
+/// Processes `b` row by row and accumulates in the row of the product.
 #[inline(always)]
 fn product(a: &[f32], b: &[f32], c: &mut [f32], n: usize) {
     for (row, c) in a.chunks_exact(n).zip(c.chunks_exact_mut(n)) {
@@ -244,7 +244,7 @@ fn histogram_loop(data: &mut [Data]) {
 fn nbody_loop(data: &mut [Data]) {
     let (inputs, out) = split(data, 1);
     let bodies = inputs[0].floats().as_chunks::<4>().0;
-    // By coordinate, so that eight bodies fit one register.
+    // One vector per coordinate, so that eight bodies fit one register.
     let [xs, ys, zs, masses] =
         [0, 1, 2, 3].map(|at| -> Vec<f32> { bodies.iter().map(|body| body[at]).collect() });
     for (own, out) in bodies.iter().zip(out.floats_mut().as_chunks_mut::<4>().0) {

@@ -1,4 +1,4 @@
-//! The training step on a device: what lies where, and the launches of one step.
+//! The training step on a device: its memory layout, and the launches of one step.
 
 use super::shape::{
     BATCHES, Batch, DECAY, HIDDEN, INPUTS, OUTPUTS, RATE, SAMPLES, STATE, WEIGHTS1, WEIGHTS2,
@@ -7,7 +7,7 @@ use crate::compare::to_bytes;
 use crate::gpu::Launches;
 use crate::{FunctionId, Gpu, Params, kernels};
 
-/// Where everything lies on the device.
+/// Addresses of all buffers on the device.
 pub(super) struct OnDevice {
     functions: Functions,
     /// Samples and targets of each batch.
@@ -88,7 +88,7 @@ impl OnDevice {
         })
     }
 
-    /// Step `step` of an epoch: forward, loss, backward, update.
+    /// Launches step `step` of an epoch: forward, loss, backward, update.
     pub(super) fn step<G: Gpu>(
         &self,
         to: &mut Launches<'_, G>,
@@ -104,13 +104,13 @@ impl OnDevice {
         self.update(to)
     }
 
-    /// Weights of the first layer, of the second, and the loss.
+    /// Addresses of the first layer's weights, the second layer's weights, and the loss.
     fn parts(&self) -> [u64; 3] {
         let weights2 = self.state + 4 * WEIGHTS1 as u64;
         [self.state, weights2, weights2 + 4 * WEIGHTS2 as u64]
     }
 
-    /// Prediction, error and loss.
+    /// Launches prediction, error and loss.
     fn forward<G: Gpu>(
         &self,
         to: &mut Launches<'_, G>,
@@ -138,7 +138,7 @@ impl OnDevice {
         to.launch(f.sum, (1, 1), (32, 1), &params.count(SUM_BLOCKS))
     }
 
-    /// The gradients of both layers.
+    /// Launches the gradients of both layers.
     fn backward<G: Gpu>(
         &self,
         to: &mut Launches<'_, G>,
@@ -156,7 +156,7 @@ impl OnDevice {
         multiply(to, f.matmul_at, gradient1, [INPUTS, HIDDEN, SAMPLES])
     }
 
-    /// Both layers' weights, moved against their gradients.
+    /// Launches the update of both layers' weights against their gradients.
     fn update<G: Gpu>(&self, to: &mut Launches<'_, G>) -> Result<(), G::Error> {
         let [weights1, weights2, _] = self.parts();
         let updates = [

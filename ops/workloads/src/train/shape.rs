@@ -1,4 +1,4 @@
-//! The sizes of the perceptron and of what it learns from.
+//! The sizes of the perceptron and of its training data.
 
 /// Samples in a batch.
 pub(super) const SAMPLES: usize = 256;
@@ -8,11 +8,11 @@ pub(super) const INPUTS: usize = 256;
 pub(super) const HIDDEN: usize = 128;
 /// Numbers in a prediction.
 pub(super) const OUTPUTS: usize = 128;
-/// Batches, trained on in turn.
+/// Number of batches, which are used in turn.
 pub(super) const BATCHES: usize = 4;
-/// What a step changes, per sample and gradient.
+/// Learning rate, per sample and gradient.
 pub(super) const RATE: f32 = 1.0 / SAMPLES as f32 / 4.0;
-/// Pull of the weights towards zero.
+/// Weight decay, towards zero.
 pub(super) const DECAY: f32 = 1e-3;
 
 pub(super) const WEIGHTS1: usize = INPUTS * HIDDEN;
@@ -20,7 +20,7 @@ pub(super) const WEIGHTS2: usize = HIDDEN * OUTPUTS;
 /// Both layers' weights, and the loss after them.
 pub(super) const STATE: usize = WEIGHTS1 + WEIGHTS2 + 1;
 
-/// What one step learns from, row-major.
+/// The training data of one step, row-major.
 pub(super) struct Batch {
     /// SAMPLES x INPUTS.
     pub(super) samples: Vec<f32>,

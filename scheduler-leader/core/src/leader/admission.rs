@@ -1,5 +1,6 @@
-//! The feasibility of tenants' targets: judged from the requests and slices that the order has seen,
-//! and from how much of each device tenants used lately. It decides nothing; administrators are warned.
+//! The feasibility of tenants' targets, judged from the requests and slices that the order has
+//! seen, and from each tenant's recent use of each device. It decides nothing; administrators are
+//! warned.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,14 +13,14 @@ use crate::scheduler::FlowView;
 use crate::time::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
-/// Loads are means over so much time at most.
+/// Maximum time over which loads are averaged.
 const SPAN: Nanos = 60 * SECOND;
-/// Between two samples of what was charged.
+/// Time between two samples of the charges.
 const SAMPLE: Nanos = 10 * SECOND;
-/// Thousandths of a device that targets may be promised together.
+/// Thousandths of a device that may be promised to targets together.
 const PROMISED: u32 = 900;
 
-/// What each tenant was charged on each GPU, now and then.
+/// Samples of the charges of each tenant on each GPU.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     samples: BTreeMap<(Incarnation, Tenant), VecDeque<(Nanos, u64)>>,
@@ -27,7 +28,7 @@ pub(super) struct Loads {
 }
 
 impl Loads {
-    /// Looks at what was charged so far, if it is time. Who is new is seen at once.
+    /// Samples the charges so far, if it is time. New flows are sampled at once.
     pub(super) fn sample(&mut self, now: Nanos, flows: impl FnOnce() -> Vec<FlowView>) {
         if self.sampled_at > 0 && now < self.sampled_at.saturating_add(SECOND) {
             return;
@@ -42,7 +43,7 @@ impl Loads {
             let due = samples
                 .back()
                 .is_none_or(|(at, _)| now >= at.saturating_add(SAMPLE));
-            // While nothing was charged there is nothing to measure from.
+            // Before the first charge there is no point to measure from.
             if due && (flow.granted_ns > 0 || !samples.is_empty()) {
                 samples.push_back((now, flow.granted_ns));
             }
@@ -55,7 +56,7 @@ impl Loads {
         }
     }
 
-    /// Thousandths of a device that a flow was charged lately.
+    /// Thousandths of a device that a flow was charged recently.
     fn permille(&self, now: Nanos, flow: &FlowView) -> u32 {
         let key = (flow.incarnation, flow.tenant.clone());
         let first = self.samples.get(&key).and_then(|samples| samples.front());
@@ -78,7 +79,7 @@ struct Place<'p> {
     load_permille: u32,
 }
 
-/// Judges every target there is among these tenants.
+/// Judges every target of these tenants.
 pub(super) fn judge(
     now: Nanos,
     cluster: &ClusterSettings,
@@ -128,7 +129,8 @@ fn judge_at(place: &Place<'_>, cluster: &ClusterSettings, places: &[Place<'_>]) 
         let there = places.iter().filter(|other| other.gpu == place.gpu);
         there.filter(|other| other.tenant != place.tenant)
     };
-    // Who is more urgent goes first whatever it promised; of its equals, who has a target too.
+    // More urgent tenants go first, with or without a target; equals go first if they have a target
+    // too.
     let goes_before = |other: &&Place<'_>| {
         let equal = other.settings.priority == own.priority && other.settings.slo_ns > 0;
         other.settings.priority < own.priority || equal
@@ -166,8 +168,8 @@ fn judge_at(place: &Place<'_>, cluster: &ClusterSettings, places: &[Place<'_>]) 
     }
 }
 
-/// What of lower priorities an arriving request may find ahead of it, if their longest slice is
-/// this: a window of theirs, or one long slice that the target lets by.
+/// Work of lower priorities that an arriving request may find ahead of it, if their longest slice
+/// is this. It is a window of theirs, or one long slice that the target lets ahead.
 fn ahead(target: u64, request: u64, longest: u64, cluster: &ClusterSettings) -> u64 {
     if longest == 0 {
         return 0;
@@ -255,7 +257,7 @@ mod tests {
         let chat = &judged[0];
         assert_eq!((chat.before_ns, chat.ahead_ns), (3 * MS, 2 * MS));
         assert_eq!(chat.verdict, Feasibility::Met, "9 of 10 ms");
-        // A kernel of a minute is kept away, but for half of the slack.
+        // A kernel of a minute is kept away, except for half of the slack.
         let mut flows = flows;
         flows[3].slice_ns = 60_000 * MS;
         let judged = verdict_of(&tenants, &flows);
@@ -274,7 +276,7 @@ mod tests {
         let at = |second: u64, percent: [u64; 2]| {
             let mut flows = [flow("chat", 1, MS, MS), flow("peer", 1, MS, MS)];
             for (flow, percent) in flows.iter_mut().zip(percent) {
-                // One second's work was charged before it was first looked at.
+                // One second's work was charged before the first sample.
                 flow.granted_ns = (second + 1) * SECOND / 100 * percent;
             }
             flows.to_vec()
@@ -296,7 +298,7 @@ mod tests {
             figures.collect::<Vec<_>>(),
             [(Feasibility::Overloaded, 910), (Feasibility::Met, 410)]
         );
-        // A minute later without work, nothing is left of it.
+        // After a minute without work, no load is left.
         for second in 201..=280 {
             loads.sample(second * SECOND, || at(200, [50, 41]));
         }

@@ -1,7 +1,7 @@
-//! The times of tenants' requests, and how many of them keep their tenant's target: by the
-//! leader's own clock, from the arrival of the intent of a request's first op to the report that
-//! its sync is done. Nothing here decides anything; it begins anew with
-//! each term, but where a leader follows itself.
+//! The times of tenants' requests, and the number of requests that met the tenant's target. Times
+//! are measured by the leader's own clock, from the arrival of the intent of a request's first op
+//! to the report that its sync is done. Nothing here decides anything. The counts start anew with
+//! each term, unless the leader follows itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,11 +11,11 @@ use crate::slots::{Arena, SessionSlot};
 use crate::time::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
-/// What is reported covers so much time, and up to one slot more.
+/// Time that a report covers, and up to one slot more.
 const SPAN: Nanos = 60 * SECOND;
-/// The span moves on in steps of this.
+/// Step by which that span moves.
 const SLOT: Nanos = 10 * SECOND;
-/// Requests of one session that wait to be done; more are not counted.
+/// Maximum number of unfinished requests of one session; further ones are not counted.
 const WAITING: usize = 4_096;
 /// Linear steps per power of two: a figure is at most 1.6 % off.
 const STEP_BITS: u32 = 5;
@@ -23,11 +23,11 @@ const STEP_BITS: u32 = 5;
 /// One session's requests under way.
 #[derive(Debug, Default)]
 struct Requests {
-    /// When the first op since the last sync came.
+    /// Time at which the first op since the last sync came.
     began: Option<Nanos>,
-    /// That was in this term, and the leader has seen it.
+    /// True if that op came in this term, so that the leader has seen it.
     whole: bool,
-    /// The sync of each request that is not done, and when the request began.
+    /// The sync of each request that is not done, and the time at which the request began.
     waiting: VecDeque<(OpNumber, Nanos)>,
 }
 
@@ -44,7 +44,7 @@ struct Slot {
 #[derive(Debug)]
 struct Record {
     target: u64,
-    /// Since when they are counted against this target.
+    /// Time since which requests are counted against this target.
     since: Nanos,
     requests: u64,
     within: u64,
@@ -56,13 +56,13 @@ struct Record {
 pub(super) struct Attainments {
     began: Nanos,
     sessions: BTreeMap<SessionId, Requests>,
-    /// By a session's slot: whether it may have requests that are not done. Asked with
-    /// every report, it is kept where it is at hand.
+    /// True, by a session's slot, if the session may have requests that are not done. It is read
+    /// with every report, so it has a table of its own.
     awaited: Arena<SessionSlot, bool>,
     tenants: BTreeMap<Tenant, Record>,
 }
 
-/// A session, and its slot, which is another's when it is no more.
+/// A session, and its slot, which another session gets when this one has ended.
 pub(super) type Placed = (SessionSlot, SessionId);
 
 impl Attainments {
@@ -75,8 +75,8 @@ impl Attainments {
         }
     }
 
-    /// It goes on counting for the same leader's term before. Requests under way between the two
-    /// are not counted.
+    /// Continues the counts of the same leader's previous term. Requests under way between the two
+    /// terms are not counted.
     pub(super) fn go_on(&mut self, before: Self) {
         self.began = before.began;
         for (tenant, record) in before.tenants {
@@ -87,7 +87,7 @@ impl Attainments {
         }
     }
 
-    /// The next ops of a session came.
+    /// Takes in the next ops of a session.
     pub(super) fn intent(
         &mut self,
         now: Nanos,
@@ -102,7 +102,7 @@ impl Attainments {
         let mut op = first;
         for run in runs {
             if run.class == CostClass::Sync {
-                // Behind the first sync of the run the others end nothing.
+                // After the first sync of the run, the others end no request.
                 let whole = std::mem::replace(&mut requests.whole, true);
                 if let Some(began) = requests.began.take().filter(|_| whole)
                     && requests.waiting.len() < WAITING
@@ -122,12 +122,12 @@ impl Attainments {
         *self.awaited.grow_to(slot) = waits;
     }
 
-    /// Whether the session at a slot may have requests that are not done.
+    /// Returns true if the session at a slot may have requests that are not done.
     pub(super) fn awaits(&self, slot: SessionSlot) -> bool {
         self.awaited.find(slot) == Some(&true)
     }
 
-    /// Ops of a tenant's session through `done` are done.
+    /// Notes that ops of a tenant's session through `done` are done.
     pub(super) fn done(
         &mut self,
         now: Nanos,
@@ -137,7 +137,7 @@ impl Attainments {
         target: u64,
     ) {
         let Some(requests) = self.sessions.get_mut(&session) else {
-            // It is the slot of one that is no more.
+            // The slot belongs to a session that has ended.
             return self.note(slot, false);
         };
         let began = self.began;
@@ -147,8 +147,8 @@ impl Attainments {
             if record.target != target {
                 *record = Record::new(target, now);
             }
-            // What was done before its intent came, as with a client that gathers those, has no
-            // time that the leader knows.
+            // A request that was done before its intent came has no time that the leader knows.
+            // This happens if a client gathers its intents.
             if now > since {
                 record.note(now, now - since);
             }
@@ -157,12 +157,12 @@ impl Attainments {
         self.note(slot, waits);
     }
 
-    /// A session is no more.
+    /// Forgets a session that has ended.
     pub(super) fn ended(&mut self, session: SessionId) {
         self.sessions.remove(&session);
     }
 
-    /// A tenant has this target from now on; what was counted against another says nothing of it.
+    /// Sets a tenant's target; counts against another target are dropped.
     pub(super) fn target_set(&mut self, now: Nanos, tenant: &Tenant, target: u64) {
         match self.tenants.get_mut(tenant) {
             Some(record) if record.target == target => {}
@@ -174,12 +174,12 @@ impl Attainments {
         }
     }
 
-    /// A tenant is no more.
+    /// Forgets a removed tenant.
     pub(super) fn tenant_removed(&mut self, tenant: &Tenant) {
         self.tenants.remove(tenant);
     }
 
-    /// How a tenant's requests did, if any were done.
+    /// The attainment of a tenant's requests, if any were done.
     pub(super) fn of(&self, now: Nanos, tenant: &Tenant) -> Option<Box<Attainment>> {
         let record = self.tenants.get(tenant)?;
         (record.requests > 0).then(|| Box::new(record.read(now)))
@@ -236,13 +236,14 @@ impl Record {
     }
 }
 
-/// Whether a slot lies before the span that ends now.
+/// Returns true if a slot lies before the span that ends now.
 fn is_past(slot: &Slot, now: Nanos) -> bool {
     slot.began.saturating_add(SPAN + SLOT) <= now
 }
 
 impl Slot {
-    /// The smallest time that so many percent do not exceed, by its step's middle; 0 of none.
+    /// The shortest time that this percentage of requests does not exceed, as the middle of its
+    /// step; 0 without requests.
     fn quantile(&self, percent: u64) -> Nanos {
         let rank = (self.requests * percent).div_ceil(100);
         let mut counted = 0;
@@ -296,7 +297,7 @@ mod tests {
         let (launch, sync) = (run(CostClass::Launch, 3), run(CostClass::Sync, 2));
         attainments.intent(10 * MS, SESSION, 1, &[launch]);
         assert!(!attainments.awaits(SESSION.0), "no sync yet");
-        // Ops 4 and 5 are syncs, of which the second ends nothing; then another request.
+        // Ops 4 and 5 are syncs, of which the second ends no request; then another request follows.
         attainments.intent(15 * MS, SESSION, 4, &[sync, launch, sync]);
         attainments.done(20 * MS, SESSION, 3, &tenant(), 12 * MS);
         assert_eq!(attainments.of(20 * MS, &tenant()), None);
@@ -365,7 +366,7 @@ mod tests {
         let read = attainments.of(203 * SECOND, &tenant()).unwrap();
         assert_eq!((read.requests, read.within), (1, 0));
         assert_eq!(read.counted_ns, 2 * SECOND);
-        // A minute without requests leaves the totals only.
+        // A minute without requests leaves only the totals.
         let read = attainments.of(300 * SECOND, &tenant()).unwrap();
         assert_eq!((read.requests, read.p99_ns, read.total_requests), (0, 0, 1));
         attainments.tenant_removed(&tenant());

@@ -13,95 +13,99 @@ const SECOND: Nanos = 1_000 * MS;
 pub struct Config {
     /// The cluster's name.
     pub cluster: Tenant,
-    /// When the zero of the leader's clock was, nanoseconds since 1970, as its host knew then: when inputs
-    /// came is recorded by it, so that the times of two leaders can be put on one line.
+    /// Zero of the leader's clock, nanoseconds since 1970, by its host's clock at that time.
+    /// Recorded arrival times of inputs include it, so that the times of two leaders can be
+    /// compared.
     pub clock_zero: Nanos,
-    /// Between two heartbeats of the leader.
+    /// Time between two heartbeats of the leader.
     pub beat: Nanos,
-    /// A leader not heard from for so long is dead, where nothing is late.
+    /// Silence after which a leader is dead, if nothing is late.
     pub silence: Nanos,
-    /// The same where heartbeats or timers are late: at most.
+    /// Maximum of that silence if heartbeats or timers are late.
     pub silence_most: Nanos,
-    /// Between two renewals of the lease. Its TTL, 2 s, is the shell's.
+    /// Time between two renewals of the lease. The shell sets its TTL, 2 s.
     pub renew: Nanos,
-    /// Before a lease operation that failed is tried again.
+    /// Delay before a failed lease operation is retried.
     pub lease_retry: Nanos,
-    /// Before a seal without an answer is sent again.
+    /// Delay before a seal without an answer is sent again.
     pub seal_retry: Nanos,
-    /// Before unaccepted grants are sent again.
+    /// Delay before unaccepted grants are sent again.
     pub order_retry: Nanos,
-    /// An order without grants (what is recorded, which reports are here) waits so long for one
-    /// with grants.
+    /// Time for which an order without grants (the recorded inputs, the received reports) waits for
+    /// one with grants.
     pub order_linger: Nanos,
-    /// Between two heartbeats of a worker.
+    /// Time between two heartbeats of a worker.
     pub worker_beat: Nanos,
-    /// A worker not heard from for so long is lost, where nothing is late.
+    /// Silence after which a worker is lost, if nothing is late.
     pub worker_silence: Nanos,
-    /// The same where heartbeats or timers are late: at most.
+    /// Maximum of that silence if heartbeats or timers are late.
     pub worker_silence_most: Nanos,
-    /// A worker not heard from for so long is lost where a later start of its device is heard.
-    /// The later start is the proof, so lateness does not lengthen this time.
+    /// Silence after which a worker is lost if a later start of its device is heard. The later
+    /// start is the proof, so lateness does not lengthen this time.
     pub worker_replaced: Nanos,
-    /// After the bus came back, nobody is declared lost or expired for so long.
+    /// Time after the bus came back in which no worker is declared lost and no session expires.
     pub grace: Nanos,
-    /// A leader or candidate that itself stood still for so long heard no peer meanwhile: that time does not
-    /// count as a peer's silence.
+    /// Pause after which a leader or candidate counts as having stood still. It heard no peer in
+    /// that time, which does not count as a peer's silence.
     pub stall: Nanos,
-    /// A worker whose connection was closed while no leader led is lost unless it is heard within this.
+    /// Time within which a worker must be heard if its connection was closed while no leader led;
+    /// else it is lost.
     pub worker_back: Nanos,
-    /// A session lives so long after its client's connection closed.
+    /// Time that a session lives after its client's connection was closed.
     pub connection_lost: Nanos,
-    /// A session lives so long without a sign of its client.
+    /// Time that a session lives without a sign of its client.
     pub expiry: Nanos,
-    /// An open request waits so long for a worker.
+    /// Maximum time that an open request waits for a worker.
     pub open_wait: Nanos,
-    /// Between two reports of what a worker holds at least.
+    /// Minimum time between two reports of a worker's holdings.
     pub report: Nanos,
-    /// Between two profile versions at least.
+    /// Minimum time between two profile versions.
     pub learn: Nanos,
-    /// A record block is sent when its first input is so old.
+    /// Age of its first input at which a record block is sent.
     pub record_linger: Nanos,
-    /// Bytes of record not yet acknowledged at most, where the cluster is not set to fewer; above it
-    /// inputs go unrecorded and a gap is named.
+    /// Maximum bytes of the record that are not yet acknowledged, unless the cluster's settings
+    /// allow fewer. Above it inputs go unrecorded and a gap is named.
     pub record_bytes: usize,
-    /// A leader told to leave waits so long for workers that are about to leave, to record that they did.
+    /// Time for which a leader told to leave waits for workers that are about to leave, to record
+    /// that they did.
     pub farewell: Nanos,
-    /// A leader told to leave waits so long for its record, then.
+    /// Time for which a leader told to leave then waits for its record.
     pub leave: Nanos,
-    /// Where the broker is a cluster of servers, what that changes.
+    /// Changes for a broker that is a cluster of servers.
     pub cluster_of: Option<Servers>,
 }
 
-/// What a broker of several servers changes: a connection that is closed may have gone to another
-/// server, and a server may be cut off from the others with who is connected to it.
+/// Changes for a broker of several servers. The client of a closed connection may have gone to
+/// another server, and a server may be cut off together with its clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Servers {
-    /// A worker whose connection was closed is lost unless it is heard within this.
+    /// Time within which a worker must be heard after its connection was closed; else it is lost.
     pub worker_moves: Nanos,
-    /// The same where heartbeats or timers are late: at most.
+    /// Maximum of that time if heartbeats or timers are late.
     pub worker_moves_most: Nanos,
-    /// The same of a connection that was closed in doubtful time: before the candidate's own connection
-    /// came back and the lease could be written again, or within `grace` of that.
+    /// Like `worker_moves`, for a connection that was closed in doubtful time: before the
+    /// candidate's own connection came back and the lease could be written again, or within `grace`
+    /// of that.
     pub doubtful_moves: Nanos,
-    /// The same where heartbeats or timers are late: at most.
+    /// Maximum of that time if heartbeats or timers are late.
     pub doubtful_moves_most: Nanos,
-    /// Servers choose anew within this which of them stores. A leader that cannot write the lease for
-    /// longer is cut off, and hears no worker that lives elsewhere.
+    /// Time within which servers elect the ones that store. A leader that cannot write the lease
+    /// for longer is cut off, and hears no worker that lives elsewhere.
     pub choice: Nanos,
-    /// A leader whose connection was closed is gone unless it is heard within this.
+    /// Time within which a leader must be heard after its connection was closed; else it is gone.
     pub leader_moves: Nanos,
-    /// The same where heartbeats or timers are late: at most.
+    /// Maximum of that time if heartbeats or timers are late.
     pub leader_moves_most: Nanos,
-    /// What a closed connection had on its way may be heard so much later: it is no sign that its
+    /// Time for which messages of a closed connection may still arrive: they are no sign that its
     /// owner lives.
     pub on_the_way: Nanos,
-    /// Between two heartbeats of the leader to the clients of a tenant: by these they know that
-    /// their server is not cut off.
+    /// Time between two heartbeats of the leader to the clients of a tenant. They show the clients
+    /// that their server is not cut off.
     pub tenant_beat: Nanos,
 }
 
 impl Servers {
-    /// How long a worker may be unheard whose connection was closed, in certain or in doubtful time.
+    /// Maximum silence of a worker with a closed connection, in certain or in doubtful time.
     pub(super) fn moves(&self, certain: bool, now: Nanos, lateness: &Lateness) -> Nanos {
         let (base, most) = match certain {
             true => (self.worker_moves, self.worker_moves_most),
@@ -146,9 +150,9 @@ impl Config {
         }
     }
 
-    /// The same for a candidate that hears the broker's events. A leader that is killed is known to be
-    /// dead by its closed connection, so silence alone means a host that stands still or is cut off:
-    /// that may take a moment longer to be sure of.
+    /// The configuration for a candidate that hears the broker's events. A killed leader is known
+    /// to be dead by its closed connection. So silence alone means a host that stands still or is
+    /// cut off, which may take a moment longer to be sure of.
     #[must_use]
     pub fn with_events(self) -> Self {
         Self {
@@ -157,10 +161,11 @@ impl Config {
         }
     }
 
-    /// The same for a broker that is a cluster of servers. Who is connected to a server that stands
-    /// still or is cut off takes seconds to notice and go to another, and for up to nine seconds
-    /// nothing can be stored. A worker that is cut off together with the leader takes longest: the
-    /// leader notices within 5 s, the worker, which hears it until then, within 4 s more.
+    /// The configuration for a broker that is a cluster of servers. A client of a server that
+    /// stands still or is cut off takes seconds to notice and to go to another. For up to nine
+    /// seconds nothing can be stored. A worker that is cut off together with the leader takes
+    /// longest: the leader notices within 5 s. The worker, which hears the leader until then,
+    /// notices within 4 s more.
     #[must_use]
     pub fn on_servers(self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The devices of a tenant: what its clients may ask without opening a session.
+//! The devices of a tenant, which its clients may query without opening a session.
 
 use bus_schemas::{
     Devices, DevicesRequest, Failure, Tenant, TenantDevice, WIRE_VERSION, decode, encode, limits,
@@ -9,7 +9,7 @@ use super::context::Context;
 use super::term::Term;
 
 impl Term {
-    /// Answers a tenant which devices its sessions may be placed on.
+    /// Answers a tenant's query for the devices on which its sessions may be placed.
     pub(super) fn devices(
         &self,
         tenant: &Tenant,

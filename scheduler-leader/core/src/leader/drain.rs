@@ -7,12 +7,12 @@ use super::event::Placement;
 use super::term::Term;
 use crate::input::Input;
 
-/// Drained workers remembered in the placement: some may have gone while nobody led.
+/// Maximum number of drained workers in the placement: some may have gone while no leader led.
 const DRAINED: usize = 4_096;
 
 impl Term {
-    /// The store's placement was read again: what administrators had the leader before us do, and we
-    /// read only now, is taken over.
+    /// Takes in a placement that was read from the store again: administrators' requests to the
+    /// previous leader that are read only now.
     pub(super) fn placement_read(
         &mut self,
         before: &Placement,
@@ -20,13 +20,13 @@ impl Term {
         cx: &mut Context<'_>,
     ) {
         if !now.follows(before) {
-            // Where the store has forgotten what was read of it before, nobody has undone that: it
-            // is what this leader still goes by, and what the next one is to find.
+            // If the store has forgotten what was read before, no administrator has undone it. This
+            // leader still goes by it, and the next one must find it.
             self.placement_changed |= before.follows(now);
             return;
         }
         if now.epoch >= self.publisher.epoch {
-            // It is our own.
+            // This leader wrote it.
             return;
         }
         if before.held != now.held {
@@ -42,7 +42,7 @@ impl Term {
         }
     }
 
-    /// A worker is to be drained, or not any more.
+    /// Starts or stops the drain of a worker.
     pub(super) fn drain(&mut self, worker: Incarnation, draining: bool, cx: &mut Context<'_>) {
         let (drained, lost) = (&mut self.placement.drained, &self.placement.lost);
         if drained.contains(&worker) == draining || (draining && lost.contains(&worker)) {
@@ -71,8 +71,8 @@ impl Term {
         }
     }
 
-    /// A worker that is drained was heard of: the order is told, and the worker that it is not
-    /// needed any more.
+    /// Handles a message of a drained worker: tells the order, and once no session is left, tells
+    /// the worker to leave.
     pub(super) fn drained(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         let Some(view) = self.scheduler.worker(worker) else {
             return;

@@ -1,4 +1,4 @@
-//! The election: who leads, as one candidate knows it, and what that candidate does about the lease.
+//! The election as one candidate sees it: the leader, and the candidate's lease operations.
 
 use bus_schemas::{Epoch, LeaderBeat, LeaderId};
 
@@ -14,14 +14,14 @@ enum Pending {
     Write(Lease),
 }
 
-/// What became of the lease.
+/// The outcome of a lease operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing that concerns the role.
+    /// No change of the role.
     None,
     /// A campaign was won.
     Won(Lease),
-    /// The lease is somebody else's.
+    /// Another candidate holds the lease.
     Lost,
 }
 
@@ -31,25 +31,25 @@ pub(super) struct Election {
     id: LeaderId,
     lease: Option<Lease>,
     revision: u64,
-    /// `lease` and `revision` were read and not doubted since.
+    /// True if `lease` and `revision` were read and not doubted since.
     read: bool,
     pending: Option<Pending>,
     retry_at: Nanos,
-    /// The leader as last heard of.
+    /// The last known leader.
     leader: Option<Lease>,
-    /// When it was last heard.
+    /// Time at which it was last heard.
     seen_at: Nanos,
-    /// It is known to be dead or leaving, or there is none.
+    /// True if it is known to be dead or leaving, or if no leader exists.
     gone: bool,
-    /// Its connection was closed, and it may have gone to another server: it is gone then, unless
-    /// it is heard from `0` on.
+    /// Set if its connection was closed, and it may have gone to another server. It is gone at `1`,
+    /// unless it is heard from `0` on.
     moves: Option<(Nanos, Nanos)>,
-    /// A leader that is silent for so long is taken for dead.
+    /// Silence after which the leader counts as dead.
     silence: Nanos,
-    /// The highest epoch anybody named.
+    /// The highest epoch that any message named.
     highest: Epoch,
     renew_at: Nanos,
-    /// Since when it is known that somebody has to lead.
+    /// Time at which the candidate first saw that no leader exists.
     noticed_at: Option<Nanos>,
 }
 
@@ -73,7 +73,7 @@ impl Election {
         }
     }
 
-    /// Our connection is up: nobody is silent before now.
+    /// Notes that our connection is up: no leader counts as silent before now.
     pub(super) fn connected(&mut self, now: Nanos) {
         self.seen_at = now;
         self.moves = None;
@@ -81,7 +81,7 @@ impl Election {
         self.retry_at = now;
     }
 
-    /// We stood still for so long, and heard no leader.
+    /// Adds a time in which we stood still and heard no leader.
     pub(super) fn stood_still(&mut self, by: Nanos) {
         self.seen_at = self.seen_at.saturating_add(by);
         self.moves = self
@@ -89,7 +89,7 @@ impl Election {
             .map(|(from, gone)| (from.saturating_add(by), gone.saturating_add(by)));
     }
 
-    /// How late the leader's heartbeat is that comes now, if one came before.
+    /// Lateness of the leader's heartbeat that arrives now, if one arrived before.
     pub(super) fn late(&self, now: Nanos, beat: &LeaderBeat, every: Nanos) -> Option<Nanos> {
         let known = self
             .leader
@@ -97,17 +97,17 @@ impl Election {
         known.then(|| now.saturating_sub(self.seen_at.saturating_add(every)))
     }
 
-    /// How long a leader may be silent.
+    /// Sets the silence after which a leader counts as dead.
     pub(super) fn bear(&mut self, silence: Nanos) {
         self.silence = silence;
     }
 
-    /// Somebody named an epoch.
+    /// Notes an epoch that a message named.
     pub(super) fn saw(&mut self, epoch: Epoch) {
         self.highest = self.highest.max(epoch);
     }
 
-    /// A heartbeat of another leader.
+    /// Handles a heartbeat of another leader.
     pub(super) fn beat(&mut self, now: Nanos, beat: &LeaderBeat) {
         self.saw(beat.epoch);
         if self.leader.is_none_or(|leader| beat.epoch >= leader.epoch) {
@@ -121,7 +121,7 @@ impl Election {
         }
     }
 
-    /// A leader's connection was closed.
+    /// Notes that a leader's connection was closed.
     pub(super) fn closed(
         &mut self,
         now: Nanos,
@@ -136,7 +136,7 @@ impl Election {
         match &config.cluster_of {
             None => self.gone = true,
             Some(servers) => {
-                // Of its heartbeats at most the last was on its way.
+                // At most the last of its heartbeats was still on its way.
                 let from = now.saturating_add(config.beat);
                 let (moves, most) = (servers.leader_moves, servers.leader_moves_most);
                 let within = lateness.patience(now, moves, most);
@@ -145,7 +145,7 @@ impl Election {
         }
     }
 
-    /// Our term over: from now on somebody else leads, or has to be found.
+    /// Ends our term: from now on another candidate leads, or a leader must be found.
     pub(super) fn dethroned(&mut self, now: Nanos) {
         self.leader = None;
         self.gone = false;
@@ -154,17 +154,17 @@ impl Election {
         self.read = false;
     }
 
-    /// Our term is to be followed by another of ours at once.
+    /// Notes that another term of ours follows ours at once.
     pub(super) fn succeed_self(&mut self) {
         self.gone = true;
     }
 
-    /// Since when it is known that somebody has to lead, if somebody has.
+    /// Time at which the candidate first saw that no leader exists, if none exists.
     pub(super) fn noticed_at(&self) -> Option<Nanos> {
         self.noticed_at
     }
 
-    /// When the leader is taken for dead, if nothing is heard of it until then.
+    /// Time at which the leader counts as dead, if it is not heard until then.
     fn silent_at(&self) -> Nanos {
         let silent = self.seen_at.saturating_add(self.silence);
         self.moves.map_or(silent, |(_, gone)| silent.min(gone))
@@ -174,7 +174,7 @@ impl Election {
         self.gone || now >= self.silent_at()
     }
 
-    /// As a candidate: reads the lease, or campaigns, if it is time.
+    /// As a candidate: reads the lease, or campaigns, if it is due.
     pub(super) fn campaign(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         if !self.is_due(now) {
             self.noticed_at = None;
@@ -197,7 +197,7 @@ impl Election {
         }
     }
 
-    /// As the leader: renews the lease, if it is time.
+    /// As the leader: renews the lease, if it is due.
     pub(super) fn renew(&mut self, now: Nanos, ours: Lease, actions: &mut Vec<Action>) {
         if self.pending.is_some() || now < self.retry_at.max(self.renew_at) {
             return;
@@ -210,13 +210,14 @@ impl Election {
         }
     }
 
-    /// As the leader: whether somebody led above us, and may have gone before we knew: cut off from
-    /// the others, we found the lease free again. What is written in our epoch is old to them.
+    /// As the leader: returns true if another leader led above us, and may have gone before we
+    /// knew. This happens if we were cut off from the others and found the lease free again. They
+    /// reject writes of our epoch as old.
     pub(super) fn is_passed(&self, ours: Lease) -> bool {
         self.highest > ours.epoch
     }
 
-    /// As the leader: takes the lease for an epoch behind ours, if nothing else is under way.
+    /// As the leader: takes the lease for an epoch above ours, if no other operation is under way.
     pub(super) fn advance(&mut self, now: Nanos, ours: Lease, actions: &mut Vec<Action>) {
         if self.pending.is_none() && self.read && now >= self.retry_at {
             let epoch = ours.epoch.max(self.highest) + 1;
@@ -224,7 +225,7 @@ impl Election {
         }
     }
 
-    /// When [`Self::campaign`] (as a candidate) or [`Self::renew`] (as the leader) is due.
+    /// Time at which [`Self::campaign`] (as a candidate) or [`Self::renew`] (as the leader) is due.
     pub(super) fn deadline(&self, leading: bool) -> Option<Nanos> {
         if self.pending.is_some() {
             return None;
@@ -246,7 +247,8 @@ impl Election {
         });
     }
 
-    /// The lease was read, because we asked or by a watch. `ours` is what we hold, if we lead.
+    /// Handles a read lease, which we asked for or a watch brought. `ours` is our lease, if we
+    /// lead.
     pub(super) fn was_read(
         &mut self,
         now: Nanos,
@@ -259,7 +261,7 @@ impl Election {
             self.pending = None;
         }
         if let Some(Pending::Write(_)) = self.pending {
-            // Our write is under way: its answer says more than this.
+            // Our write is under way: its answer says more than this read.
             return Outcome::None;
         }
         (self.lease, self.revision, self.read) = (lease, revision, true);
@@ -271,7 +273,7 @@ impl Election {
                 self.judge(now, lease);
                 Outcome::None
             }
-            // Nobody's, ours, or an old one come back with a store that lost its tail.
+            // Free, ours, or an old one that came back with a store that lost its tail.
             Some(ours) if lease.is_none_or(|lease| lease.epoch < ours.epoch || lease == ours) => {
                 if lease != Some(ours) {
                     self.renew_at = now;
@@ -280,17 +282,17 @@ impl Election {
             }
             Some(_) if asked => Outcome::Lost,
             Some(_) => {
-                // Seen by the watch, which may be late: ask.
+                // The watch brought it and may be late: read the lease.
                 (self.read, self.renew_at) = (false, now);
                 Outcome::None
             }
         }
     }
 
-    /// What a lease that was read says of who leads.
+    /// Updates the known leader from a lease that was read.
     fn judge(&mut self, now: Nanos, lease: Option<Lease>) {
         match lease {
-            // A write of ours whose answer was lost, or a term of ours that ended: above it.
+            // A write of ours that lost its answer, or a past term of ours: campaign above it.
             Some(lease) if lease.leader == self.id => self.gone = true,
             Some(lease) if self.leader.is_none_or(|leader| lease.epoch > leader.epoch) => {
                 self.leader = Some(lease);
@@ -299,7 +301,7 @@ impl Election {
                 self.moves = None;
             }
             Some(_) => {}
-            // There is no leader at all, unless one is heard.
+            // No leader exists, unless one is heard.
             None => self.gone |= self.leader.is_none(),
         }
     }
@@ -314,8 +316,8 @@ impl Election {
         Outcome::Won(lease)
     }
 
-    /// Somebody else wrote first, or our view was old: read again at once. Whoever won will be
-    /// heard, or will be found silent.
+    /// Handles a lost write: another candidate wrote first, or our view was old. The lease is read
+    /// again at once. The winner will be heard, or will be found silent.
     pub(super) fn conflict(&mut self, now: Nanos) {
         self.pending = None;
         self.read = false;

@@ -27,41 +27,41 @@ pub struct Lease {
 pub struct Placement {
     /// The epoch that wrote it: a writer of a lower one gives way.
     pub epoch: Epoch,
-    /// It was written so many times, by this epoch and those whose placement that went on from. What
-    /// is read later is not always newer: a store may have forgotten what it had.
+    /// Number of times that it was written, by this epoch and the earlier epochs that it continues.
+    /// A later read is not always newer: a store may have forgotten writes.
     #[serde(default)]
     pub version: u64,
     /// The highest ordinal of each tenant.
     pub ordinals: Vec<(Tenant, u64)>,
     /// Incarnations declared lost, the latest last.
     pub lost: Vec<Incarnation>,
-    /// Whether grants are held.
+    /// True if grants are held.
     pub held: bool,
     /// Workers that administrators drain: they get no new sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drained: Vec<Incarnation>,
-    /// Workers that obeyed the leader and are not lost: the next one hears of each, or declares it
-    /// lost.
+    /// Workers that obeyed the leader and are not lost. The next leader hears each of them, or
+    /// declares it lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Incarnation>,
-    /// The devices of these, as far as they are known.
+    /// The devices of these workers, as far as they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<(Incarnation, GpuId)>,
-    /// Sessions whose clients' connections were closed, and when they end unless their clients are heard,
-    /// in nanoseconds since 1970.
+    /// Sessions of clients with closed connections, and their ends in nanoseconds since 1970. A
+    /// client that is heard keeps its sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closing: Vec<(SessionId, Nanos)>,
 }
 
 impl Placement {
-    /// The number of a worker's device, if it is known.
+    /// The device of a worker, if it is known.
     pub(super) fn gpu(&self, worker: Incarnation) -> Option<GpuId> {
         let mut gpus = self.gpus.iter();
         let found = gpus.find(|(known, _)| *known == worker);
         found.map(|(_, gpu)| *gpu)
     }
 
-    /// The workers that obeyed a leader behind this one and serve its device.
+    /// The workers that obeyed a leader later than this one and serve its device.
     pub(super) fn later_starts(&self, worker: Incarnation) -> impl Iterator<Item = Incarnation> {
         let gpu = self.gpu(worker);
         let mut workers = self.workers.iter().copied();
@@ -69,7 +69,8 @@ impl Placement {
         workers.filter(move |other| known && self.gpu(*other) == gpu)
     }
 
-    /// A worker obeys a leader, the latest of at most so many. Whether that is news.
+    /// Remembers that a worker obeys a leader, the latest of at most `most`. Returns true if that
+    /// is news.
     pub(super) fn remember(
         &mut self,
         worker: Incarnation,
@@ -88,7 +89,7 @@ impl Placement {
         !known || gpu.is_some()
     }
 
-    /// A worker is lost, and remembered as that; so many are.
+    /// Removes a lost worker and remembers it among the lost, of which at most `most` are kept.
     pub(super) fn lose(&mut self, worker: Incarnation, most: usize) {
         self.workers.retain(|other| *other != worker);
         self.gpus.retain(|(other, _)| *other != worker);
@@ -98,7 +99,7 @@ impl Placement {
         self.lost.drain(..surplus);
     }
 
-    /// Whether it was written after another.
+    /// Returns true if it was written after another.
     pub(super) fn follows(&self, other: &Self) -> bool {
         (self.epoch, self.version) > (other.epoch, other.version)
     }
@@ -111,22 +112,22 @@ pub struct StateSnapshot {
     pub settings: ClusterSettings,
     /// Entries `tenant.<name>`.
     pub tenants: Vec<(Tenant, TenantSettings)>,
-    /// Entry `profile`: the newest that was learned.
+    /// Entry `profile`: the newest one learned.
     pub profile: Profile,
-    /// Entry `pin`: the profile to order by, whatever is measured.
+    /// Entry `pin`: the profile that the order uses in place of measurements.
     pub pinned: Option<Profile>,
     /// Entry `placement`.
     pub placement: Placement,
 }
 
 impl StateSnapshot {
-    /// The profile to order by.
+    /// The profile that the order uses.
     #[must_use]
     pub fn profile_in_force(&self) -> &Profile {
         self.pinned.as_ref().unwrap_or(&self.profile)
     }
 
-    /// The settings to order by: with a pinned profile, nothing that is measured counts.
+    /// The settings that the order uses: with a pinned profile, no measurement counts.
     #[must_use]
     pub fn settings_in_force(&self) -> ClusterSettings {
         let learn = self.settings.learn && self.pinned.is_none();
@@ -145,18 +146,19 @@ pub enum Event<'a> {
     Connected,
     /// Our own connection is down.
     Disconnected,
-    /// The broker says that a connection was closed.
+    /// The broker reports that a connection was closed.
     ConnectionClosed {
-        /// Its name, which its maker chose.
+        /// Its name, chosen by the program that made it.
         name: &'a str,
-        /// The owner of the login that it was made with.
+        /// The owner of its login.
         author: &'a Author,
     },
-    /// The lease as it is now: the answer to [`Action::ReadLease`], or unasked from a watch.
+    /// The present lease: the answer to [`Action::ReadLease`], or unasked from a watch.
     LeaseRead {
-        /// The value, if there is one.
+        /// The value, if the entry exists.
         lease: Option<Lease>,
-        /// What a compare-and-set must name; of a deletion's marker too; 0 if there is nothing.
+        /// The revision that a compare-and-set must name, also that of a deletion's marker; 0
+        /// without an entry.
         revision: u64,
     },
     /// Our write of the lease was accepted.
@@ -166,7 +168,7 @@ pub enum Event<'a> {
     },
     /// Our write was refused: the entry has another revision.
     LeaseConflict,
-    /// The store did not answer a read or a write. The write may have been carried out.
+    /// The store did not answer a read or a write. The write may have succeeded.
     LeaseUnavailable,
     /// The state bucket was read. Needed once before a candidate campaigns; may come again.
     State(&'a StateSnapshot),
@@ -174,11 +176,11 @@ pub enum Event<'a> {
     Settings(&'a ClusterSettings),
     /// An administrator changed or removed a tenant.
     TenantSet(&'a Tenant, Option<&'a TenantSettings>),
-    /// A message on a subject of ours, but for intents, which go to a [`crate::KernelQueue`].
+    /// A message on a subject of ours, except intents, which go to a [`crate::KernelQueue`].
     Message {
         /// The subject.
         subject: &'a LeaderSubject,
-        /// Where an answer goes.
+        /// The reply subject.
         reply: Option<&'a str>,
         /// The message.
         bytes: &'a [u8],
@@ -196,7 +198,7 @@ pub enum Event<'a> {
         session: SessionId,
         /// Number of the first op.
         first: OpNumber,
-        /// What they cost.
+        /// Their costs.
         runs: Vec<CostRun>,
     },
     /// The stream acknowledged a block.
@@ -206,9 +208,9 @@ pub enum Event<'a> {
         /// Its number.
         number: u64,
     },
-    /// What is kept in the broker and how full it is: for whoever asks for the status.
+    /// The streams and buckets in the broker and their fill levels, for status requests.
     Stores(Vec<StoreStatus>),
-    /// Hand over and go (SIGTERM).
+    /// Hand over and leave (SIGTERM).
     Leave,
     /// Time has passed: due at [`crate::Leader::deadline`].
     Timer,
@@ -221,25 +223,25 @@ pub enum TermEnd {
     Lease,
     /// A worker, or another leader's heartbeat, named a higher epoch or another leader of ours.
     Fenced {
-        /// That epoch.
+        /// The epoch that it named.
         epoch: Epoch,
     },
-    /// The record had a gap and can be taken up again: a new term begins with a checkpoint.
+    /// The record had a gap and can continue: a new term begins with a checkpoint.
     RecordGap,
-    /// The epoch was as large or as old as one may be: another of ours begins at once.
+    /// The epoch reached its maximum size or age: another of ours begins at once.
     Renewed,
     /// We were told to leave.
     Left,
 }
 
-/// An action that the leader wants done. Nothing here waits for anything: every answer is an [`Event`].
+/// An action that the leader requests. No action blocks: every answer is an [`Event`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Publish a message.
     Publish {
-        /// Where.
+        /// The subject.
         subject: Arc<str>,
-        /// Where an answer is to go.
+        /// The reply subject.
         reply: Option<Arc<str>>,
         /// The message.
         bytes: Vec<u8>,
@@ -251,12 +253,12 @@ pub enum Action {
     WriteLease {
         /// The value.
         lease: Lease,
-        /// The revision it replaces, 0 for none.
+        /// The revision that it replaces, 0 for none.
         expected: u64,
     },
-    /// Append a block to the record, in order, with message id `<epoch>.<number>`, until it is
-    /// acknowledged by `Recorded` or the term ends, but by [`TermEnd::Renewed`]: then until it is
-    /// acknowledged, before any block of a later epoch.
+    /// Append a block to the record, in order, with message id `<epoch>.<number>`, until `Recorded`
+    /// acknowledges it or the term ends. If the term ends by [`TermEnd::Renewed`], go on until it
+    /// is acknowledged, before any block of a later epoch.
     Append {
         /// The epoch.
         epoch: Epoch,
@@ -276,7 +278,7 @@ pub enum Action {
     },
     /// A session needs a kernel queue.
     QueueOpen(QueueOpening),
-    /// A message on the session's intent subject, which came before there was a queue for it.
+    /// A message on the session's intent subject that came before the session had a queue.
     QueueIntent {
         /// The session.
         session: SessionId,
@@ -287,14 +289,14 @@ pub enum Action {
     QueueProgress {
         /// The session.
         session: SessionId,
-        /// How far.
+        /// Its progress.
         progress: QueueProgress,
     },
     /// A session has ended: its queue tells the client and goes.
     QueueEnd {
         /// The session.
         session: SessionId,
-        /// Why.
+        /// The reason.
         failure: Failure,
     },
     /// We lead from now on.
@@ -306,9 +308,9 @@ pub enum Action {
     TermEnded {
         /// The epoch that ended.
         epoch: Epoch,
-        /// Why.
+        /// The reason.
         why: TermEnd,
     },
-    /// Handed over: the process may end.
+    /// The leader has handed over: the process may end.
     Left,
 }

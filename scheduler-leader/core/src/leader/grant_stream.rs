@@ -1,4 +1,4 @@
-//! The stream of grants to one worker: sent, sent again, acknowledged.
+//! The stream of grants to one worker: send, retry, acknowledge.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use super::record_acks::RecordAcks;
 use crate::input::{HIGHEST, WorkerReport};
 use crate::time::Nanos;
 
-/// Times, at most, that the wait doubles before grants unaccepted by a worker that is away are sent again.
+/// Maximum number of doublings of the wait before unaccepted grants are sent again to a worker that
+/// is away.
 const MAX_DOUBLINGS: u32 = 6;
-/// Pages of a worker's tail at most.
+/// Maximum number of pages of a worker's tail.
 const PAGES: u32 = 1 << 16;
-/// Room in a batch of grants for all but its rows.
+/// Bytes of a batch of grants outside its rows.
 const HEAD_BYTES: usize = 96;
 
 /// A grant on its way.
@@ -29,13 +30,13 @@ struct Sending {
     open: Option<Box<OpenGrant>>,
 }
 
-/// What the order was told of where sessions' memory is.
+/// The place of sessions' memory as the order was last told.
 #[derive(Debug)]
 pub(super) struct ToldResidency {
     pub(super) residency: Residency,
-    /// How often the worker had said something of it.
+    /// Number of the worker's reports of it so far.
     pub(super) number: u64,
-    /// Returns that had ended there before.
+    /// Number of returns that had ended there before.
     pub(super) returned: u64,
 }
 
@@ -44,40 +45,41 @@ pub(super) struct ToldResidency {
 pub(super) struct GrantStream {
     subject: Arc<str>,
     pub(super) sealed: bool,
-    /// When to ask it again to seal.
+    /// Time at which to ask it again to seal.
     seal_at: Nanos,
-    /// Its tail came through this position, in so many pages.
+    /// Last position of its tail that was received, and the number of pages.
     tail: (GpuPosition, u32),
-    /// Granted and not accepted, from `accepted + 1` on.
+    /// Grants that are not accepted, from `accepted + 1` on.
     sending: VecDeque<Sending>,
     pub(super) accepted: GpuPosition,
     pub(super) chain: Chain,
     sent: GpuPosition,
-    /// When to send again what is not accepted, and how often that was done in vain.
+    /// Time at which to send unaccepted grants again, and the number of retries in vain.
     retry_at: Nanos,
     retries: u32,
     /// Reports received without a gap.
     reports: u64,
-    /// The worker holds a standing grant open, the one behind what is accepted.
+    /// True if the worker holds a standing grant open, the one behind the accepted grants.
     holds: bool,
-    /// Reports that a standing grant was closed, each with the input by which it was decided on: the
-    /// worker keeps the grant until they are acknowledged, which they are once that is recorded.
+    /// Reports that a standing grant was closed, each with the input by which it was decided. The
+    /// worker keeps the grant until they are acknowledged, which happens once that input is
+    /// recorded.
     closings: VecDeque<(u64, InputNumber)>,
-    /// When to send what is recorded and received, if nothing else is sent before; and how far it was
-    /// recorded as last sent.
+    /// Time at which to send the acknowledgements, if no other message is sent before; and the last
+    /// recorded input in the last message.
     send_at: Option<Nanos>,
     sent_recorded: InputNumber,
     /// The last input that a grant which the worker has names.
     input: InputNumber,
-    /// Since when it has grants of which it does not know that they are recorded.
+    /// Time since which it has grants that it does not know to be recorded.
     input_at: Nanos,
-    /// When to look at the latest for whether that was recorded.
+    /// Latest time at which to check if that input was recorded.
     look_at: Option<Nanos>,
     /// The input by which the worker leaves.
     pub(super) leaves: Option<InputNumber>,
-    /// The worker's last report of itself that became an input, and when.
+    /// The worker's last report of itself that became an input, and the time of that.
     pub(super) reported: Option<(Nanos, WorkerReport)>,
-    /// Where its sessions' memory is, as the order was told last.
+    /// The place of its sessions' memory, as the order was last told.
     pub(super) residency: Option<ToldResidency>,
 }
 
@@ -108,7 +110,7 @@ impl GrantStream {
         }
     }
 
-    /// Reads what a report of its worker needs: all that lies apart.
+    /// Reads ahead what a report of its worker needs, where it lies apart in memory.
     pub(super) fn fetch(&self) -> u64 {
         let sending = self.sending.iter().map(|sending| sending.grant.input);
         let own = self.accepted ^ self.reports ^ self.sent_recorded ^ self.input ^ self.retry_at;
@@ -116,7 +118,7 @@ impl GrantStream {
         sending.fold(own, |seen, input| seen ^ input) ^ u64::from(*subject.unwrap_or(&0))
     }
 
-    /// Whether it is to be asked to seal, now; the next time is then later.
+    /// Returns true if it is to be asked to seal now; then sets the next time.
     pub(super) fn wants_seal(&mut self, now: Nanos, config: &Config) -> bool {
         let due = !self.sealed && now >= self.seal_at;
         if due {
@@ -130,7 +132,8 @@ impl GrantStream {
         self.tail.0
     }
 
-    /// Takes a page of its tail, if it is the next one; it is then to be asked for what follows.
+    /// Takes a page of its tail. Returns true if it is the next one; then the caller asks for the
+    /// one after it.
     pub(super) fn take_page(&mut self, now: Nanos, page: &SealPage) -> bool {
         let (through, pages) = self.tail;
         let last = page.tail.last().map_or(0, |sealed| sealed.position);
@@ -142,8 +145,8 @@ impl GrantStream {
         next
     }
 
-    /// Goes on from what the worker has. Numbers that it cannot have come to are cut: a worker that
-    /// lies must not end the leader when it counts on from them.
+    /// Continues from what the worker has. Impossibly high numbers are cut: a lying worker must not
+    /// end the leader when it counts on from them.
     pub(super) fn seal(&mut self, answer: &SealAnswer) {
         self.sealed = true;
         self.accepted = answer.position.min(HIGHEST);
@@ -152,12 +155,12 @@ impl GrantStream {
         self.reports = answer.reports.min(HIGHEST);
     }
 
-    /// Takes the next grant.
+    /// Adds the next grant.
     pub(super) fn push(&mut self, grant: Grant, open: Option<Box<OpenGrant>>) {
         self.sending.push_back(Sending { grant, open });
     }
 
-    /// The worker accepted through here.
+    /// Notes that the worker accepted grants through `accepted`.
     pub(super) fn accept(
         &mut self,
         now: Nanos,
@@ -184,7 +187,8 @@ impl GrantStream {
         self.retry_at = now.saturating_add(config.order_retry);
     }
 
-    /// The reports that are new, and how many there were before them; none if some before them are missing.
+    /// The new reports, and the number of known ones before them; none if earlier reports are
+    /// missing.
     pub(super) fn new_reports(
         &mut self,
         now: Nanos,
@@ -219,8 +223,8 @@ impl GrantStream {
         self.accepted + u64::from(self.holds)
     }
 
-    /// Of the reports received, the one `behind` the last was that a standing grant is closed, and
-    /// became this input.
+    /// Notes that the report `behind` positions before the last received one says that a standing
+    /// grant is closed, and that it became this input.
     pub(super) fn closed(&mut self, behind: u64, input: InputNumber) {
         self.closings.push_back((self.reports - behind, input));
     }
@@ -231,8 +235,8 @@ impl GrantStream {
         first.map_or(self.reports, |(report, _)| report - 1)
     }
 
-    /// Plans when to acknowledge: where more is recorded than the worker knows, and it keeps grants for
-    /// that, it is sent soon. Until that is so, nothing need be looked at for as long as it may wait.
+    /// Plans the acknowledgement. If more is recorded than the worker knows, and the worker keeps
+    /// grants for that, it is sent soon. Until then the next check can wait for the linger time.
     fn plan_acks(&mut self, now: Nanos, acks: &RecordAcks, config: &Config) {
         let through = acks.through();
         while let Some((_, input)) = self.closings.pop_front_if(|(_, input)| *input <= through) {
@@ -252,7 +256,7 @@ impl GrantStream {
         self.send_at = Some(self.send_at.map_or(at, |before| before.min(at)));
     }
 
-    /// Sends what is new or due.
+    /// Sends new or due grants and acknowledgements.
     pub(super) fn flush(
         &mut self,
         now: Nanos,
@@ -282,8 +286,9 @@ impl GrantStream {
         }
     }
 
-    /// Sends at once what is recorded, where the worker does not know. Reports that a standing grant
-    /// was closed are not acknowledged with it: where that went unrecorded, only the tail shows it.
+    /// Sends at once what is recorded, if the worker does not know it. Reports that a standing
+    /// grant was closed are not acknowledged with it: if the input went unrecorded, only the tail
+    /// shows the close.
     pub(super) fn send_recorded(
         &mut self,
         recorded: InputNumber,
@@ -299,7 +304,7 @@ impl GrantStream {
         self.retry_at = now.saturating_add(config.order_retry << self.retries);
     }
 
-    /// Sends as many grants behind `sent` as one message holds.
+    /// Sends as many grants behind `sent` as fit into one message.
     fn send_next(
         &mut self,
         recorded: InputNumber,

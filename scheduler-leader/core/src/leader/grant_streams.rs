@@ -1,4 +1,4 @@
-//! The grant streams to all workers, and which of them something is due for: what happens to one worker
+//! The grant streams to all workers, and the streams with something due. An event of one worker
 //! costs nothing for the thousand others.
 
 use std::collections::BTreeSet;
@@ -13,9 +13,9 @@ use crate::time::Nanos;
 #[derive(Debug)]
 struct Entry {
     stream: GrantStream,
-    /// When it stands in `due`: when it is due, or before.
+    /// Time of its entry in `due`: at or before the time at which it is due.
     listed: Option<Nanos>,
-    /// It stands in `stirred`.
+    /// True if it is in `stirred`.
     stirred: bool,
 }
 
@@ -23,10 +23,10 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct GrantStreams {
     entries: IdMap<Incarnation, Entry>,
-    /// Those that something may have happened to.
+    /// Workers that an event may have changed.
     stirred: Vec<Incarnation>,
-    /// Those that are to be looked at then. Most are put off before, message by message, which is
-    /// not noted here: they are looked at once more than needed.
+    /// Workers to look at, by time. Most are put off earlier, message by message, which is not
+    /// noted here: they are looked at once more than needed.
     due: BTreeSet<(Nanos, Incarnation)>,
     acks: RecordAcks,
 }
@@ -36,13 +36,14 @@ impl GrantStreams {
         self.entries.get(worker).map(|entry| &entry.stream)
     }
 
-    /// Reads what a report of a worker needs of its grant stream.
+    /// Reads ahead what a report of a worker needs of its grant stream.
     pub(super) fn fetch(&self, worker: &Incarnation) -> u64 {
         let entry = self.entries.get(worker);
         entry.map_or(0, |entry| entry.stream.fetch() ^ u64::from(entry.stirred))
     }
 
-    /// A grant stream that something happens to: it is attended to at the end of the event.
+    /// The grant stream of a worker that an event changes: it is attended to at the end of the
+    /// event.
     pub(super) fn get_mut(&mut self, worker: &Incarnation) -> Option<&mut GrantStream> {
         let entry = self.entries.get_mut(worker)?;
         if !std::mem::replace(&mut entry.stirred, true) {
@@ -51,12 +52,12 @@ impl GrantStreams {
         Some(&mut entry.stream)
     }
 
-    /// A grant stream that nothing happens to which needs attention.
+    /// The grant stream of a worker, for a change that needs no attention.
     pub(super) fn note_in(&mut self, worker: Incarnation) -> Option<&mut GrantStream> {
         self.entries.get_mut(&worker).map(|entry| &mut entry.stream)
     }
 
-    /// Takes a worker in, if it is new.
+    /// Adds a worker, if it is new.
     pub(super) fn meet(&mut self, worker: Incarnation, stream: impl FnOnce() -> GrantStream) {
         let stirred = &mut self.stirred;
         self.entries.entry(worker).or_insert_with(|| {
@@ -76,17 +77,18 @@ impl GrantStreams {
         }
     }
 
-    /// Whether all workers that were met are sealed.
+    /// Returns true if all workers that were met are sealed.
     pub(super) fn are_sealed(&self) -> bool {
         self.entries.values().all(|entry| entry.stream.sealed)
     }
 
-    /// Inputs are recorded through here. Each grant stream sees to what that means for it when it is due.
+    /// Notes that inputs are recorded through `recorded`. Each grant stream handles that when it is
+    /// due.
     pub(super) fn recorded(&mut self, now: Nanos, recorded: InputNumber, linger: Nanos) {
         self.acks.note(now, recorded, linger);
     }
 
-    /// Attends to the workers that something has happened to or is due for, in order.
+    /// Attends to the workers that an event changed or that are due, in order.
     pub(super) fn attend(
         &mut self,
         now: Nanos,
@@ -130,7 +132,7 @@ impl GrantStreams {
         entries.into_iter().map(|(_, entry)| &mut entry.stream)
     }
 
-    /// When the next is due.
+    /// Time at which the next stream is due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.due.first().map(|(at, _)| *at)
     }
@@ -150,7 +152,7 @@ mod tests {
     const WORKER: Incarnation = Incarnation(7);
     const MS: Nanos = 1_000_000;
 
-    /// A grant stream that is sealed, on its own.
+    /// A single, sealed grant stream.
     fn streams() -> GrantStreams {
         let mut streams = GrantStreams::default();
         streams.meet(WORKER, || GrantStream::new("order".into(), 0));
@@ -193,7 +195,7 @@ mod tests {
         }
     }
 
-    /// What the worker is told at a time: grants, and through where they are recorded.
+    /// The messages to the worker at a time: number of grants, and last recorded input.
     fn sent(streams: &mut GrantStreams, now: Nanos) -> Vec<(usize, InputNumber)> {
         let cluster = "lab".parse().unwrap();
         let publisher = Publisher {
@@ -234,7 +236,7 @@ mod tests {
         while let Some(due) = streams.deadline() {
             received.extend(sent(&mut streams, due).into_iter().map(|it| (due, it)));
         }
-        // Of the first acknowledgement there is news for it; all that is recorded is told then.
+        // The first acknowledgement is news for it; all recorded inputs are reported then.
         assert_eq!(received, [(26 * MS, (0, 3))]);
     }
 

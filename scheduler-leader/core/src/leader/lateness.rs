@@ -1,17 +1,17 @@
-//! Lateness of heartbeats and timers: how starved the machines are, and so how long a silence may be
-//! that says nothing.
+//! Lateness of heartbeats and timers: a measure of how starved the machines are, and so of the
+//! silence that proves nothing.
 
 use crate::time::Nanos;
 
-/// Half of what was late is forgotten after so long without anything as late.
+/// Time after which half of a lateness is forgotten, if nothing was as late.
 const HALVES: Nanos = 20_000_000_000;
-/// What is later than this counts as this.
+/// Maximum lateness that counts.
 const MOST: Nanos = 5_000_000_000;
-/// A silence is borne so many times longer than anything was late.
+/// Factor between lateness and the additional silence that is tolerated.
 const FACTOR: Nanos = 8;
 
-/// The worst lateness of late: of own timers, own heartbeats that come back from the broker, and
-/// heartbeats of peers.
+/// The worst recent lateness: of own timers, of own heartbeats that come back from the broker, and
+/// of heartbeats of peers.
 #[derive(Debug, Default)]
 pub(super) struct Lateness {
     worst: Nanos,
@@ -19,7 +19,7 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
-    /// Something was late.
+    /// Notes a lateness.
     pub(super) fn note(&mut self, now: Nanos, late: Nanos) {
         let late = late.min(MOST);
         if late > self.worst(now) {
@@ -32,12 +32,12 @@ impl Lateness {
         self.worst >> halvings.min(63)
     }
 
-    /// Whether anything was so late of late.
+    /// Returns true if anything was recently at least this late.
     pub(super) fn is_starved(&self, now: Nanos, late: Nanos) -> bool {
         self.worst(now) >= late
     }
 
-    /// How long a peer may be silent that is believed to be silent after `base` where nothing is late.
+    /// Maximum tolerated silence of a peer. Without lateness, it is `base`.
     pub(super) fn patience(&self, now: Nanos, base: Nanos, most: Nanos) -> Nanos {
         let slack = FACTOR.saturating_mul(self.worst(now));
         base.saturating_add(slack).min(most.max(base))
@@ -59,7 +59,7 @@ mod tests {
         lateness.note(5, 20 * MS);
         assert_eq!(patience(&lateness, 10), 1_100);
         assert_eq!(patience(&lateness, HALVES), 700);
-        // Small delays do not keep a large one in mind.
+        // Small delays do not keep a large one in memory.
         (0..30).for_each(|second| lateness.note(second * 1_000 * MS, MS));
         assert_eq!(patience(&lateness, 2 * HALVES), 500);
         assert!(patience(&lateness, 60 * HALVES) == 300);

@@ -1,4 +1,4 @@
-//! The next profile version: what workers measured, where it is far from what was estimated.
+//! The next profile version: measured times of workers that differ much from the estimates.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use super::config::Config;
 use crate::input::Profile;
 use crate::time::Nanos;
 
-/// Kernel keys in the profile at most.
+/// Maximum number of kernel keys in the profile.
 const KEYS: usize = 1 << 15;
-/// Keys forgotten at once where there is no room: those measured longest ago.
+/// Number of keys forgotten at once if there is no room: those measured longest ago.
 const FORGOTTEN: usize = KEYS / 4;
-/// Totals of workers kept at most.
+/// Maximum number of workers' totals that are kept.
 const TOTALS: usize = 4 * KEYS;
-/// An estimate is off when it differs from what is known by more than one part in this.
+/// An estimate is off if it differs from the known mean by more than one part in this.
 const TOLERANCE: u64 = 5;
-/// Launches that an estimate remembers.
+/// Maximum number of launches that an estimate remembers.
 const MEMORY: u64 = 256;
-/// Launches that an estimate of another term counts as; from fewer, an estimate is a first guess.
+/// Launches that an estimate of another term counts as; with fewer, an estimate is a first guess.
 const KNOWN: u64 = 8;
-/// A report of fewer launches than an estimate remembers counts as at most so many times more or
-/// less than it.
+/// Maximum factor by which a report may differ from the estimate, if it has fewer launches than the
+/// estimate remembers.
 const LEAP: u64 = 8;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,16 +30,16 @@ struct Total {
     ns: u64,
 }
 
-/// What is known of one key.
+/// The known data of one key.
 #[derive(Debug, Clone, Copy)]
 struct Estimate {
-    /// What the profile says.
+    /// The value in the profile.
     published: u64,
-    /// Mean nanoseconds of the launches remembered.
+    /// Mean nanoseconds of the remembered launches.
     mean: u64,
-    /// Launches remembered.
+    /// Number of remembered launches.
     weight: u64,
-    /// The version that was made when it was last measured.
+    /// The newest version when it was last measured.
     measured: u64,
 }
 
@@ -53,13 +53,13 @@ impl Estimate {
         }
     }
 
-    /// Takes in that `fresh.count` more launches took `fresh.ns`.
+    /// Takes in a measurement: `fresh.count` more launches took `fresh.ns`.
     fn learn(&mut self, fresh: Total) {
         let mean = (fresh.ns / fresh.count.max(1)).max(1);
         let (low, high) = ((self.mean / LEAP).max(1), self.mean.saturating_mul(LEAP));
         let (outweighs, leaps) = (fresh.count >= self.weight, !(low..=high).contains(&mean));
         if outweighs && leaps && self.weight < KNOWN {
-            // Such as a first launch that loaded its code.
+            // For example, a first launch that loaded its code.
             (self.mean, self.weight) = (mean, fresh.count.min(MEMORY));
             return;
         }
@@ -70,7 +70,7 @@ impl Estimate {
         };
         let (old, new) = (u128::from(self.weight), u128::from(fresh.count));
         let sum = u128::from(self.mean) * old + u128::from(mean) * new;
-        // A mean of two numbers is as small as they are.
+        // A mean of two numbers is no larger than the larger of them.
         self.mean = u64::try_from(sum / (old + new).max(1)).unwrap_or(u64::MAX);
         self.weight = self.weight.saturating_add(fresh.count).min(MEMORY);
     }
@@ -80,21 +80,21 @@ impl Estimate {
     }
 }
 
-/// The profile as it is learned, and measurements not in it yet.
+/// The profile as it is learned, and measurements that are not in it yet.
 #[derive(Debug)]
 pub(super) struct Learner {
     estimates: BTreeMap<KernelKey, Estimate>,
-    /// Of the newest version there is.
+    /// The newest version.
     version: u64,
-    /// Totals last heard.
+    /// The last received totals.
     totals: BTreeMap<(Incarnation, KernelKey), Total>,
-    /// What came since a key was last learned.
+    /// Measurements since a key was last learned.
     fresh: BTreeMap<KernelKey, Total>,
     next_at: Nanos,
 }
 
 impl Learner {
-    /// Goes on from `profile`; new versions are numbered above `newest` and it.
+    /// Continues from `profile`; new versions are numbered above `newest` and its version.
     pub(super) fn new(profile: &Profile, newest: u64, now: Nanos) -> Self {
         let mut learner = Self {
             estimates: BTreeMap::new(),
@@ -107,7 +107,7 @@ impl Learner {
         learner
     }
 
-    /// Takes a profile in place of what was learned.
+    /// Replaces the learned estimates by a profile.
     pub(super) fn adopt(&mut self, profile: &Profile) {
         self.version = self.version.max(profile.version);
         let entries = profile.entries.iter().filter(|(_, ns)| *ns > 0);
@@ -116,7 +116,7 @@ impl Learner {
         self.fresh.clear();
     }
 
-    /// Takes in what a worker measured, and learns from it if `learns`.
+    /// Takes in a worker's measurement, and learns from it if `learns`.
     pub(super) fn measured(&mut self, worker: Incarnation, measured: &Measured, learns: bool) {
         for kernel in &measured.kernels {
             let before = self.totals.get(&(worker, kernel.key)).copied();
@@ -140,7 +140,7 @@ impl Learner {
                 ns: total.ns - last.ns,
             };
             if before.is_none() && self.estimates.contains_key(&kernel.key) {
-                // Of all its life, most of which may be long ago and is known already.
+                // The total of its whole life, most of which may be long ago and known already.
                 let mean = fresh.ns / fresh.count;
                 fresh.count = fresh.count.min(KNOWN);
                 fresh.ns = mean.saturating_mul(fresh.count);
@@ -151,13 +151,13 @@ impl Learner {
         }
     }
 
-    /// Forgets a worker that is lost.
+    /// Forgets a lost worker.
     pub(super) fn lost(&mut self, worker: Incarnation) {
         self.totals.retain(|(of, _), _| *of != worker);
     }
 
     /// The estimates that are to change, if it is time and there are any. Every key measured until
-    /// now is in them, or in the profile and not off.
+    /// now is in them, or is in the profile and not off.
     pub(super) fn next(&mut self, now: Nanos, config: &Config) -> Option<Profile> {
         if self.fresh.is_empty() || now < self.next_at {
             return None;

@@ -1,5 +1,5 @@
-//! Liveness, as a candidate judges it: its own, its connection's, and that of those whose connections the
-//! broker says were closed.
+//! Liveness, as a candidate judges it: its own, its connection's, and that of peers with
+//! connections that the broker reports as closed.
 
 use bus_schemas::subject::{Author, ConnectionName};
 
@@ -8,8 +8,8 @@ use super::event::Action;
 use crate::time::Nanos;
 
 impl Leader {
-    /// Notes how late it is for what it wanted to do by now. A candidate that stood still heard no peer: that
-    /// time does not count as silence.
+    /// Notes how late the candidate is for its deadline. A candidate that stood still heard no
+    /// peer: that time does not count as silence.
     pub(super) fn wake(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let by = now.saturating_sub(self.last);
         if let Some(due) = self.deadline() {
@@ -32,7 +32,7 @@ impl Leader {
         self.election.bear(silence);
     }
 
-    /// Its own heartbeat came back: so late is what it hears.
+    /// Notes that its own heartbeat came back: other messages are as late.
     pub(super) fn echoed(&mut self, now: Nanos) {
         if let Some(before) = self.echoed_at.replace(now) {
             let due = before.saturating_add(self.config.beat);
@@ -40,20 +40,20 @@ impl Leader {
         }
     }
 
-    /// The store answered.
+    /// Notes that the store answered.
     pub(super) fn stored(&mut self, now: Nanos) {
         self.stored_at.get_or_insert(now);
         let since = self.unstored_at.take();
         if let (Some(since), Some(servers)) = (since, &self.config.cluster_of) {
             let away = now.saturating_sub(since);
             if away >= servers.choice {
-                // Our server was cut off: it handed us no worker of the others.
+                // Our server was cut off: it passed us no messages of the others' workers.
                 self.members.heard_nothing(now, away);
             }
         }
     }
 
-    /// The store did not answer.
+    /// Notes that the store did not answer.
     pub(super) fn unstored(&mut self, now: Nanos) {
         self.stored_at = None;
         self.unstored_at.get_or_insert(now);
@@ -87,7 +87,7 @@ impl Leader {
         }
     }
 
-    /// A name says who was connected only where the login is that one's to use.
+    /// Handles a closed connection. Its name tells its owner only if the login may use that name.
     pub(super) fn connection_closed(
         &mut self,
         now: Nanos,
@@ -101,8 +101,8 @@ impl Leader {
             }
             (Author::Cluster, Ok(ConnectionName::Worker(worker))) => {
                 if self.config.cluster_of.is_none() {
-                    // A worker that dies is heard until then. One that was not may have given up a
-                    // server that was late.
+                    // A worker that dies is heard until then. A worker that was not heard may have
+                    // left a server that was late.
                     let unheard = self.members.unheard(now, worker);
                     let late = unheard.saturating_sub(self.config.worker_beat);
                     self.lateness.note(now, late);
@@ -113,7 +113,7 @@ impl Leader {
                     Some(_) => true,
                 };
                 if self.term.is_none() && counts {
-                    // Should we lead next, we know that it went.
+                    // If we lead next, we know that it went.
                     self.members.closed(now, worker);
                 }
                 self.term_with(now, actions, |term, cx| {

@@ -1,4 +1,4 @@
-//! The workers a candidate hears of.
+//! The workers that a candidate hears.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use crate::ids::IdMap;
 use crate::input::{Rows, WorkerReport};
 use crate::time::Nanos;
 
-/// As many of what a heartbeat says as it may say.
+/// The rows of a heartbeat, up to their maximum number.
 fn few<R: Clone>(said: Option<&Vec<R>>, most: usize) -> Option<Rows<R>> {
     said.map(|rows| Rows(rows.iter().take(most).cloned().collect()))
 }
 
-/// Of no more sessions than a worker may name.
+/// A residency report, cut to the sessions that a worker may name.
 fn bounded(said: &Residency) -> Residency {
     let rows = said.sessions.iter().take(limits::RESIDENCY_ROWS);
     Residency {
@@ -29,34 +29,36 @@ pub(super) struct Member {
     pub(super) device: String,
     pub(super) properties: Option<DeviceProperties>,
     pub(super) draining: bool,
-    /// The list of quotas that it has, if it takes any: of which epoch, and its number.
+    /// The worker's list of quotas, if it takes any: its epoch and number.
     pub(super) quotas: Option<(Epoch, u64)>,
-    /// What placement needs to know of it.
+    /// The facts that placement needs.
     pub(super) report: WorkerReport,
-    /// Where its sessions' memory is, as it said last, if that is overcommitted.
+    /// The last reported place of its sessions' memory, if that is overcommitted.
     pub(super) residency: Option<Residency>,
-    /// How often it said so.
+    /// Number of such reports.
     pub(super) residencies: u64,
 }
 
-/// Every worker heard of and not lost.
+/// Every worker that was heard and is not lost.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     workers: IdMap<Incarnation, Member>,
-    /// When each was heard last: noted with every message, and nothing else of a member is.
+    /// Time at which each was last heard. It is set with every message and kept apart from the rest
+    /// of a member.
     seen_at: IdMap<Incarnation, Nanos>,
-    /// Whose connection was closed, and when: it may have gone to another server.
+    /// Times at which connections were closed, by worker: the worker may have gone to another
+    /// server.
     closed_at: IdMap<Incarnation, Nanos>,
-    /// The longest silence of one that was heard again, since this was asked for.
+    /// The longest silence of a worker that was heard again, since it was last taken.
     gap: Nanos,
-    /// Since when our connection is up: what was not heard before was not late.
+    /// Time since which our connection is up: messages from before were not late.
     listening_since: Nanos,
-    /// The begin of our listening, moved by the time in which no worker could be heard.
+    /// Start of our listening, moved by the time in which no worker could be heard.
     listened_since: Nanos,
 }
 
 impl Members {
-    /// The longest silence of any worker that was heard again since this was asked last.
+    /// Takes the longest silence of any worker that was heard again since the last call.
     pub(super) fn take_gap(&mut self) -> Nanos {
         std::mem::take(&mut self.gap)
     }
@@ -67,14 +69,14 @@ impl Members {
         if gap <= self.gap || !self.workers.contains_key(&incarnation) {
             return;
         }
-        // One that went to another server was away, and not late.
+        // A worker that went to another server was away, and not late.
         let closed = self.closed_at.get(&incarnation);
         if closed.is_none_or(|closed| *closed < seen_at) {
             self.gap = gap;
         }
     }
 
-    /// We stood still for so long, and heard no worker.
+    /// Adds a time in which we stood still and heard no worker.
     pub(super) fn stood_still(&mut self, by: Nanos) {
         let times = self.seen_at.values_mut().chain(self.closed_at.values_mut());
         times.for_each(|at| *at = at.saturating_add(by));
@@ -87,19 +89,19 @@ impl Members {
         self.listened_since = self.listened_since.saturating_add(time).min(now);
     }
 
-    /// The time of our listening, without that in which no worker could be heard.
+    /// Time that we have listened, without the time in which no worker could be heard.
     pub(super) fn listened(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.listened_since)
     }
 
-    /// Takes a heartbeat in.
+    /// Takes in a heartbeat.
     pub(super) fn beat(&mut self, now: Nanos, incarnation: Incarnation, beat: &WorkerBeat) {
         self.seen(now, incarnation);
         let before = self.workers.remove(&incarnation);
         let (before, residency, residencies) = before
             .map(|it| (it.report, it.residency, it.residencies))
             .unwrap_or_default();
-        // None of them is said with every heartbeat.
+        // None of these is in every heartbeat.
         let residencies = residencies + u64::from(beat.residency.is_some());
         let residency = beat.residency.as_ref().map(bounded).or(residency);
         let limit = residency.as_ref().map_or(0, |it| it.limit);
@@ -126,22 +128,22 @@ impl Members {
         self.seen_at.insert(incarnation, now);
     }
 
-    /// A worker that a leader before us had is to be heard of; else it is silent from now on.
+    /// Expects a worker that a previous leader had; it counts as silent from now on.
     pub(super) fn expect(&mut self, now: Nanos, incarnation: Incarnation) {
         self.seen_at.entry(incarnation).or_insert(now);
     }
 
-    /// Whether a worker is expected that was not heard of yet.
+    /// Returns true if a worker is expected that was not heard yet.
     pub(super) fn expects(&self, incarnation: Incarnation) -> bool {
         self.seen_at.contains_key(&incarnation) && !self.workers.contains_key(&incarnation)
     }
 
-    /// Whether any worker is expected that was not heard of yet.
+    /// Returns true if any worker is expected that was not heard yet.
     pub(super) fn expects_any(&self) -> bool {
         self.seen_at.len() > self.workers.len()
     }
 
-    /// A worker said something else than a heartbeat.
+    /// Notes a message of a worker that is not a heartbeat.
     pub(super) fn seen(&mut self, now: Nanos, incarnation: Incarnation) {
         if let Some(seen_at) = self.seen_at.get_mut(&incarnation) {
             let before = std::mem::replace(seen_at, now);
@@ -149,8 +151,8 @@ impl Members {
         }
     }
 
-    /// Our connection with the only server is up again: no worker was silent before now, and each had to
-    /// connect anew.
+    /// Notes that our connection with the only server is up again: no worker counts as silent
+    /// before now, and each had to connect again.
     pub(super) fn connected(&mut self, now: Nanos) {
         for seen_at in self.seen_at.values_mut() {
             *seen_at = now;
@@ -159,31 +161,33 @@ impl Members {
         (self.listening_since, self.listened_since) = (now, now);
     }
 
-    /// Our connection with one of several servers is up again: so long we heard no worker. It does not begin
-    /// anew to be silent, or servers that die one after the other would keep a dead worker alive.
+    /// Notes that our connection with one of several servers is up again, after `away` in which we
+    /// heard no worker. Silences do not start anew, or servers that die in turn would keep a dead
+    /// worker alive.
     pub(super) fn connected_again(&mut self, now: Nanos, away: Nanos) {
         let times = self.seen_at.values_mut().chain(self.closed_at.values_mut());
-        // Of what happened meanwhile, only the time since then.
+        // For times in that interval, only the part after them counts.
         times.for_each(|at| *at = at.saturating_add(away.min(now.saturating_sub(*at))));
         self.listening_since = now;
         self.heard_nothing(now, away);
     }
 
-    /// How long a worker has not been heard though our connection was up.
+    /// Time that a worker has not been heard though our connection was up.
     pub(super) fn unheard(&self, now: Nanos, incarnation: Incarnation) -> Nanos {
         let seen_at = self.seen_at.get(&incarnation);
         seen_at.map_or(0, |at| now.saturating_sub((*at).max(self.listening_since)))
     }
 
-    /// A worker's connection was closed.
+    /// Notes that a worker's connection was closed.
     pub(super) fn closed(&mut self, now: Nanos, incarnation: Incarnation) {
         if self.seen_at.contains_key(&incarnation) {
             self.closed_at.insert(incarnation, now);
         }
     }
 
-    /// Those whose connection was closed and who were not heard on another one within a patience that
-    /// depends on when it was, in order. What is heard within `on_the_way` may be of the closed one.
+    /// The workers with a closed connection that were not heard on another one within a patience,
+    /// in order. The patience depends on the time of the closing. A message within `on_the_way` may
+    /// be of the closed connection.
     pub(super) fn gone(
         &mut self,
         now: Nanos,
@@ -200,19 +204,19 @@ impl Members {
         sorted(gone.map(|(incarnation, _)| *incarnation))
     }
 
-    /// Those not heard from since, in order.
+    /// The workers that were not heard after `since`, in order.
     pub(super) fn silent(&self, since: Nanos) -> Vec<Incarnation> {
         let silent = self.seen_at.iter().filter(|(_, at)| **at <= since);
         sorted(silent.map(|(incarnation, _)| *incarnation))
     }
 
-    /// Whether a worker was heard after that.
+    /// Returns true if a worker was heard after `since`.
     pub(super) fn was_heard(&self, incarnation: Incarnation, since: Nanos) -> bool {
         let known = self.workers.contains_key(&incarnation);
         known && self.seen_at.get(&incarnation).is_some_and(|at| *at > since)
     }
 
-    /// The devices whose workers were heard after that.
+    /// The devices of workers that were heard after `since`.
     pub(super) fn served(&self, since: Nanos) -> BTreeSet<GpuId> {
         let workers = self.workers.iter();
         let heard = workers.filter(|(worker, _)| self.was_heard(**worker, since));
@@ -229,7 +233,7 @@ impl Members {
         self.workers.remove(&incarnation)
     }
 
-    /// All of them, in order.
+    /// All workers, in order.
     pub(super) fn incarnations(&self) -> Vec<Incarnation> {
         sorted(self.workers.keys().copied())
     }
@@ -241,8 +245,8 @@ fn sorted(incarnations: impl Iterator<Item = Incarnation>) -> Vec<Incarnation> {
     sorted
 }
 
-/// Memory held, rounded up to a 64th of what may be: what is recorded does not change with every
-/// allocation. A device that is not full does not seem to be.
+/// Memory held, rounded up to a 64th of the capacity, so that the record does not change with every
+/// allocation. A device that is not full does not appear full.
 fn in_steps(held: u64, capacity: u64) -> u64 {
     let step = (capacity / 64).max(1);
     let rounded = held.div_ceil(step).saturating_mul(step);
@@ -289,17 +293,17 @@ mod tests {
         for worker in [moved, dead] {
             members.beat(0, worker, &beat(worker));
             members.closed(10 * MS, worker);
-            // On its way when the connection was closed.
+            // A message that was on its way when the connection was closed.
             members.seen(200 * MS, worker);
         }
         members.seen(400 * MS, moved);
         assert_eq!(gone(&mut members, 1_000 * MS), []);
         assert_eq!(gone(&mut members, 1_600 * MS), [dead]);
         members.remove(dead);
-        // Of whom nothing is known, nothing is lost.
+        // An unknown worker cannot be lost.
         members.closed(1_700 * MS, dead);
         assert_eq!(gone(&mut members, 9_000 * MS), []);
-        // The time in which we heard nothing is added, and begins nothing anew.
+        // The time in which we heard nothing is added, and restarts nothing.
         members.seen(2_000 * MS, moved);
         members.closed(2_000 * MS, moved);
         members.connected_again(2_500 * MS, 400 * MS);
@@ -307,7 +311,7 @@ mod tests {
         assert_eq!(members.silent(2_399 * MS), []);
         assert_eq!(members.silent(2_400 * MS), [moved]);
         assert_eq!(gone(&mut members, 3_900 * MS), [moved]);
-        // With the only server all had to connect anew.
+        // With the only server, all had to connect again.
         members.connected(9_000 * MS);
         assert_eq!(gone(&mut members, 19_000 * MS), []);
         assert_eq!(members.silent(8_999 * MS), []);

@@ -15,7 +15,7 @@ use super::term::Term;
 use crate::input::{Input, Rows};
 
 impl Term {
-    /// A message that a leader hears.
+    /// Handles a message that a leader hears.
     pub(super) fn message(
         &mut self,
         subject: &LeaderSubject,
@@ -53,7 +53,7 @@ impl Term {
         None
     }
 
-    /// Whether every worker heard of is sealed, and time enough has passed to hear of all.
+    /// Returns true if every heard worker is sealed, and enough time has passed to hear all.
     fn is_settled(&self, cx: &Context<'_>) -> bool {
         let sealed = self.streams.are_sealed();
         let since = self.listening_since.max(cx.connected_at);
@@ -100,7 +100,8 @@ impl Term {
         }
     }
 
-    /// An intent of a session that has no queue: it may be one that goes on from the term before.
+    /// Handles an intent of a session without a queue: the session may go on from the previous
+    /// term.
     fn stray_intent(
         &mut self,
         whose: (&Tenant, SessionId),
@@ -158,9 +159,9 @@ impl Term {
         }
     }
 
-    /// What a worker accepted and did.
+    /// Handles a worker's report of its accepted and done positions.
     fn done(&mut self, worker: Incarnation, bytes: &[u8], cx: &mut Context<'_>) -> Option<TermEnd> {
-        // What is far away in memory is waited for at once, and while the message is decoded.
+        // Reads from distant memory are waited for together, and while the message is decoded.
         std::hint::black_box(self.streams.fetch(&worker) ^ self.scheduler.fetch_worker(worker));
         let done: Done<'_> = decode(bytes).ok()?;
         if done.epoch > self.publisher.epoch {
@@ -185,7 +186,8 @@ impl Term {
             };
             self.apply_timed(input, SaidTimes::new(done.times, known), cx);
             if let (Some(behind), Some(stream)) = (behind, self.streams.get_mut(&worker)) {
-                // What is fed while leaving is not recorded: the successor learns of it by a seal.
+                // Inputs fed while leaving are not recorded: the successor learns of them by a
+                // seal.
                 let input = match self.leaving.is_some() {
                     true => InputNumber::MAX,
                     false => self.scheduler.input(),
@@ -198,7 +200,7 @@ impl Term {
         None
     }
 
-    /// What the worker has of doubted sessions, where that is news.
+    /// Feeds the received ops of doubted sessions, if they are news.
     fn received(&mut self, worker: Incarnation, done: &Done<'_>, cx: &mut Context<'_>) {
         for row in done.received.iter() {
             let session = self.scheduler.session(row.session);
@@ -235,7 +237,7 @@ impl Term {
                 Ok(drain) if cx.members.get(drain.incarnation).is_some() => {
                     self.drain(drain.incarnation, drain.draining, cx);
                 }
-                // The status that answers does not name it.
+                // The answer is the status, which does not name the worker.
                 Ok(_) => {}
                 Err(_) => return,
             },
@@ -269,7 +271,7 @@ impl Term {
         }
     }
 
-    /// How the cluster is.
+    /// The status of the cluster.
     fn status(&self, cx: &Context<'_>) -> Status {
         let worker = |view: crate::scheduler::WorkerView| {
             let member = cx.members.get(view.incarnation);
@@ -323,7 +325,7 @@ impl Term {
     }
 }
 
-/// What a worker's sessions are placed by.
+/// The facts that placement uses for a worker's sessions.
 fn place(view: crate::scheduler::WorkerView) -> PlaceStatus {
     PlaceStatus {
         group: view.report.group,

@@ -57,29 +57,29 @@ pub struct Leader {
     subjects: Subjects,
     election: Election,
     members: Members,
-    /// What it hears of clients while another leads.
+    /// Signs of clients, heard while another candidate leads.
     signs: Signs,
     state: Option<StateSnapshot>,
-    /// Since when our connection is up, if it is.
+    /// Time since which our connection is up, if it is.
     connected_at: Option<Nanos>,
-    /// When our connection went that was there last.
+    /// Time at which our last connection was closed.
     left_at: Nanos,
-    /// Since when the lease can be read and written, if it can.
+    /// Time since which the lease can be read and written, if it can.
     stored_at: Option<Nanos>,
-    /// Since when it cannot, if it could before.
+    /// Time since which it cannot, if it could before.
     unstored_at: Option<Nanos>,
     term: Option<Box<Term>>,
-    /// The highest epoch that it has led in: none is led in twice.
+    /// The highest epoch that it has led in: it leads in no epoch twice.
     led: Epoch,
-    /// When it last got an event.
+    /// Time of its last event.
     last: Nanos,
-    /// How late heartbeats and timers are.
+    /// Lateness of heartbeats and timers.
     lateness: Lateness,
-    /// When its own heartbeat came back from the broker last.
+    /// Time at which its own heartbeat last came back from the broker.
     echoed_at: Option<Nanos>,
-    /// It was asked to leave: no campaign any more.
+    /// True if it was asked to leave: it campaigns no more.
     leaving: bool,
-    /// What is kept in the broker, as the shell last saw it.
+    /// Status of the streams and buckets in the broker, as the shell last saw it.
     stores: Vec<StoreStatus>,
 }
 
@@ -110,7 +110,7 @@ impl Leader {
         }
     }
 
-    /// Takes an event, and gives what is to be done.
+    /// Handles an event, and appends the resulting actions.
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
         self.wake(now, actions);
         match event {
@@ -177,7 +177,7 @@ impl Leader {
         self.step(now, actions);
     }
 
-    /// Does what is due, whatever the event was.
+    /// Does what is due, after any event.
     fn step(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let gap = self.members.take_gap();
         self.lateness
@@ -198,7 +198,7 @@ impl Leader {
         }
     }
 
-    /// Does something with the term, if there is one, and ends it if that says so.
+    /// Runs a function on the term, if there is one, and ends the term if the function says so.
     fn term_with(
         &mut self,
         now: Nanos,
@@ -215,10 +215,11 @@ impl Leader {
         }
     }
 
-    /// What a term needs beside itself.
+    /// The data that a term needs beside itself.
     fn context<'a>(&'a mut self, now: Nanos, actions: &'a mut Vec<Action>) -> Context<'a> {
         let connected_at = self.connected_at.unwrap_or(now);
-        // Of several servers ours may be cut off: who writes the lease through it is not.
+        // With several servers, ours may be cut off: a candidate that writes the lease through it
+        // is not.
         let listening_since = match &self.config.cluster_of {
             None => connected_at,
             Some(_) => connected_at.max(self.stored_at.unwrap_or(now)),
@@ -251,7 +252,7 @@ impl Leader {
             TermEnd::Lease | TermEnd::Renewed | TermEnd::Left => {}
         }
         if let Some(state) = &mut self.state {
-            // What the store may not have yet, should we lead again.
+            // State that the store may not have yet, in case we lead again.
             state.placement = term.placement.clone();
             state.placement.ordinals = term.scheduler.ordinals();
             if state.pinned.is_none() {
@@ -279,8 +280,8 @@ impl Leader {
                 }
                 let over = self.term.is_none() && lease.epoch <= self.led;
                 if over {
-                    // A renewal was under way when the term ended: the lease is ours, and another
-                    // epoch is to be led in.
+                    // A renewal was under way when the term ended: the lease is ours, and we must
+                    // lead in another epoch.
                     self.election.succeed_self();
                 }
                 let wins = self.term.is_none() && !self.leaving && !over;
@@ -304,7 +305,7 @@ impl Leader {
         }
     }
 
-    /// What we hold, if we lead.
+    /// Our lease, if we lead.
     fn ours(&self) -> Option<Lease> {
         let epoch = self.epoch()?;
         let leader = self.id;
@@ -369,7 +370,7 @@ impl Leader {
         });
     }
 
-    /// When it wants [`Event::Timer`]; `None` while it waits for anything else.
+    /// Time at which it wants [`Event::Timer`]; `None` while it waits for other events.
     #[must_use]
     pub fn deadline(&self) -> Option<Nanos> {
         let term = self.term.as_ref().map(|term| term.deadline());
@@ -383,37 +384,37 @@ impl Leader {
         term.into_iter().chain(election).min()
     }
 
-    /// Who it is.
+    /// The id of the candidate.
     #[must_use]
     pub fn id(&self) -> LeaderId {
         self.id
     }
 
-    /// The epoch it leads in, if it leads.
+    /// The epoch that it leads in, if it leads.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         self.term.as_ref().map(|term| term.publisher.epoch)
     }
 
-    /// When it noticed that there was no leader, before its present term or campaign.
+    /// Time at which it noticed that no leader existed, before its present term or campaign.
     #[must_use]
     pub fn noticed_at(&self) -> Option<Nanos> {
         self.election.noticed_at()
     }
 
-    /// Inputs recorded, while it leads.
+    /// Number of recorded inputs, while it leads.
     #[must_use]
     pub fn recorded(&self) -> Option<InputNumber> {
         self.term.as_ref().map(|term| term.recorder.recorded())
     }
 
-    /// Workers that were lost in this term and had not said that they leave.
+    /// Number of workers that were lost in this term without announcing that they leave.
     #[must_use]
     pub fn workers_lost(&self) -> u64 {
         self.term.as_ref().map_or(0, |term| term.workers_lost)
     }
 
-    /// How the requests of each tenant did that has had any, while it leads.
+    /// The attainment of each tenant that has had requests, while it leads.
     #[must_use]
     pub fn attainments(&self) -> Vec<(Tenant, TenantSettings, Attainment)> {
         let term = self.term.as_ref();
@@ -435,7 +436,7 @@ impl Leader {
         subscriptions
     }
 
-    /// What it hears of tenants now.
+    /// The messages of tenants that it hears now.
     #[must_use]
     pub fn hears_tenants(&self) -> HearsTenants {
         match self.term {
@@ -444,7 +445,7 @@ impl Leader {
         }
     }
 
-    /// Whose seal answer arrives on this subject, if it is one of our inbox.
+    /// The worker with seal answers on this subject, if the subject is one of our inbox.
     #[must_use]
     pub fn seal_reply_of(&self, subject: &str) -> Option<Incarnation> {
         let prefix = format!("{}.leader.{}.", self.subjects.cluster_inbox(), self.id);

@@ -1,5 +1,5 @@
-//! The publisher of a leader's messages: each carries its epoch and id, and nothing is published
-//! while the bus is away. What matters is published again later.
+//! The publisher of a leader's messages. Each message carries the leader's epoch and id, and none
+//! is published while the bus is away. Important messages are published again later.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Publisher {
         }
     }
 
-    /// A heartbeat to leaders; with a tenant, to its clients.
+    /// Publishes a heartbeat to leaders or, with a tenant, to its clients.
     pub(super) fn beat(&self, tenant: Option<&Tenant>, leaving: bool, actions: &mut Vec<Action>) {
         let beat = LeaderBeat {
             v: WIRE_VERSION,
@@ -55,7 +55,7 @@ impl Publisher {
         self.publish(self.subjects.lost().into(), encode(&lost), actions);
     }
 
-    /// Tells a worker to leave; or, `noted`, that its leaving is known.
+    /// Tells a worker to leave or, if `noted`, that its leaving is known.
     pub(super) fn leave(
         &self,
         worker: bus_schemas::Incarnation,

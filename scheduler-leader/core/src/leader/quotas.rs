@@ -1,25 +1,25 @@
 //! The tenants' quotas, on their way to workers.
 //!
-//! A quota travels with the open grant of each session. What it becomes later is sent as a list of all
-//! quotas, with a number: to each worker whose heartbeats do not say that it has that list of this
-//! epoch. The list also names the tenants whose memory is never to be swapped out, and all that there
-//! are: a worker that one of them floods hears the others one by one. Nothing of it is recorded: it
-//! bounds memory on workers, and no order depends on it.
+//! A quota travels with the open grant of each session. Later values are sent as a numbered list of
+//! all quotas, to each worker until its heartbeats report this list of this epoch. The list also
+//! names the tenants with memory that must never be swapped out, and all existing tenants. A worker
+//! that is flooded by one tenant then hears the others one by one. Nothing of the list is recorded:
+//! it bounds memory on workers, and no order depends on it.
 
 use bus_schemas::{Incarnation, Quotas, Tenant, TenantQuota, TenantSettings, WIRE_VERSION, encode};
 
 use super::context::Context;
 use super::term::Term;
 
-/// Rows of a list: it must fit into a message. Where there are more, none is sent, for a list that
-/// lacks a tenant would lift its quota: what open grants say goes on to hold.
+/// Maximum rows of a list: it must fit into a message. With more, no list is sent, for a list that
+/// lacks a tenant would lift its quota. The values in open grants then stay in force.
 const ROWS: usize = 20_000;
-/// Tenants that a list names at most as those that there are.
+/// Maximum number of existing tenants that a list names.
 const TENANTS: usize = 4_096;
 
 impl Term {
-    /// A tenant's settings are about to change: another quota makes another list, and so does memory
-    /// that may be swapped out from now on, or may not, and a tenant that comes or goes.
+    /// Notes that a tenant's settings are about to change. The list changes with a quota, with the
+    /// permission to swap, and with a tenant that is added or removed.
     pub(super) fn quota_set(&mut self, tenant: &Tenant, settings: Option<&TenantSettings>) {
         let quota = settings.map_or(0, |settings| settings.quota);
         let pinned = settings.is_some_and(|settings| !settings.swap);

@@ -13,54 +13,54 @@ use crate::input::Input;
 use crate::policy::ORDER_VERSION;
 use crate::time::Nanos;
 
-/// Bytes of the stream and of times in one block at most: the rest is the block's own fields.
+/// Maximum bytes of the stream and of times in one block: the rest is the block's own fields.
 const STREAM_BYTES: usize = limits::RECORD_BLOCK_BYTES - HEAD_BYTES;
-/// Bytes of a block's own fields at most.
+/// Maximum bytes of a block's own fields.
 const HEAD_BYTES: usize = 128;
 
 /// One block: a part of an epoch's stream of inputs. In the stream each input is its length (32
-/// bit, little-endian) and its MessagePack; an input may lie across blocks.
+/// bit, little-endian) and its MessagePack; an input may span blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound(serialize = "B: serde_bytes::Serialize"))]
 #[serde(bound(deserialize = "B: serde_bytes::Deserialize<'de> + Default"))]
 pub(crate) struct Block<B = Vec<u8>> {
     /// Wire version.
     pub(crate) v: u16,
-    /// The rules the inputs were ordered by.
+    /// The rules by which the inputs were ordered.
     pub(crate) order_version: u32,
     /// The epoch.
     pub(crate) epoch: Epoch,
-    /// Who wrote it: a broker that lost its tail may see an epoch twice, under two leaders, of which
-    /// each may have sealed other workers.
+    /// The leader that wrote it. A broker that lost its tail may see an epoch twice, under two
+    /// leaders, each of which may have sealed other workers.
     pub(crate) leader: LeaderId,
     /// Its number in the epoch, from 1.
     pub(crate) number: u64,
-    /// Inputs that are whole with this block.
+    /// Last input that is complete with this block.
     pub(crate) through: InputNumber,
-    /// Inputs after `through` went unrecorded: nothing of this epoch follows.
+    /// True if inputs after `through` went unrecorded: no more of this epoch follows.
     pub(crate) gap: bool,
-    /// What went unrecorded, worker by worker.
+    /// The unrecorded positions, worker by worker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) gaps: Vec<Gap>,
     /// The part of the stream.
     #[serde(with = "serde_bytes")]
     pub(crate) bytes: B,
-    /// When the inputs came that are whole with this block ([`super::record_times`]); records of before have
-    /// none.
+    /// Arrival times of the inputs that are complete with this block ([`super::record_times`]);
+    /// absent in older records.
     #[serde(default, with = "serde_bytes")]
     pub(crate) times: B,
 }
 
-/// Positions of a worker that were decided by inputs that nobody recorded.
+/// Positions of a worker that were decided by unrecorded inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// The worker.
     pub incarnation: Incarnation,
-    /// The first of them.
+    /// The first of these positions.
     pub first: GpuPosition,
-    /// The last of them that was granted.
+    /// The last of these positions that was granted.
     pub last: GpuPosition,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -74,8 +74,8 @@ impl fmt::Display for Gap {
     }
 }
 
-/// Blocks under way at most before the next one waits until it is full: while nothing is
-/// acknowledged, many small ones would be no good to anybody.
+/// Maximum number of unacknowledged blocks before the next one waits until it is full. While
+/// nothing is acknowledged, many small blocks would be of no use.
 const UNDER_WAY: usize = 64;
 
 #[derive(Debug)]
@@ -85,13 +85,13 @@ struct Sent {
     bytes: usize,
 }
 
-/// The bytes of what workers hand over when they are sealed.
+/// The bytes that workers hand over when they are sealed.
 ///
 /// A tail may be larger than the buffer and than an epoch. It must end neither: the next term would
 /// begin with the same tail.
 #[derive(Debug, Default)]
 struct HandedOver {
-    /// Of those inputs that are not recorded: number and bytes.
+    /// The inputs among them that are not recorded: number and bytes.
     waiting: VecDeque<(InputNumber, usize)>,
     unrecorded: usize,
     all: u64,
@@ -112,7 +112,7 @@ impl HandedOver {
     }
 }
 
-/// One epoch's record as it is written.
+/// One epoch's record while it is written.
 #[derive(Debug)]
 pub(super) struct Recorder {
     epoch: Epoch,
@@ -120,14 +120,14 @@ pub(super) struct Recorder {
     /// See [`Config::clock_zero`].
     clock_zero: Nanos,
     buffer: Vec<u8>,
-    /// When the inputs of the buffer came.
+    /// Arrival times of the inputs in the buffer.
     times: TimesBuffer,
-    /// When the oldest input in the buffer must be sent.
+    /// Time at which the oldest input in the buffer must be sent.
     due: Option<Nanos>,
     last: InputNumber,
     blocks: u64,
     sent: VecDeque<Sent>,
-    /// Acknowledged out of order.
+    /// Blocks that were acknowledged out of order.
     ahead: BTreeSet<u64>,
     unacknowledged: usize,
     recorded: InputNumber,
@@ -137,14 +137,14 @@ pub(super) struct Recorder {
     gap: Unrecorded,
 }
 
-/// How it is about inputs that cannot be recorded.
+/// State of inputs that cannot be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unrecorded {
-    /// There are none.
+    /// All inputs are recorded.
     None,
-    /// There are: all since some time.
+    /// All inputs since some time are unrecorded.
     Since,
-    /// The block that says so is cut.
+    /// The block that names the gap is cut.
     Named,
 }
 
@@ -174,8 +174,8 @@ impl Recorder {
         self.last
     }
 
-    /// Takes the next input in. Gives whether it is the first of those that go unrecorded, because more
-    /// than `most` bytes wait to be acknowledged beside what workers handed over.
+    /// Adds the next input. Returns true if it is the first one that goes unrecorded, because more
+    /// than `most` bytes wait to be acknowledged beside those that workers handed over.
     pub(super) fn push(
         &mut self,
         now: Nanos,
@@ -195,7 +195,7 @@ impl Recorder {
             self.last += 1;
             return true;
         }
-        // With what the inputs before left of a block there would be no room for its times.
+        // Together with the earlier inputs' part of a block, there would be no room for its times.
         let coming = said.room();
         if self.buffered() + coming > STREAM_BYTES {
             self.cut_all(actions);
@@ -216,7 +216,7 @@ impl Recorder {
             let bytes = self.buffer.len() - start;
             self.handed_over.push(self.last + 1, bytes);
         }
-        // The inputs before this one are whole with what is cut here, this one with what is left.
+        // The earlier inputs are complete with this block, this one with the rest.
         while self.buffered() + coming > STREAM_BYTES {
             let bytes = STREAM_BYTES.saturating_sub(self.times.len() + coming);
             self.cut(bytes, self.last, Vec::new(), actions);
@@ -243,12 +243,12 @@ impl Recorder {
         self.due = None;
     }
 
-    /// Whether all before the inputs that went unrecorded is recorded: what they were is to be named.
+    /// Returns true if all inputs before the unrecorded ones are recorded: the gap must be named.
     pub(super) fn wants_gap(&self) -> bool {
         self.gap == Unrecorded::Since && self.is_whole()
     }
 
-    /// Cuts the block that says what went unrecorded.
+    /// Cuts the block that names the unrecorded positions.
     pub(super) fn name_gap(&mut self, gaps: Vec<Gap>, actions: &mut Vec<Action>) {
         self.gap = Unrecorded::Named;
         self.cut(0, self.recorded, gaps, actions);
@@ -289,7 +289,7 @@ impl Recorder {
         self.times.clear();
     }
 
-    /// A block was acknowledged. Gives whether more inputs are recorded now.
+    /// Notes that a block was acknowledged. Returns true if more inputs are recorded now.
     pub(super) fn acknowledged(&mut self, number: u64) -> bool {
         let oldest = self.sent.front().map_or(u64::MAX, |sent| sent.number);
         if number < oldest || number > self.blocks {
@@ -308,8 +308,9 @@ impl Recorder {
         self.recorded > before
     }
 
-    /// Inputs workers need not keep grants for: recorded, or named in a gap that is recorded. What
-    /// goes unrecorded is the workers' to tell until then: this leader may go before it can name it.
+    /// The last input for which workers need not keep grants: it is recorded, or named in a
+    /// recorded gap. Until then only the workers can tell of unrecorded inputs, for this leader may
+    /// die before it names the gap.
     pub(super) fn recorded(&self) -> InputNumber {
         match self.gap_is_recorded() {
             false => self.recorded,
@@ -317,17 +318,17 @@ impl Recorder {
         }
     }
 
-    /// Whether every input is recorded.
+    /// Returns true if every input taken in is sent and acknowledged.
     pub(super) fn is_whole(&self) -> bool {
         self.sent.is_empty() && self.buffer.is_empty()
     }
 
-    /// Whether a gap was recorded, and acknowledged with all before it.
+    /// Returns true if a gap was recorded, and acknowledged with all blocks before it.
     pub(super) fn gap_is_recorded(&self) -> bool {
         self.gap == Unrecorded::Named && self.is_whole()
     }
 
-    /// Bytes of the epoch's inputs so far, without what workers handed over.
+    /// Bytes of the epoch's inputs so far, without those that workers handed over.
     pub(super) fn bytes(&self) -> u64 {
         let all = self.written + self.buffered() as u64;
         all.saturating_sub(self.handed_over.all)
@@ -338,12 +339,12 @@ impl Recorder {
         self.buffer.len() + self.times.len()
     }
 
-    /// Whether nothing more is taken in: what went unrecorded is named.
+    /// Returns true if no more inputs are taken in: the gap is named.
     pub(super) fn is_closed(&self) -> bool {
         self.gap == Unrecorded::Named
     }
 
-    /// Whether every input so far was taken in.
+    /// Returns true if every input so far was taken in.
     pub(super) fn has_all(&self) -> bool {
         self.gap == Unrecorded::None
     }

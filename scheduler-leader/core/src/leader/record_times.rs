@@ -1,21 +1,22 @@
-//! When inputs came, beside the record of them: outside of what the order is made of. It tells whoever asks what
-//! launches waited for; where it is missing, or is nonsense, the order is the same.
+//! Arrival times of inputs, stored beside the record and outside the order. They show which work
+//! launches waited for. If they are missing or nonsense, the order is the same.
 
 use bus_schemas::{DoneTimes, limits};
 use serde::{Deserialize, Serialize};
 
 use crate::time::Nanos;
 
-/// What a worker said of the times of its reports, as it came.
+/// A worker's raw report of the times of its reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SaidTimes<'a> {
     bytes: &'a [u8],
-    /// Reports of the message that were known before it.
+    /// Number of reports of the message that were known before it.
     known: usize,
 }
 
 impl<'a> SaidTimes<'a> {
-    /// Of a done message whose first reports were known. What is longer than honest times is none.
+    /// The times of a done message with `known` reports that were known. Bytes longer than honest
+    /// times count as none.
     pub(super) fn new(bytes: &'a [u8], known: usize) -> Self {
         match bytes.len() <= DoneTimes::bytes(limits::DONE_REPORTS) {
             true => Self { bytes, known },
@@ -24,11 +25,11 @@ impl<'a> SaidTimes<'a> {
     }
 }
 
-/// Bytes of an input's times at most, beside what a worker said.
+/// Maximum bytes of an input's times, beside the worker's.
 const TIME_BYTES: usize = 32;
 
 impl SaidTimes<'_> {
-    /// Bytes of a block that they take at most.
+    /// Maximum bytes of a block that they take.
     pub(super) fn room(&self) -> usize {
         TIME_BYTES + self.bytes.len()
     }
@@ -37,14 +38,15 @@ impl SaidTimes<'_> {
 /// The times of one input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct InputTimes {
-    /// When the leader applied it, by the leader's clock, which only goes forward.
+    /// Time at which the leader applied it, by the leader's monotonic clock.
     pub(crate) at: Nanos,
-    /// Of done reports: what the worker said.
+    /// For done reports, the worker's times.
     pub(crate) done: Option<DoneTimes>,
 }
 
-/// As it is written: nanoseconds since the input before, in the block's first since zero; what the worker said,
-/// and how many of its first rows are of reports that were known.
+/// The encoding of one input's times. The fields are: nanoseconds since the previous input, or
+/// since zero for the first of a block; the worker's bytes; number of its first rows that are of
+/// known reports.
 #[derive(Serialize, Deserialize)]
 struct Written<B>(
     u64,
@@ -55,7 +57,7 @@ struct Written<B>(
     u64,
 );
 
-/// The times of a block's inputs as they gather.
+/// The times of a block's inputs while they gather.
 #[derive(Debug, Default)]
 pub(super) struct TimesBuffer {
     bytes: Vec<u8>,
@@ -63,36 +65,36 @@ pub(super) struct TimesBuffer {
 }
 
 impl TimesBuffer {
-    /// An input came.
+    /// Adds the time of an input.
     pub(super) fn push(&mut self, now: Nanos, said: SaidTimes<'_>) {
         let since = now.saturating_sub(self.last);
         self.last = self.last.max(now);
         let before = self.bytes.len();
         let written = Written(since, said.bytes, said.known as u64);
-        // Plain data: it cannot fail.
+        // Plain data: the encoding cannot fail.
         if rmp_serde::encode::write(&mut self.bytes, &written).is_err() {
             self.bytes.truncate(before);
         }
     }
 
-    /// Bytes of them.
+    /// Number of encoded bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// As they are written.
+    /// The encoded times.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// They are written: the next are another block's.
+    /// Clears the buffer after a block is written: the next times belong to another block.
     pub(super) fn clear(&mut self) {
         self.last = 0;
         self.bytes.clear();
     }
 }
 
-/// The times of a block's inputs; none where they are not of so many inputs, or say nothing.
+/// The times of a block's inputs; `None` if they are not of this many inputs, or empty.
 pub(crate) fn read_times(bytes: &[u8], inputs: usize) -> Option<Vec<InputTimes>> {
     let (mut rest, mut at, mut times) = (bytes, 0_u64, Vec::new());
     while !rest.is_empty() && times.len() < inputs {

@@ -1,5 +1,5 @@
-//! Sessions that a term found with the workers, and whose clients are to learn that it leads.
-//! Those at work are told at once; to tell thousands that only exist would hold up their grants.
+//! Sessions that a term found at the workers, with clients that must learn of the new leader.
+//! Clients at work are told at once; to tell thousands of idle ones would delay their grants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,40 +8,40 @@ use bus_schemas::{SessionId, Tenant};
 use crate::queue::QueueOpening;
 use crate::time::Nanos;
 
-/// So many sessions are told at once, at work or not.
+/// Number of sessions that are told at once, at work or not.
 const AT_ONCE: usize = 64;
-/// So many others every millisecond: a small part of what a leader can do in it.
+/// Number of further sessions that are told every millisecond: a small part of a leader's capacity.
 const AT_A_TIME: usize = 16;
 const APART: Nanos = 1_000_000;
-/// Sessions remembered that were heard of before their workers were sealed.
+/// Maximum number of remembered sessions that were heard before their workers were sealed.
 const WANTED: usize = 4_096;
-/// Bytes of intents kept that came before their sessions' workers were sealed: clients hear of the new
-/// leader from their workers, and announce at once. What is beyond they send again.
+/// Maximum bytes of intents that came before their sessions' workers were sealed. Clients hear of
+/// the new leader from their workers, and announce at once. They send the rest again.
 const EARLY_BYTES: usize = 1 << 20;
 
-/// The sessions whose clients were not told yet.
+/// The sessions with clients that were not told yet.
 #[derive(Debug, Default)]
 pub(super) struct Resumed {
     unannounced: BTreeMap<SessionId, QueueOpening>,
-    /// Sessions at work, of workers that are not sealed.
+    /// Sessions at work, on workers that are not sealed.
     wanted: BTreeSet<SessionId>,
-    /// Their intents, and how many bytes those are.
+    /// Intents of these sessions, and their bytes in total.
     early: BTreeMap<SessionId, (Tenant, Vec<Vec<u8>>)>,
     early_bytes: usize,
-    /// Sessions told because there were few.
+    /// Number of sessions that were told because there were few.
     announced: usize,
     due: Option<Nanos>,
 }
 
 impl Resumed {
-    /// A session is at work: it is to be told as soon as its worker is sealed.
+    /// Notes that a session is at work: it is told as soon as its worker is sealed.
     pub(super) fn want(&mut self, session: SessionId) {
         if self.wanted.len() < WANTED {
             self.wanted.insert(session);
         }
     }
 
-    /// An intent came of a session whose worker is not sealed.
+    /// Keeps an intent of a session on a worker that is not sealed.
     pub(super) fn keep(&mut self, tenant: &Tenant, session: SessionId, bytes: &[u8]) {
         self.want(session);
         let known = self.wanted.contains(&session);
@@ -56,7 +56,7 @@ impl Resumed {
         }
     }
 
-    /// The intents that came too early, of a session that is opened.
+    /// Takes the early intents of a session that is opened.
     pub(super) fn early(&mut self, opening: &QueueOpening) -> Vec<Vec<u8>> {
         let Some((owner, intents)) = self.early.remove(&opening.session) else {
             return Vec::new();
@@ -68,14 +68,14 @@ impl Resumed {
         }
     }
 
-    /// All workers are sealed: what came early of other sessions is nobody's.
+    /// Drops the remaining early intents: all workers are sealed, so their sessions do not exist.
     pub(super) fn settle(&mut self) {
         self.wanted.clear();
         self.early.clear();
         self.early_bytes = 0;
     }
 
-    /// A worker's session goes on. Gives it back if it is to be told now.
+    /// Adds a worker's session that goes on. Returns it if its client is to be told now.
     pub(super) fn add(&mut self, now: Nanos, opening: QueueOpening) -> Option<QueueOpening> {
         let few = self.announced < AT_ONCE;
         if self.wanted.remove(&opening.session) || few {
@@ -87,18 +87,18 @@ impl Resumed {
         None
     }
 
-    /// One session, if it was not told.
+    /// Takes a session, if its client was not told.
     pub(super) fn take(&mut self, session: SessionId) -> Option<QueueOpening> {
         self.unannounced.remove(&session)
     }
 
-    /// One session of this tenant, if it was not told.
+    /// Takes a session of this tenant, if its client was not told.
     pub(super) fn take_of(&mut self, tenant: &Tenant, session: SessionId) -> Option<QueueOpening> {
         let its = self.unannounced.get(&session)?.tenant == *tenant;
         its.then(|| self.take(session)).flatten()
     }
 
-    /// The next ones, if they are due.
+    /// Takes the next sessions, if they are due.
     pub(super) fn next(&mut self, now: Nanos) -> Vec<QueueOpening> {
         if self.due.is_none_or(|due| now < due) {
             return Vec::new();
@@ -110,7 +110,7 @@ impl Resumed {
         next
     }
 
-    /// When the next ones are due.
+    /// Time at which the next sessions are due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.due
     }
@@ -160,7 +160,7 @@ mod tests {
         let expected: Vec<u64> = (0..AT_ONCE as u64).chain([999]).collect();
         assert_eq!(at_once, expected);
         assert!(resumed.next(5).is_empty(), "not due");
-        // One that is heard of does not wait, but for somebody else.
+        // A session that is heard does not wait; a message of another tenant does not count.
         let (of, other) = ("chat".parse().unwrap(), "train".parse().unwrap());
         assert!(resumed.take_of(&other, SessionId(500)).is_none());
         assert!(resumed.take_of(&of, SessionId(500)).is_some());

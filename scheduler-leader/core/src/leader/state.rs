@@ -1,4 +1,4 @@
-//! The state in the cluster's store, which administrators change: kept for the next takeover.
+//! The state in the cluster's store, which administrators change; it is kept for the next takeover.
 
 use bus_schemas::{Tenant, TenantSettings};
 
@@ -7,7 +7,7 @@ use crate::input::Input;
 use crate::time::Nanos;
 
 impl Leader {
-    /// The store was read: what is new of it is taken over, and is an input if we lead.
+    /// Takes in the state read from the store. Changes become inputs if we lead.
     pub(super) fn set_state(
         &mut self,
         now: Nanos,
@@ -19,8 +19,8 @@ impl Leader {
         if self.term.is_none() {
             return;
         }
-        // The leader itself owns profile and placement; the rest may have changed. But what the
-        // leader before us wrote last is new, too: we may have led before we read that.
+        // The leader itself owns profile and placement; the rest may have changed. But the last
+        // write of the previous leader is news too: we may have led before we read it.
         let before = before.unwrap_or_default();
         self.term_with(now, actions, |term, cx| {
             term.placement_read(&before.placement, &state.placement, cx);
@@ -52,7 +52,8 @@ impl Leader {
         }
     }
 
-    /// An administrator's change: kept for the next takeover, and an input if we lead.
+    /// Takes in an administrator's change. It is kept for the next takeover, and becomes an input
+    /// if we lead.
     pub(super) fn change(&mut self, now: Nanos, mut input: Input, actions: &mut Vec<Action>) {
         if let Some(state) = &mut self.state {
             match &mut input {
@@ -82,7 +83,7 @@ impl Leader {
     }
 }
 
-/// Keeps a tenant's settings, or forgets them.
+/// Stores a tenant's settings, or removes them.
 fn keep(state: &mut StateSnapshot, tenant: &Tenant, settings: Option<&TenantSettings>) {
     state.tenants.retain(|(name, _)| name != tenant);
     if let Some(settings) = settings {

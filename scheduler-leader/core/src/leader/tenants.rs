@@ -1,5 +1,5 @@
-//! A term's tenants, as far as the order does not need it: how their requests do, and whether their
-//! targets can be met.
+//! A term's tenants, as far as the order does not need them: the times of their requests, and the
+//! feasibility of their targets.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Term {
         }
     }
 
-    /// An administrator changed or removed a tenant.
+    /// Applies an administrator's change or removal of a tenant.
     pub(super) fn tenant_set(
         &mut self,
         tenant: &Tenant,
@@ -39,7 +39,7 @@ impl Term {
         }
     }
 
-    /// Whether all targets could be met if a tenant were set as asked.
+    /// Returns the verdicts on all targets, as if a tenant had the requested settings.
     pub(super) fn admission(&self, request: AdmissionRequest, now: Nanos) -> AdmissionAnswer {
         let tenants = self.scheduler.tenants().into_iter();
         let known = tenants.filter_map(|view| Some((view.tenant, view.settings?)));
@@ -52,7 +52,7 @@ impl Term {
         }
     }
 
-    /// How the requests of each tenant did that has had any.
+    /// The attainment of each tenant that has had requests.
     pub(super) fn attainments(&self, now: Nanos) -> Vec<(Tenant, TenantSettings, Attainment)> {
         let tenants = self.scheduler.tenants().into_iter();
         let attained = tenants.filter_map(|view| {

@@ -1,4 +1,4 @@
-//! One term: the scheduler, the grant streams to the workers, the record, and what is due when.
+//! One term: the scheduler, the grant streams to the workers, the record, and the deadlines.
 
 mod record_limits;
 mod resuming;
@@ -30,9 +30,9 @@ use crate::scheduler::{DirtySession, Scheduler, WorkerView};
 use crate::time::Nanos;
 use record_limits::RecordLimits;
 
-/// Lost incarnations remembered in the placement.
+/// Maximum number of lost incarnations in the placement.
 const LOST: usize = 256;
-/// How often silence and expiry are looked for.
+/// Interval of the checks for silence and expiry.
 const CHECK: Nanos = 100_000_000;
 
 /// One term.
@@ -49,36 +49,36 @@ pub(super) struct Term {
     pub(super) loads: Loads,
     pub(super) placement: Placement,
     pub(super) placement_changed: bool,
-    /// Workers that it declared lost although they had not said that they leave.
+    /// Number of workers that it declared lost without an announcement that they leave.
     pub(super) workers_lost: u64,
-    /// Sessions of the term before whose clients do not know yet that this one leads.
+    /// Sessions of the previous term with clients that do not know yet that this one leads.
     pub(super) resumed: Resumed,
-    /// Sessions that got further, while their queues are notified.
+    /// Sessions with progress, while their queues are notified.
     dirty_sessions: Vec<DirtySession>,
     effects: Vec<Effect>,
     inbox: String,
     began: Nanos,
-    /// Since when it listens to workers as who leads: since its first epoch of those that followed one
-    /// another.
+    /// Time since which it listens to workers as the leader: the start of the first epoch in an
+    /// unbroken series of its own.
     pub(super) listening_since: Nanos,
     beat_at: Nanos,
-    /// When tenants get the next heartbeat.
+    /// Time of the next heartbeat to tenants.
     tenants_at: Nanos,
     tick_at: Option<Nanos>,
     check_at: Nanos,
-    /// It was asked to leave: it hands over by then, once workers that leave are gone.
+    /// Set if it was asked to leave: it hands over by then, once leaving workers are gone.
     pub(super) farewell: Option<Nanos>,
-    /// It hands over: gone by then.
+    /// Set while it hands over: it is gone by then.
     pub(super) leaving: Option<Nanos>,
     limits: RecordLimits,
     /// The number of the list of quotas in force, from 1.
     pub(super) quotas: u64,
-    /// Since inputs go unrecorded: the first position of each worker that they decided.
+    /// Set since inputs go unrecorded: the first position of each worker that they decided.
     unrecorded: BTreeMap<Incarnation, GpuPosition>,
 }
 
 impl Term {
-    /// A term begins.
+    /// Starts a term.
     pub(super) fn new(
         epoch: Epoch,
         leader: LeaderId,
@@ -106,7 +106,7 @@ impl Term {
                 epoch,
                 ..state.placement.clone()
             },
-            // The store is to know at once that there is such an epoch.
+            // The store must know at once that this epoch exists.
             placement_changed: true,
             workers_lost: 0,
             resumed: Resumed::default(),
@@ -146,15 +146,16 @@ impl Term {
         term
     }
 
-    /// Applies an input: recorded, decided, and what was decided carried out.
+    /// Applies an input: records it, decides, and carries out the effects.
     pub(super) fn apply(&mut self, input: Input, cx: &mut Context<'_>) {
         self.apply_timed(input, SaidTimes::default(), cx);
     }
 
-    /// The same with what a worker said of the times of its reports, which is recorded beside it.
+    /// Applies an input together with the worker's times of its reports, which are recorded beside
+    /// it.
     pub(super) fn apply_timed(&mut self, input: Input, said: SaidTimes<'_>, cx: &mut Context<'_>) {
         if self.leaving.is_some() || self.recorder.is_closed() {
-            // The successor starts from the workers; what is decided now would be lost to replay.
+            // The successor starts from the workers; decisions made now would be lost to replay.
             return;
         }
         let bounds = (self.limits.buffer, cx.config);
@@ -228,7 +229,7 @@ impl Term {
         }
     }
 
-    /// The next ops of a session.
+    /// Takes in the next ops of a session.
     pub(super) fn intent(
         &mut self,
         session: SessionId,
@@ -301,7 +302,7 @@ impl Term {
         self.end(cx)
     }
 
-    /// Why the term ends now, if it does.
+    /// The reason why the term ends now, if it does.
     fn end(&mut self, cx: &mut Context<'_>) -> Option<TermEnd> {
         if self.recorder.wants_gap() {
             let gaps = self.gaps();
@@ -318,8 +319,9 @@ impl Term {
         gap.then_some(TermEnd::RecordGap)
     }
 
-    /// The last message to workers in a term with a gap: they need not keep what the gap names.
-    /// The tails of a long gap could fill the next term's buffer, and so lead to the next gap.
+    /// Sends the last message to workers in a term with a gap: they need not keep what the gap
+    /// names. The tails of a long gap could fill the next term's buffer, and so lead to the next
+    /// gap.
     fn release_tails(&mut self, cx: &mut Context<'_>) {
         let recorded = self.recorder.recorded();
         for stream in self.streams.all() {
@@ -327,7 +329,7 @@ impl Term {
         }
     }
 
-    /// What went unrecorded. Of a worker that is gone, everything to its end.
+    /// The unrecorded positions. For a worker that is gone, they extend to its end.
     fn gaps(&self) -> Vec<Gap> {
         let (buffer, workers) = (self.limits.buffer, self.scheduler.workers());
         let granted = workers.into_iter();
@@ -348,25 +350,25 @@ impl Term {
         gap.collect()
     }
 
-    /// Whether the epoch is as large or as old as one may be, and may be followed by another at
-    /// once: an epoch that ends is one that can be cut off.
+    /// Returns true if the epoch has its maximum size or age and may be followed by another at
+    /// once. An epoch that has ended can be cut off.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let old = now >= self.began.saturating_add(self.limits.age);
         let large = self.recorder.bytes() >= self.limits.bytes;
         (old || large) && self.farewell.is_none() && self.recorder.has_all()
     }
 
-    /// The epoch ends, and another of ours begins: what is left of its record is sent.
+    /// Sends the rest of the record: the epoch ends, and another of ours begins.
     pub(super) fn finish_record(&mut self, cx: &mut Context<'_>) {
         self.recorder.cut_all(cx.actions);
     }
 
-    /// Other settings are in force.
+    /// Applies new settings.
     pub(super) fn limit(&mut self, settings: &ClusterSettings) {
         self.limits = RecordLimits::of(settings);
     }
 
-    /// Looks for workers and clients that are gone. None is while the bus is away.
+    /// Looks for workers and clients that are gone. While the bus is away, none count as gone.
     fn check(&mut self, cx: &mut Context<'_>) {
         if self.publisher.connected {
             for worker in self.absent(cx) {
@@ -404,12 +406,12 @@ impl Term {
         }
     }
 
-    /// Lets time pass for the order while anything is happening.
+    /// Feeds ticks to the order while it has work or waits for time.
     fn tick(&mut self, cx: &mut Context<'_>) {
         let due = self.tick_at.unwrap_or(cx.now);
         if self.scheduler.is_busy() || self.scheduler.awaits_tick() || self.scheduler.has_recent() {
             self.apply(Input::Tick, cx);
-            // A little late is made up for; who stood still for long does not make it all up.
+            // A small delay is made up for; after a long standstill, not all of it is.
             let next = due.saturating_add(TICK_NS);
             self.tick_at = Some(next.max(cx.now.saturating_sub(TICK_NS)));
         } else {
@@ -417,7 +419,7 @@ impl Term {
         }
     }
 
-    /// Notifies the queues of sessions that got further, and counts the requests that are done by now.
+    /// Notifies the queues of sessions with progress, and counts the requests that are done by now.
     fn send_progress(&mut self, cx: &mut Context<'_>) {
         let mut dirty = std::mem::take(&mut self.dirty_sessions);
         self.scheduler.take_dirty_sessions(&mut dirty);
@@ -434,7 +436,7 @@ impl Term {
         self.dirty_sessions = dirty;
     }
 
-    /// The stream acknowledged a block.
+    /// Notes that the stream acknowledged a block.
     pub(super) fn recorded(&mut self, number: u64, cx: &mut Context<'_>) {
         if self.recorder.acknowledged(number) {
             let recorded = self.recorder.recorded();
@@ -443,7 +445,7 @@ impl Term {
         }
     }
 
-    /// Grants are held or go again.
+    /// Holds grants, or releases them.
     pub(super) fn hold(&mut self, held: bool, cx: &mut Context<'_>) {
         if self.scheduler.held() != held {
             self.placement.held = held;
@@ -452,20 +454,20 @@ impl Term {
         }
     }
 
-    /// Orders by this profile from now on.
+    /// Replaces the profile of the order.
     pub(super) fn adopt(&mut self, profile: &Profile, cx: &mut Context<'_>) {
         self.learner.adopt(profile);
         self.apply(Input::Profile(profile.clone()), cx);
     }
 
-    /// Hands over soon: where a cluster stops, workers have just left, and the record is to say so.
+    /// Hands over soon. If the cluster stops, workers have just left, and the record must say so.
     pub(super) fn leave(&mut self, cx: &mut Context<'_>) {
         if self.farewell.is_none() {
             self.farewell = Some(cx.now.saturating_add(cx.config.farewell));
         }
     }
 
-    /// Begins to hand over once no worker is about to leave, or the time for that is over.
+    /// Starts to hand over once no worker is about to leave, or the time for that is over.
     fn hand_over(&mut self, cx: &mut Context<'_>) {
         let Some(until) = self.farewell.filter(|_| self.leaving.is_none()) else {
             return;
@@ -477,7 +479,7 @@ impl Term {
         }
     }
 
-    /// When the next thing is due.
+    /// Time at which the next thing is due.
     pub(super) fn deadline(&self) -> Nanos {
         let others = [
             self.streams.deadline(),
@@ -488,13 +490,13 @@ impl Term {
             self.learner.deadline().filter(|_| self.learning),
         ];
         let due = others.into_iter().flatten().min();
-        // An epoch's age is looked at with each heartbeat.
+        // An epoch's age is checked with each heartbeat.
         let own = self.beat_at.min(self.check_at);
         due.map_or(own, |due| due.min(own))
     }
 }
 
-/// Where a worker answers a seal.
+/// The subject on which a worker answers a seal.
 fn reply(inbox: &str, worker: Incarnation) -> Arc<str> {
     format!("{inbox}.{worker}").into()
 }

@@ -2,19 +2,19 @@
 //!
 //! Measured times reach the order with the done reports, which are recorded inputs. They decide
 //! nothing while estimates are good: only an excess above a quantum is charged, to virtual time,
-//! with the flow's next slice. Work that ran shorter earns no turn; it only makes up for work
-//! that runs longer, so that a kernel whose time varies by its arguments pays what it takes on
-//! the whole.
+//! with the flow's next slice. Work that ran shorter earns no turn; it only makes up for work that
+//! runs longer. So a kernel with a time that varies by its arguments pays what it takes on the
+//! whole.
 
-/// Quanta of work that ran shorter which may make up for work that runs longer later.
+/// Quanta of work that ran shorter that may offset work that runs longer later.
 const BANK: i64 = 64;
 
-/// Nanoseconds measured beyond what was charged; below zero where it was less.
+/// Nanoseconds measured beyond the charge; negative if the work took less.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Balance(i64);
 
 impl Balance {
-    /// Notes work that was charged `cost` and took `measured`, nanoseconds both.
+    /// Notes work that was charged `cost` and took `measured`, both in nanoseconds.
     pub(crate) fn note(&mut self, cost: u64, measured: u64, quantum: u64) {
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         let bank = signed(quantum).saturating_mul(-BANK);
@@ -22,12 +22,12 @@ impl Balance {
         self.0 = self.0.saturating_add(off).max(bank);
     }
 
-    /// Nanoseconds beyond what was charged.
+    /// Nanoseconds beyond the charge.
     pub(crate) fn ns(self) -> i64 {
         self.0
     }
 
-    /// What the next slice is charged beyond its cost.
+    /// Takes the amount that the next slice is charged beyond its cost.
     pub(crate) fn excess(&mut self, quantum: u64) -> u64 {
         match u64::try_from(self.0) {
             Ok(owed) if owed > quantum => {

@@ -1,46 +1,46 @@
 //! The budget of a tenant with a cap: the time that it may still be granted on one GPU.
 //!
-//! A cap is a percentage of the device's time. Time reaches the order as ticks only: each brings a
-//! capped flow its share of a tick. A flow goes while anything is left, and into debt with its
-//! last slice, which later ticks pay first.
+//! A cap is a percentage of the device's time. Time reaches the order as ticks only: each tick adds
+//! to the budget of a capped flow its share of a tick. A flow is granted slices while its budget is
+//! positive. Its last slice may put it into debt, which later ticks pay first.
 
-/// Time between two ticks, nanoseconds: the leader's shell keeps to it.
+/// Time between two ticks, nanoseconds; the leader's shell keeps to it.
 pub const TICK_NS: u64 = 10_000_000;
 
-/// Ticks whose shares may be saved while there is nothing to do.
+/// Number of ticks of which a flow without work may save the shares.
 const SAVED: i64 = 2;
 
 /// Nanoseconds that may be granted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Budget(i64);
 
-/// What a tick brings at a cap, percent.
+/// Nanoseconds that a tick adds at a cap, percent.
 fn share(cap: u8) -> i64 {
     i64::from(cap.min(100)) * (TICK_NS as i64 / 100)
 }
 
 impl Budget {
-    /// Of a flow that was granted nothing yet.
+    /// The budget of a flow that has had no grant yet.
     pub(crate) fn full(cap: u8) -> Self {
         Self(SAVED * share(cap))
     }
 
-    /// A tick has passed.
+    /// Adds the share of one tick.
     pub(crate) fn refill(&mut self, cap: u8) {
         self.0 = (self.0 + share(cap)).min(SAVED * share(cap));
     }
 
-    /// Work was granted.
+    /// Subtracts the cost of granted work.
     pub(crate) fn spend(&mut self, ns: u64) {
         self.0 = self.0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX));
     }
 
-    /// Nanoseconds that may be granted; below zero where the last slice took more.
+    /// Nanoseconds that may be granted; negative if the last slice took more.
     pub(crate) fn ns(self) -> i64 {
         self.0
     }
 
-    /// Whether nothing more may be granted until a tick has passed.
+    /// Returns true if nothing more may be granted before the next tick.
     pub(crate) fn is_spent(&self) -> bool {
         self.0 <= 0
     }

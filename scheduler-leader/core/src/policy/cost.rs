@@ -6,11 +6,11 @@ use bus_schemas::{CostClass, CostRun, KernelKey, ProfileHash};
 
 use crate::input::Profile;
 
-/// Nanoseconds charged for an op beside what it moves or runs.
+/// Nanoseconds charged for an op, beside the bytes that it moves or the kernel that it runs.
 const LIGHT_NS: u64 = 500;
-/// Bytes a copy moves in a nanosecond.
+/// Bytes that a copy moves in a nanosecond.
 const BYTES_PER_NS: u64 = 8;
-/// No op costs more: 2.4 hours. It keeps every sum in its integer.
+/// Maximum cost of an op: 2.4 hours. It keeps every sum in its integer.
 const HIGHEST_NS: u64 = 1 << 43;
 /// Binary digits of virtual time below the nanosecond.
 const FRACTION: u32 = 20;
@@ -26,7 +26,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Takes estimates in; those of other keys stay, unless these are all.
+    /// Takes in a profile's estimates; those of other keys stay, unless the profile is whole.
     pub(crate) fn take(&mut self, profile: &Profile) {
         if profile.whole {
             self.entries.clear();
@@ -40,12 +40,12 @@ impl Costs {
         (self.version, self.named) = (profile.version, profile.hash);
     }
 
-    /// The profile's version, the hash that its leader named, and kernel keys in it.
+    /// The profile's version, the hash that its leader named, and the number of its kernel keys.
     pub(crate) fn profile(&self) -> (u64, ProfileHash, u64) {
         (self.version, self.named, self.entries.len() as u64)
     }
 
-    /// The hash of what it is.
+    /// The hash of the present estimates.
     pub(crate) fn hash(&self) -> ProfileHash {
         ProfileHash::of(self.entries.iter().map(|(key, ns)| (*key, *ns)))
     }
@@ -62,16 +62,16 @@ impl Costs {
     }
 }
 
-/// A tag's nanoseconds, without what lies below one.
+/// The whole nanoseconds of a tag.
 pub(crate) fn whole_ns(tag: u128) -> u64 {
     u64::try_from(tag >> FRACTION).unwrap_or(u64::MAX)
 }
 
-/// What a cost adds to the tag of whoever has this weight.
+/// Virtual time that a cost adds to the tag of a flow with this weight.
 pub(crate) fn virtual_time(cost: u64, weight: u32) -> u128 {
     let weight = u128::from(weight.max(1));
     match u128::from(cost) << FRACTION {
-        // Most are below 2^64: a narrow division is several times faster.
+        // Most products are below 2^64: a narrow division is several times faster.
         scaled if scaled <= u128::from(u64::MAX) => u128::from(scaled as u64 / weight as u64),
         scaled => scaled / weight,
     }

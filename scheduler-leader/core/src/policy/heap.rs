@@ -1,9 +1,9 @@
-//! A binary heap by (tag, tie) from which any member can be taken. Members are slots;
-//! where each one is stands in a table that all heaps of one kind of member share.
+//! A binary heap by (tag, tie) from which any member can be removed. Members are slots. All heaps
+//! of one kind of member share a table of the members' positions.
 
 use crate::slots::{Arena, Slot};
 
-/// The position of what is in no heap.
+/// The position of a member that is in no heap.
 pub(crate) const ABSENT: u32 = u32::MAX;
 
 /// A member.
@@ -11,9 +11,9 @@ pub(crate) const ABSENT: u32 = u32::MAX;
 pub(crate) struct Entry<S> {
     /// Its start tag.
     pub(crate) tag: u128,
-    /// Decides between equal tags; different for all members of a heap.
+    /// Breaks ties between equal tags; unique within a heap.
     pub(crate) tie: u64,
-    /// Who it is.
+    /// The member's slot.
     pub(crate) id: S,
 }
 
@@ -43,12 +43,12 @@ impl<S: Slot> TagHeap<S> {
         self.entries.first()
     }
 
-    /// Whether there is none.
+    /// Returns true if the heap is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// All members, the first first.
+    /// All members; the next one is first.
     pub(crate) fn entries(&self) -> &[Entry<S>] {
         &self.entries
     }
@@ -58,7 +58,7 @@ impl<S: Slot> TagHeap<S> {
         &mut self.entries
     }
 
-    /// Takes a member in that is in no heap.
+    /// Adds a member that is in no heap.
     pub(crate) fn push(&mut self, entry: Entry<S>, places: &mut Arena<S, u32>) {
         self.entries.push(entry);
         self.rise(self.entries.len() - 1, places);
@@ -72,7 +72,7 @@ impl<S: Slot> TagHeap<S> {
         }
     }
 
-    /// Takes a member out.
+    /// Removes a member.
     pub(crate) fn remove(&mut self, id: S, places: &mut Arena<S, u32>) {
         let at = places[id] as usize;
         places[id] = ABSENT;
@@ -87,7 +87,7 @@ impl<S: Slot> TagHeap<S> {
         }
     }
 
-    /// Takes all members out.
+    /// Removes all members.
     pub(crate) fn clear(&mut self, places: &mut Arena<S, u32>) {
         for entry in self.entries.drain(..) {
             places[entry.id] = ABSENT;

@@ -21,6 +21,6 @@ pub(crate) use slices::{Cut, SliceQueue};
 pub(crate) use target::{Limits, Peak, Presence, longest_ahead};
 pub(crate) use turns::{Activity, Rank, Turns, Work};
 
-/// The version of the rules. A record names the version it was made by; replay refuses another. Rules
-/// for a new kind of input need no new version: records of before have no such input.
+/// The version of the rules. A record names the version that made it; replay refuses any other.
+/// Rules for a new kind of input need no new version: earlier records have no such input.
 pub const ORDER_VERSION: u32 = 3;

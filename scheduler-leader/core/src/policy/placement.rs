@@ -7,53 +7,54 @@ use bus_schemas::{Code, GpuId, Incarnation};
 
 /// Percent of a device's time that weighs as much as one session.
 const SESSION_PERCENT: u8 = 25;
-/// Differences in free memory below one part in this of the device count for nothing.
+/// Differences in free memory below this fraction (1/16) of the device do not count.
 const PARTS: u64 = 16;
-/// Weights of fewer bytes count for nothing.
+/// Weights of fewer bytes do not count.
 const WEIGHTS: u64 = 1 << 20;
 
 /// A worker as placement sees it, for one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// What it is called in the answer.
+    /// The worker's slot, for the answer.
     pub(crate) worker: WorkerSlot,
-    /// It is there and takes new sessions.
+    /// True if it is there and takes new sessions.
     pub(crate) takes: bool,
-    /// The tenant may use its group.
+    /// True if the tenant may use its group.
     pub(crate) in_group: bool,
-    /// Nobody else has it for himself.
+    /// True if no other tenant has it exclusively.
     pub(crate) vacant: bool,
-    /// The tenant may have addresses for a session more.
+    /// True if the tenant may have addresses for one more session.
     pub(crate) within: bool,
-    /// Addresses for a session are left.
+    /// True if addresses for a session are left.
     pub(crate) addresses: bool,
-    /// Memory sessions may have together, bytes.
+    /// Bytes that sessions may hold together.
     pub(crate) capacity: u64,
-    /// What of it nobody holds, bytes.
+    /// Bytes of them that no session holds.
     pub(crate) free: u64,
-    /// What the tenant may want of it, bytes; 0 where it has not said.
+    /// Bytes of them that the tenant may want; 0 if it has not said.
     pub(crate) wanted: u64,
-    /// Sessions.
+    /// Number of sessions.
     pub(crate) sessions: u64,
-    /// Percent of the device's time that was granted of late, 0 to 100.
+    /// Percent of the device's time that was granted recently, 0 to 100.
     pub(crate) busy: u8,
-    /// Bytes there of weights that the tenant's programs use, about.
+    /// Approximate bytes on it of weights that the tenant's programs use.
     pub(crate) weights: u64,
-    /// It has images that the tenant uses.
+    /// True if it has images that the tenant uses.
     pub(crate) shares: bool,
     /// Its device.
     pub(crate) gpu: GpuId,
-    /// This start of it.
+    /// Its incarnation.
     pub(crate) incarnation: Incarnation,
 }
 
 impl Candidate {
-    /// What decides between those that could take the session: the lowest does.
+    /// The order of workers that could take the session: the lowest is chosen.
     fn cost(&self) -> impl Ord + use<> {
         let short = self.free < self.wanted;
         let load = self.sessions + u64::from(self.busy.min(100) / SESSION_PERCENT);
         let free = self.free / (self.capacity / PARTS).max(1);
-        // What is known of weights is a sample: twice as many count for more, a few more for nothing.
+        // Only a sample of the weights is known: twice as many bytes count for more, a few more do
+        // not.
         let weights = (self.weights / WEIGHTS).checked_ilog2();
         (
             short,
@@ -67,10 +68,10 @@ impl Candidate {
     }
 }
 
-/// A condition that a worker must fulfil, and the refusal where none does.
+/// A condition that a worker must fulfil, and the refusal if no worker does.
 type Condition = (fn(&Candidate) -> bool, Code);
 
-/// What a worker must fulfil, in the order in which refusals are given.
+/// The conditions for a worker, in the order in which refusals are given.
 const CONDITIONS: [Condition; 6] = [
     (|it| it.takes, Code::NoWorker),
     (|it| it.in_group, Code::NoGroup),
@@ -80,10 +81,12 @@ const CONDITIONS: [Condition; 6] = [
     (|it| it.free > 0, Code::MemoryFull),
 ];
 
-/// How many of them hold whatever is free now: who fulfils these is a device of the tenant.
+/// Number of conditions that do not depend on free room: a worker that fulfils these is a device of
+/// the tenant.
 const LASTING: usize = 3;
 
-/// The workers that fulfil so many of the conditions; or what the last of them lacked.
+/// Returns the workers that fulfil the first conditions, or the refusal of the condition that no
+/// worker was left for.
 fn fulfilling(mut workers: Vec<Candidate>, conditions: usize) -> Result<Vec<Candidate>, Code> {
     for (fulfils, refusal) in CONDITIONS.into_iter().take(conditions) {
         workers.retain(fulfils);
@@ -94,15 +97,15 @@ fn fulfilling(mut workers: Vec<Candidate>, conditions: usize) -> Result<Vec<Cand
     Ok(workers)
 }
 
-/// The workers that sessions of the tenant may be placed on, full or not, by device; or why there is
-/// none.
+/// Returns the workers on which sessions of the tenant may be placed, full or not, by device; or
+/// the reason why there are none.
 pub(crate) fn allowed(workers: Vec<Candidate>) -> Result<Vec<WorkerSlot>, Code> {
     let mut workers = fulfilling(workers, LASTING)?;
     workers.sort_unstable_by_key(|it| (it.gpu, it.incarnation));
     Ok(workers.iter().map(|it| it.worker).collect())
 }
 
-/// As many different workers as devices are asked for, the best first; or why not.
+/// Returns the best workers, as many as devices are asked for, all different; or the refusal.
 pub(crate) fn choose(workers: Vec<Candidate>, devices: usize) -> Result<Vec<WorkerSlot>, Code> {
     let mut workers = fulfilling(workers, CONDITIONS.len())?;
     if workers.len() < devices {
@@ -227,13 +230,15 @@ mod tests {
                     let short = |it: &Candidate| it.free < it.wanted;
                     let load = |it: &Candidate| it.sessions + u64::from(it.busy / 25);
                     let sixteenths = |it: &Candidate| it.free / (it.capacity / 16);
-                    // Half a MiB of weights is none, 1 MiB is some, 2 are more, and 2.5 no more than those.
+                    // Half a MiB of weights counts as none, 1 MiB as some, 2 as more, and 2.5 as no
+                    // more than 2.
                     let weights = |it: &Candidate| match it.weights >> 19 {
                         0 | 1 => 0,
                         2 | 3 => 1,
                         _ => 2,
                     };
-                    // Room for what is wanted goes first, then load, then what is shared, then memory.
+                    // Room for the wanted bytes is first, then load, then shared images and
+                    // weights, then memory.
                     prop_assert!(!short(one) || short(other));
                     if short(one) == short(other) {
                         prop_assert!(load(one) <= load(other));

@@ -1,8 +1,8 @@
 //! A session's queued ops, run-length coded, and where they are cut.
 //!
-//! Cut points depend on the ops alone: a slice ends behind a sync op, before the op that would
-//! carry its cost over the quantum (an op larger than the quantum is a slice of its own), or at
-//! 1,024 ops. What has arrived decides only whether a part of a slice is granted early.
+//! Cut points depend on the ops alone. A slice ends behind a sync op, before the op that would
+//! carry its cost over the quantum, or at 1,024 ops. An op larger than the quantum is a slice of
+//! its own. Arrival decides only whether a part of a slice is granted early.
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,22 @@ use bus_schemas::{CostClass, CostRun, OpNumber};
 
 use super::cost::Costs;
 
-/// Ops in one slice at most.
+/// Maximum number of ops in one slice.
 const SLICE_OPS: u32 = 1_024;
-/// What so many of the costliest ops cost.
+/// The cost of [`SLICE_OPS`] of the costliest ops.
 const HIGHEST_SLICE_NS: u64 = 1 << 53;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Ops that may be parted anywhere.
+    /// Ops that may be split anywhere.
     Plain,
-    /// Ops behind each of which a slice ends.
+    /// Ops that each end a slice.
     Sync,
-    /// A grant of an earlier leader: granted again whole or not at all.
+    /// A grant of an earlier leader: granted again as a whole or not at all.
     Whole,
 }
 
-/// Ops of equal cost. For a whole, cost and declaration are of all its ops together.
+/// Ops of equal cost. For [`Kind::Whole`], cost and declaration are the totals of all its ops.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     cost: u64,
@@ -34,27 +34,27 @@ struct Run {
     kind: Kind,
 }
 
-/// How far the slice in progress has come, earlier fragments of it included.
+/// Progress of the slice that is being cut, its earlier fragments included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
     ops: u32,
     cost: u64,
 }
 
-/// What is granted next, as far as it is known.
+/// The next slice to grant, as far as it is known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Slice {
-    /// Its ops end here; they begin behind what is granted.
+    /// Its last op; its first is the one behind the granted ops.
     pub(crate) last: OpNumber,
     /// Its charge.
     pub(crate) cost: u64,
-    /// What its client declared of it.
+    /// Nanoseconds that its client declared for it.
     pub(crate) declared: u64,
-    /// It ends at a cut point.
+    /// True if it ends at a cut point.
     pub(crate) complete: bool,
     /// The slice in progress behind it.
     cut: Cut,
-    /// Its end as a place in the queue.
+    /// Its end as a position in the queue.
     run: usize,
     offset: u32,
 }
@@ -87,7 +87,7 @@ impl SliceQueue {
         queue
     }
 
-    /// Ops queued, without a gap.
+    /// Ops that are queued without a gap.
     pub(crate) fn queued(&self) -> OpNumber {
         self.queued
     }
@@ -102,23 +102,23 @@ impl SliceQueue {
         self.done
     }
 
-    /// The slice in progress where `granted` ends: what [`Self::rewind`] needs later.
+    /// The slice in progress where `granted` ends; [`Self::rewind`] needs it later.
     pub(crate) fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// Reads what granting the next slice needs.
+    /// Reads ahead the fields that granting the next slice needs.
     pub(crate) fn fetch(&self) -> u64 {
         let run = self.runs.get(self.next.run);
         run.map_or(0, |run| run.cost) ^ self.next.cost ^ self.cut.cost
     }
 
-    /// What is granted next; its ops are none if `last` is what is granted.
+    /// The next slice to grant. It has no ops if its `last` is granted already.
     pub(crate) fn next(&self) -> &Slice {
         &self.next
     }
 
-    /// Queues the next ops. Gives what each of them costs.
+    /// Queues the next ops. Returns the cost of each.
     pub(crate) fn push(&mut self, run: &CostRun, costs: &Costs) -> u64 {
         let (cost, declared) = (costs.of(run), one(run));
         let kind = match run.class {
@@ -131,7 +131,7 @@ impl SliceQueue {
             alike && last.count.checked_add(run.count).is_some()
         };
         let behind = self.runs.len();
-        // A slice known through the end of the last run goes on inside it when it grows.
+        // A slice that ended with the last run goes on inside that run when the run grows.
         match self.runs.back_mut().filter(same) {
             Some(last) => {
                 if (self.next.run, self.next.offset) == (behind, 0) {
@@ -167,7 +167,7 @@ impl SliceQueue {
         }
     }
 
-    /// Learns of queued ops through `limit`: the slice grows until it is cut.
+    /// Takes queued ops through `limit` into the next slice, until the slice is cut.
     pub(crate) fn extend(&mut self, quantum: u64, limit: OpNumber) {
         let limit = limit.min(self.queued);
         let next = &mut self.next;
@@ -191,7 +191,8 @@ impl SliceQueue {
                 }
             };
             if take == 0 {
-                // Cut before this op; if fragments of the slice are all granted, begin the next.
+                // Cut before this op; if all fragments of the slice are granted, begin the next
+                // slice.
                 next.complete = next.last > self.granted;
                 next.cut = Cut::default();
                 continue;
@@ -224,8 +225,8 @@ impl SliceQueue {
         self.restart(self.next.run, self.next.offset);
     }
 
-    /// Takes the queued ops through `last` as granted: a standing grant holds them, whose end is
-    /// where the next slice begins. Gives their cost and what their client declared of them.
+    /// Takes the queued ops through `last` as granted: a standing grant holds them. The next slice
+    /// begins behind them. Returns their cost and the nanoseconds that their client declared.
     pub(crate) fn pass(&mut self, last: OpNumber) -> (u64, u64) {
         let last = last.min(self.queued);
         let (mut cost, mut declared) = (0u64, 0u64);
@@ -246,14 +247,14 @@ impl SliceQueue {
         (cost, declared)
     }
 
-    /// Ops through `last` are done. Gives whether that changed what is granted next.
+    /// Marks ops through `last` as done. Returns true if that changed the next slice.
     pub(crate) fn finish(&mut self, last: OpNumber) -> bool {
         let ahead = last > self.granted;
         if ahead {
             self.seek(last, Cut::default());
         }
         self.done = self.done.max(last.min(self.granted));
-        // Most of the time the next slice begins in the first run, which is not looked at then.
+        // Mostly the next slice begins in the first run; then the loop reads no run.
         while self.next.run > 0
             && let Some(run) = self.runs.front()
         {
@@ -268,8 +269,8 @@ impl SliceQueue {
         ahead
     }
 
-    /// Grants ops from `first` on once more; `cut` is what [`Self::cut`] was before they were
-    /// granted. Ops that are done stay so.
+    /// Queues granted ops from `first` on again. `cut` is the result of [`Self::cut`] from before
+    /// they were granted. Ops that are done stay done.
     pub(crate) fn rewind(&mut self, first: OpNumber, cut: Cut) {
         if first > self.done {
             self.seek(first - 1, cut);
@@ -278,7 +279,7 @@ impl SliceQueue {
         }
     }
 
-    /// Forgets what was learned of the next slice: the quantum changed, or less is to be granted.
+    /// Forgets the next slice: the quantum changed, or less is to be granted.
     pub(crate) fn relearn(&mut self) {
         self.seek(self.granted, self.cut);
     }

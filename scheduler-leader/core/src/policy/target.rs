@@ -7,15 +7,15 @@ use crate::by_priority::ByPriority;
 
 /// Ticks for which a tenant counts as active after its last work was done.
 const LINGER: u8 = 10;
-/// A peak falls by one part in so many with each figure below it.
+/// A peak falls by its value divided by this with each lower figure.
 const FALL: u64 = 64;
 
-/// A maximum that falls slowly: the highest of the last few dozen figures, more or less.
+/// A maximum that falls slowly: roughly the highest of the last few dozen figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Peak(u64);
 
 impl Peak {
-    /// Takes a figure in.
+    /// Takes in a figure.
     pub(crate) fn note(&mut self, figure: u64) {
         self.0 = figure.max(self.0 - self.0.div_ceil(FALL));
     }
@@ -26,22 +26,22 @@ impl Peak {
     }
 }
 
-/// Whether a flow's sessions have work queued or under way, or had it a moment ago.
+/// Tracks if a flow's sessions have work queued or under way, or had it recently.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Presence {
     /// Sessions with work that is not done.
     busy: u32,
-    /// Ticks left, while none is busy.
+    /// Ticks left until the flow is inactive, while no session is busy.
     left: u8,
 }
 
 impl Presence {
-    /// A session has work.
+    /// Notes that a session has work.
     pub(crate) fn begin(&mut self) {
         self.busy += 1;
     }
 
-    /// A session has no more work.
+    /// Notes that a session has no more work.
     pub(crate) fn end(&mut self) {
         self.busy = self.busy.saturating_sub(1);
         if self.busy == 0 {
@@ -49,41 +49,42 @@ impl Presence {
         }
     }
 
-    /// A tick has passed.
+    /// Notes that a tick has passed.
     pub(crate) fn tick(&mut self) {
         if self.busy == 0 {
             self.left = self.left.saturating_sub(1);
         }
     }
 
-    /// Its tenant was without a target: what was is not looked at.
+    /// Ends the lingering: its tenant had no target, so earlier work does not count.
     pub(crate) fn forget(&mut self) {
         self.left = 0;
     }
 
-    /// Whether it counts as active.
+    /// Returns true if the flow counts as active.
     pub(crate) fn is_active(self) -> bool {
         self.busy > 0 || self.left > 0
     }
 
-    /// Whether it is active only until ticks have passed.
+    /// Returns true if it is active only until some ticks have passed.
     pub(crate) fn is_leaving(self) -> bool {
         self.busy == 0 && self.left > 0
     }
 }
 
-/// The costliest slice that may go ahead of a request with this target: half of what the request
-/// itself leaves, and never less than a quantum, of which all slices are but those of a single op.
+/// The costliest slice that may go ahead of a request with this target: half of the time that the
+/// request itself leaves. It is at least a quantum, the bound of all slices but those of a single
+/// op.
 pub(crate) fn longest_ahead(target: u64, request: u64, quantum: u64) -> u64 {
     (target.saturating_sub(request) / 2).max(quantum)
 }
 
-/// By priority, the costliest slice that the active targets above it let ahead.
+/// For each priority, the costliest slice that the active targets above it let ahead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Limits(ByPriority<Option<u64>>);
 
 impl Limits {
-    /// A tenant of this priority lets no costlier slice of a lower one ahead.
+    /// Adds a tenant of this priority, which lets no costlier slice of a lower priority ahead.
     pub(crate) fn add(&mut self, priority: u8, longest: u64) {
         for limit in self.0.below_mut(priority) {
             *limit = Some(limit.map_or(longest, |known| known.min(longest)));

@@ -1,5 +1,5 @@
-//! Turns: which sessions of a worker are in memory where all together do not fit. See "Memory" in
-//! `README.md` beside this file.
+//! Turns: the choice of the sessions that are in memory on a worker that cannot hold all at once.
+//! See "Memory" in `README.md` beside this file.
 
 mod decided;
 mod exchange;
@@ -18,27 +18,27 @@ use exchange::{Comer, Exchange, Seat};
 pub(crate) use member::Work;
 use member::{Member, Place};
 
-/// Turns' worth of time without an exchange that counts for the exchanges after the next.
+/// Number of turns without an exchange that may be saved for the exchanges after the next.
 const SAVED: u64 = 2;
 
-/// What of a session's tenant decides.
+/// The properties of a session's tenant that decide.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rank {
     /// Its priority.
     pub(crate) priority: u8,
-    /// Ticks of waiting after which its target ends the turns of others, if it has one.
+    /// Ticks of waiting after which its target ends the turns of others, if it has a target.
     pub(crate) patience: Option<u64>,
 }
 
-/// Sessions change places.
+/// Sessions that leave memory, and the session that returns instead.
 #[derive(Debug)]
 struct Move {
     leaving: Vec<SessionSlot>,
-    /// None where they make room for one that is on its way already.
+    /// `None` if they make room for a session that is already on its way.
     returning: Option<SessionSlot>,
 }
 
-/// The sessions of one worker whose memory does not fit together.
+/// The sessions of one worker that together do not fit into memory.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     capacity: u64,
@@ -46,21 +46,21 @@ pub(crate) struct Turns {
     pace: u64,
     members: BTreeMap<SessionSlot, Member>,
     decided: Vec<Decided>,
-    /// How many wait.
+    /// Number of sessions that wait.
     waiting: u32,
-    /// How many are coming.
+    /// Number of sessions on their way.
     coming: u32,
-    /// Number of the last that began to wait.
+    /// Number in the line of the last session that began to wait.
     line: u64,
-    /// Ticks for which nothing moved, up to this tick: what the next exchanges may cost.
+    /// Ticks up to `earned_at` in which nothing moved: the budget of the next exchanges.
     earned: u64,
     earned_at: u64,
-    /// Something changed since nothing was to be done.
+    /// True if something changed since [`Self::next`] found nothing to do.
     changed: bool,
 }
 
 impl Turns {
-    /// None yet, on a device with so many bytes for sessions.
+    /// Turns without sessions, on a device with this many bytes for sessions.
     pub(crate) fn new(now: u64, capacity: u64) -> Self {
         Self {
             capacity,
@@ -69,7 +69,7 @@ impl Turns {
         }
     }
 
-    /// Whether it knows of no session.
+    /// Returns true if no session is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -79,30 +79,30 @@ impl Turns {
         self.waiting + self.coming
     }
 
-    /// The sessions that it knows of.
+    /// The sessions that are known.
     pub(crate) fn members(&self) -> Vec<SessionSlot> {
         self.members.keys().copied().collect()
     }
 
-    /// Whether a session is to be granted nothing before it has returned.
+    /// Returns true if a session may be granted nothing before it has returned.
     pub(crate) fn is_away(&self, slot: SessionSlot) -> bool {
         let member = self.members.get(&slot);
         member.is_some_and(|member| !matches!(member.place, Place::There { .. }))
     }
 
-    /// Whether a session waits for memory.
+    /// Returns true if a session waits for memory.
     pub(crate) fn is_waiting(&self, slot: SessionSlot) -> bool {
         let member = self.members.get(&slot);
         member.is_some_and(|member| matches!(member.place, Place::Waiting { .. }))
     }
 
-    /// Who comes first may be another one.
+    /// Notes that the first session in the line may have changed.
     pub(crate) fn look_again(&mut self) {
         self.changed = true;
     }
 
-    /// The worker said what its sessions hold and where; with each, whether a return of it was granted
-    /// and is not reported.
+    /// Takes in the worker's report of what its sessions hold and where. The flag of each session
+    /// is true if a return of it was granted and is not reported.
     pub(crate) fn report(
         &mut self,
         now: u64,
@@ -142,8 +142,9 @@ impl Turns {
         }
     }
 
-    /// A session's memory fits, or is small. Where it is, its worker does not say any more: it returns
-    /// once, which takes no time if it is there, and is then nobody's concern.
+    /// Notes that a session's memory fits, or is small, and that its worker reports its place no
+    /// more. The session returns once, which takes no time if its memory is there. Then it needs no
+    /// more turns.
     fn unlist(&mut self, slot: SessionSlot) {
         let Some(member) = self.members.get_mut(&slot) else {
             return;
@@ -154,7 +155,8 @@ impl Turns {
         }
     }
 
-    /// A session has this work. Of one that its worker took out, what is granted already waits, too.
+    /// Notes the work of a session. If its worker took it out, work that is granted already waits
+    /// too.
     pub(crate) fn note(&mut self, now: u64, slot: SessionSlot, work: Work) {
         let Work {
             busy,
@@ -183,7 +185,7 @@ impl Turns {
         }
     }
 
-    /// A return that was decided on is not to be granted: its room is for others.
+    /// Withdraws a return that was decided: its room goes to other sessions.
     fn withdraw(&mut self, now: u64, slot: SessionSlot) {
         self.settle(now);
         self.put(slot, Place::Away);
@@ -191,7 +193,7 @@ impl Turns {
         self.changed = true;
     }
 
-    /// A session's return has ended, with its memory there or not.
+    /// Notes that the return of a session has ended, with its memory there or not.
     pub(crate) fn returned(&mut self, now: u64, slot: SessionSlot, there: bool) {
         self.settle(now);
         self.changed = true;
@@ -214,7 +216,7 @@ impl Turns {
         }
     }
 
-    /// A session is no more, or its memory is nobody's concern.
+    /// Removes a session that has ended or that needs no more turns.
     pub(crate) fn remove(&mut self, now: u64, slot: SessionSlot) {
         if self.members.contains_key(&slot) {
             self.settle(now);
@@ -228,8 +230,8 @@ impl Turns {
         }
     }
 
-    /// Decides who is to return next, if anybody is, and gives who leaves memory for that: they are
-    /// granted nothing more. To be asked again until nobody is.
+    /// Decides which session returns next, if any, and gives the sessions that leave memory for it.
+    /// These are granted nothing more. The caller asks again until no session is to return.
     pub(crate) fn next(
         &mut self,
         now: u64,
@@ -265,7 +267,7 @@ impl Turns {
         Some(next.leaving)
     }
 
-    /// A session whose return is to be granted now.
+    /// Takes a session with a return that is to be granted now.
     pub(crate) fn ready(
         &mut self,
         now: u64,
@@ -281,7 +283,8 @@ impl Turns {
         Some(slot)
     }
 
-    /// Those who leave because one that is on its way has no room any more: others have grown.
+    /// The sessions that leave because a session on its way has no room any more: others have
+    /// grown.
     fn make_room(&mut self, now: u64, seats: &[Seat], held: u64) -> Option<Move> {
         let lacks = held.saturating_sub(self.capacity);
         let (coming, there): (Vec<Seat>, Vec<Seat>) =
@@ -300,7 +303,7 @@ impl Turns {
         })
     }
 
-    /// The first in the line that there is room for, or that others leave for now.
+    /// The first in the line that has room, or for which others leave now.
     fn admit(
         &mut self,
         now: u64,
@@ -311,7 +314,7 @@ impl Turns {
         let line = self.line(rank);
         let first_coming = seats.iter().filter(|seat| seat.since.is_none());
         let first_coming = first_coming.map(|seat| seat.priority).min();
-        // What the first in the line, that waits for a turn to end, will leave free.
+        // Bytes that the first in the line will leave free once the turn that it waits for ends.
         let mut spare = None;
         for waiter in &line {
             let lacks = held.saturating_add(waiter.bytes);
@@ -332,7 +335,7 @@ impl Turns {
                 bytes: waiter.bytes,
                 lacks,
             };
-            // Who could not come whatever the time keeps nobody waiting.
+            // A session that could not come at any time delays no other session.
             let movable = seats.iter().filter(|seat| seat.may_leave(now, priority));
             let movable = movable.fold(0u64, |sum, seat| sum.saturating_add(seat.bytes));
             if lacks == 0 || movable < lacks {
@@ -357,14 +360,14 @@ impl Turns {
         None
     }
 
-    /// Those who wait, the first first.
+    /// The waiting sessions, in the order of the line.
     fn line(&self, rank: &impl Fn(SessionSlot) -> Rank) -> Vec<Waiter> {
         let members = self.members.iter().filter(|(_, member)| !member.asked);
         let waiters = members.filter_map(|(slot, member)| match member.place {
             Place::Waiting { number, since } => Some(Waiter {
                 slot: *slot,
                 rank: rank(*slot),
-                // More than there is, none needs.
+                // No session needs more than the device has.
                 bytes: member.bytes.min(self.capacity),
                 stuck: member.out && member.granted,
                 number,
@@ -377,7 +380,7 @@ impl Turns {
         line
     }
 
-    /// Those who are counted in memory.
+    /// The sessions that count as in memory.
     fn seats(&self, rank: &impl Fn(SessionSlot) -> Rank) -> Vec<Seat> {
         let seats = self.members.iter().filter_map(|(slot, member)| {
             let since = match member.place {
@@ -397,13 +400,13 @@ impl Turns {
         seats.collect()
     }
 
-    /// An exchange begins that is worth so many ticks without one.
+    /// Takes from the earned ticks those of an exchange that begins.
     fn spend(&mut self, turn: u64) {
         let rest = self.earned.saturating_sub(turn);
         self.earned = rest.min(turn.saturating_mul(SAVED));
     }
 
-    /// Counts the ticks since something changed, unless something moved.
+    /// Counts the ticks since something changed, unless memory moved.
     fn settle(&mut self, now: u64) {
         let passed = now.saturating_sub(self.earned_at);
         self.earned_at = now;
@@ -431,15 +434,16 @@ struct Waiter {
     slot: SessionSlot,
     rank: Rank,
     bytes: u64,
-    /// Its worker took it out although something was granted: others wait for that, too.
+    /// True if its worker took it out while work of it was granted: other sessions wait for that
+    /// work too.
     stuck: bool,
     number: u64,
     since: u64,
 }
 
 impl Waiter {
-    /// Whether it ends turns of its priority: it has waited so long that its target does, or others wait
-    /// for it.
+    /// Returns true if it ends turns of its priority: its target does not let it wait longer, or
+    /// other sessions wait for it.
     fn is_in_a_hurry(&self, now: u64, priority: u8) -> bool {
         let waited = now.saturating_sub(self.since);
         let late = self.rank.patience.is_some_and(|most| waited >= most);

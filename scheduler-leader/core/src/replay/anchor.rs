@@ -1,5 +1,5 @@
-//! Anchors: states from which a replay can begin although the record before was cut off. An anchor is
-//! what a replay up to there arrived at. Beside the blocks of an epoch it is its block number 0.
+//! Anchors: states from which a replay can begin although the earlier record was cut off. An anchor
+//! is the result of a replay up to that point. Among the blocks of an epoch it has block number 0.
 
 use bus_schemas::{Chain, ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId, WIRE_VERSION};
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,11 @@ use crate::policy::ORDER_VERSION;
 pub struct Anchored {
     /// The worker.
     pub incarnation: Incarnation,
-    /// Where its chain was.
+    /// The end of its chain.
     pub tail: GpuTail,
-    /// It was declared lost.
+    /// True if it was declared lost.
     pub lost: bool,
-    /// It announced that it leaves, and left.
+    /// True if it announced that it leaves, and left.
     pub left: bool,
 }
 
@@ -27,23 +27,23 @@ pub struct Anchor {
     pub v: u16,
     /// The rules by which it was recomputed.
     pub order_version: u32,
-    /// The first epoch behind it.
+    /// The first epoch after it.
     pub epoch: Epoch,
-    /// That epoch's leader.
+    /// The leader of that epoch.
     pub leader: LeaderId,
-    /// The chains, where that leader sealed them.
+    /// The chains at that leader's seals.
     pub workers: Vec<Anchored>,
-    /// The launch order's digest there.
+    /// The launch order's digest at the anchor.
     pub digest: Chain,
     /// The settings that the epoch began with.
     pub settings: ClusterSettings,
     /// Positions before it.
     pub positions: u64,
-    /// Of those, such as were taken from seals' tails.
+    /// Number of those positions that were taken from seals' tails.
     pub adopted: u64,
-    /// Positions before it that nothing names.
+    /// Number of positions before it that neither the record nor a tail has.
     pub skipped: u64,
-    /// Positions before it that went unrecorded, as the record said.
+    /// Positions before it that went unrecorded, according to the record.
     pub gap_positions: u64,
     /// Gaps before it.
     pub gaps: u64,
@@ -53,26 +53,26 @@ pub struct Anchor {
     pub inputs: u64,
 }
 
-// Settings have no floating point, and say so of themselves only in part.
+// Settings have no floating point, though they implement only `PartialEq`.
 impl Eq for Anchor {}
 
 impl Anchor {
-    /// Number of an anchor among the blocks of the epoch behind it.
+    /// Number of an anchor among the blocks of the epoch after it.
     pub const NUMBER: u64 = 0;
-    /// The epoch on whose subject anchors are stored; no leader has it.
+    /// The epoch of the subject on which anchors are stored; no leader has it.
     pub const EPOCH: Epoch = 0;
 
-    /// Its bytes, as a block's.
+    /// Encodes it as the bytes of a block.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // Plain data: it cannot fail.
+        // Plain data: the encoding cannot fail.
         rmp_serde::to_vec_named(self).unwrap_or_default()
     }
 
-    /// Reads one.
+    /// Decodes an anchor.
     ///
     /// # Errors
-    /// [`ReplayError`] where it is none, or was made by other rules.
+    /// [`ReplayError`] if the bytes are no anchor, or if other rules made it.
     pub fn decode(epoch: Epoch, bytes: &[u8]) -> Result<Self, ReplayError> {
         let number = Self::NUMBER;
         let wrong = |why: String| ReplayError::Block { epoch, number, why };
@@ -93,7 +93,7 @@ impl Anchor {
     }
 }
 
-/// What is counted of what lies before an epoch.
+/// Counts of the record before an epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Before {
     pub(super) gaps: u64,

@@ -1,4 +1,5 @@
-//! The anchors of a replay: where it begins, and where another could.
+//! The anchors of a replay: the one at which it begins, and those at which another replay could
+//! begin.
 
 use bus_schemas::{Epoch, LeaderId, WIRE_VERSION};
 
@@ -8,11 +9,11 @@ use super::recompute::Replay;
 use super::stream::Stream;
 use crate::policy::ORDER_VERSION;
 
-/// The anchor that a replay of these blocks begins behind, in any order, if it does not begin with the
-/// first block there ever was.
+/// The anchor after which a replay of these blocks (in any order) begins. `None` if it begins with
+/// the first block ever written.
 ///
 /// # Errors
-/// [`ReplayError`] when a block cannot be read or is by other rules.
+/// [`ReplayError`] if a block cannot be read or was made by other rules.
 pub fn beginning(blocks: &[(Epoch, u64, Vec<u8>)]) -> Result<Option<Anchor>, ReplayError> {
     let mut replay = Replay::default();
     if blocks.iter().any(|block| block.1 == Anchor::NUMBER) {
@@ -25,8 +26,8 @@ pub fn beginning(blocks: &[(Epoch, u64, Vec<u8>)]) -> Result<Option<Anchor>, Rep
 }
 
 impl Replay {
-    /// One that keeps no block that was taken and no row that has ended, for a record of any length: for the
-    /// ends that it tells and the anchors it comes to.
+    /// A replay that keeps neither taken blocks nor rows that have ended, for a record of any
+    /// length. It serves the ended positions that it reports, and its anchors.
     #[must_use]
     pub fn forgetful() -> Self {
         let mut replay = Self::default();
@@ -34,15 +35,15 @@ impl Replay {
         replay
     }
 
-    /// Where the replay of the epoch that it has come to could begin, once every worker that was
-    /// there in the epoch before has been sealed, or is gone.
+    /// The anchor before the epoch that the replay has reached. It exists once every worker that
+    /// was there in the previous epoch has been sealed, or is gone.
     #[must_use]
     pub fn anchor(&self) -> Option<&Anchor> {
         self.reached.as_ref()
     }
 
-    /// Begins behind the first anchor before which something is missing, if there is one: what there
-    /// is of earlier epochs was appended once more by a later leader, and the anchor counts it.
+    /// Begins after the first anchor before which blocks are missing, if there is one. Present
+    /// blocks of earlier epochs were appended again by a later leader, and the anchor counts them.
     pub(super) fn restore(&mut self) {
         if self.term.is_some() || self.restored.is_some() {
             return;
@@ -61,7 +62,7 @@ impl Replay {
         self.restored = Some(anchor);
     }
 
-    /// Notes an anchor, if the term that it has come to has just got so far.
+    /// Notes an anchor, if the present term has just reached it.
     pub(super) fn note_anchor(&mut self) {
         let Some(term) = &mut self.term else {
             return;

@@ -1,4 +1,4 @@
-//! Each incarnation's chain, as it is recomputed.
+//! Each incarnation's recomputed chain.
 
 mod holes;
 mod missing;
@@ -21,7 +21,7 @@ use crate::leader::Gap;
 pub(super) use proposed::Proposed;
 use worker::{Reached, Worker, row};
 
-/// Terms in which a worker is waited for that is not sealed.
+/// Number of terms for which an unsealed worker is waited for.
 const SILENT: u32 = 8;
 
 /// All incarnations' chains.
@@ -29,18 +29,18 @@ const SILENT: u32 = 8;
 pub(super) struct Chains {
     workers: BTreeMap<Incarnation, Worker>,
     names: BTreeMap<SessionId, (Tenant, u64)>,
-    /// Inputs that the record has of each term.
+    /// Number of recorded inputs of each term.
     inputs: BTreeMap<(Epoch, LeaderId), InputNumber>,
     pub(super) adopted: u64,
     pub(super) holes: Vec<Hole>,
-    /// Positions that went unrecorded, as the record itself says, and which those are.
+    /// Positions that went unrecorded according to the record, and the gaps that name them.
     pub(super) gap_positions: u64,
     pub(super) gaps: Vec<Gap>,
-    /// Rows are kept until they have ended, and names until their session has.
+    /// True if rows are kept only until they have ended, and names only until their session has.
     pub(super) forgets: bool,
 }
 
-/// The chains where a term's leader sealed them, and what is counted of what lies before.
+/// The chains at the seals of a term's leader, and counts of the record before them.
 #[derive(Debug)]
 pub(super) struct AnchoredChains {
     pub(super) workers: Vec<Anchored>,
@@ -51,7 +51,7 @@ pub(super) struct AnchoredChains {
 }
 
 impl Chains {
-    /// A term begins.
+    /// Starts a term.
     pub(super) fn begin_term(&mut self) {
         for worker in self.workers.values_mut() {
             worker.unsealed = match worker.sealed.take() {
@@ -61,8 +61,8 @@ impl Chains {
         }
     }
 
-    /// Where the chains are behind this term's seals; none while one is to come. A worker that no
-    /// leader of many terms has sealed, or declared lost, is not waited for.
+    /// The chains at this term's seals; `None` while a seal is missing. A worker that no leader of
+    /// many terms has sealed or declared lost is not waited for.
     pub(super) fn anchored(&self) -> Option<AnchoredChains> {
         let mut workers = Vec::with_capacity(self.workers.len());
         for (incarnation, worker) in &self.workers {
@@ -70,7 +70,7 @@ impl Chains {
             if here && worker.sealed.is_none() && worker.unsealed <= SILENT {
                 return None;
             }
-            // What became of it since it was sealed is told again behind the anchor.
+            // Its fate after the seal is reported again after the anchor.
             let (tail, gone) = match worker.sealed {
                 Some(sealed) => (sealed, (false, false)),
                 None => (worker.tail, (worker.lost, worker.left)),
@@ -96,12 +96,12 @@ impl Chains {
         })
     }
 
-    /// Positions that nothing tells.
+    /// Number of positions that neither the record nor a tail has.
     pub(super) fn skipped(&self) -> u64 {
         self.holes.iter().map(Hole::positions).sum()
     }
 
-    /// Begins behind an anchor.
+    /// Begins after an anchor.
     pub(super) fn restore(&mut self, anchor: &Anchor) {
         for at in &anchor.workers {
             let worker = self.workers.entry(at.incarnation).or_default();
@@ -117,7 +117,7 @@ impl Chains {
 }
 
 impl Chains {
-    /// A leader's order granted this.
+    /// Takes in a grant of a leader's order.
     pub(super) fn grant(
         &mut self,
         incarnation: Incarnation,
@@ -133,13 +133,13 @@ impl Chains {
         worker.proposed.insert(position, proposed);
     }
 
-    /// The record has so many inputs of a term.
+    /// Notes the number of recorded inputs of a term.
     pub(super) fn record_reaches(&mut self, term: (Epoch, LeaderId), inputs: InputNumber) {
         self.inputs.insert(term, inputs);
     }
 
-    /// Whether the record has what this grant was decided by. Where an epoch had two leaders, a
-    /// grant does not say whose it is: then, whether it has it of both.
+    /// Returns true if the record has the inputs that decided this grant. If an epoch had two
+    /// leaders, a grant does not name its leader: then the record must have it for both.
     fn has_decided(&self, grant: &Grant) -> bool {
         let of = |leader| (grant.epoch, LeaderId(leader));
         let terms = self.inputs.range(of(0)..=of(u64::MAX));
@@ -147,12 +147,13 @@ impl Chains {
         least.is_some_and(|inputs| grant.input <= inputs)
     }
 
-    /// Whose session it is, if that is known.
+    /// The tenant of a session, if it is known.
     pub(super) fn tenant(&self, session: SessionId) -> Option<Tenant> {
         self.names.get(&session).map(|(tenant, _)| tenant.clone())
     }
 
-    /// A position ended, as its worker reported, or goes on. Gives its row once it has ended.
+    /// Notes a worker's report that a position ended, or goes on. Returns its row once it has
+    /// ended.
     pub(super) fn end(
         &mut self,
         incarnation: Incarnation,
@@ -171,15 +172,15 @@ impl Chains {
         Some(row)
     }
 
-    /// Drops what nobody asks for any more, where it is not to be kept: a reported position was accepted, so
-    /// that the chain goes on over it, and its row was told.
+    /// Drops data that is not needed any more, if it need not be kept. A reported position was
+    /// accepted, so the chain advances over it, and its row was reported.
     fn forget(&mut self, incarnation: Incarnation) {
         if self.forgets
             && let Some(worker) = self.workers.get_mut(&incarnation)
         {
             self.adopted += worker.advance_ended(incarnation, &self.names);
             worker.positions.retain(|row| row.end.is_none());
-            // A session's name is needed until the chain has passed its close, and all that was granted
+            // A session's name is needed until the chain has passed its close, and all grants made
             // before the leader heard of the close: the session's return.
             let (tail, proposed) = (worker.tail.position, &worker.proposed);
             let names = &mut self.names;
@@ -226,7 +227,7 @@ impl Chains {
             return Some(row(incarnation, at, None, proposed, (&name.0, &name.1)));
         }
         let rows = &mut worker.positions;
-        // Parts that ended after a seal: what they took is not told.
+        // Parts that ended after a seal have no reported time.
         if matches!(report.outcome, Outcome::Part | Outcome::Closed) {
             return None;
         }
@@ -236,7 +237,7 @@ impl Chains {
         Some(row.clone())
     }
 
-    /// Whose these sessions are, where no open grant that is recorded has said it.
+    /// Names the owners of sessions that no recorded open grant has named.
     pub(super) fn name(&mut self, named: &[SealedName]) {
         for named in named {
             let name = (named.tenant.clone(), named.ordinal);
@@ -244,8 +245,8 @@ impl Chains {
         }
     }
 
-    /// A worker was sealed: what it accepted is what stands. `tail` is what its pages and its answer
-    /// hold together.
+    /// Notes that a worker was sealed: its accepted grants stand. `tail` is the content of its
+    /// pages and its answer together.
     pub(super) fn seal(
         &mut self,
         incarnation: Incarnation,
@@ -260,7 +261,8 @@ impl Chains {
             .collect();
         let worker = self.workers.entry(incarnation).or_default();
         worker.tail.gpu = answer.gpu;
-        // A leader that was cut off with its server may have missed it until it took it for lost.
+        // A leader that was cut off with its server may have missed the worker until it declared it
+        // lost.
         worker.lost = false;
         worker
             .proposed
@@ -291,7 +293,8 @@ impl Chains {
         Ok(())
     }
 
-    /// Takes what a worker says at its seal beside its tail: whose sessions are, and what it forgot.
+    /// Takes in the rest of a worker's seal answer: the owners of sessions, and the forgotten
+    /// positions.
     fn learn(&mut self, incarnation: Incarnation, answer: &SealAnswer) {
         for session in &answer.sessions {
             let name = (session.tenant.clone(), session.ordinal);
@@ -304,14 +307,14 @@ impl Chains {
             last,
             reason: "the worker kept no more grants that were not recorded".into(),
         });
-        // The next leaders are told it again.
+        // The next leaders get the same report.
         let new = forgotten.filter(|gap| !self.gaps.contains(gap));
         self.gaps.extend(new);
     }
 
-    /// Advances a chain to where its worker says it ends. Where grants are missing and that is
-    /// allowed, there is a hole, and what follows is compared from the worker's own chain on: an
-    /// order with a hole is not whole, whatever follows.
+    /// Advances a chain to its end as reported by its worker. If grants are missing and that is
+    /// allowed, they become a hole, and later grants are compared from the worker's own chain on.
+    /// An order with a hole stays incomplete.
     fn reach(
         &mut self,
         incarnation: Incarnation,
@@ -341,9 +344,9 @@ impl Chains {
         Ok(())
     }
 
-    /// A worker was declared lost, or left: then it accepted no more than it said. A leader that had
-    /// not sealed it does not know what it said; all that it accepted had ended by then, and that
-    /// was reported.
+    /// Notes that a worker was declared lost, or left: then it accepted no more than it reported. A
+    /// leader that had not sealed it does not know its reports. All grants that it accepted had
+    /// ended by then, and their ends were reported.
     pub(super) fn lost(&mut self, incarnation: Incarnation, left: bool, accepted: GpuPosition) {
         if let Some(worker) = self.workers.get_mut(&incarnation) {
             worker.lost |= !left;
@@ -356,8 +359,8 @@ impl Chains {
         }
     }
 
-    /// A worker is gone, and this is what its leader knew of its chain. Where a standing grant
-    /// ended whose end nobody told that leader of, there is nothing to compare with.
+    /// Compares a gone worker's chain with the chain that its leader knew. There is nothing to
+    /// compare if a standing grant had an end that was not reported to that leader.
     pub(super) fn last_words(
         &mut self,
         incarnation: Incarnation,
@@ -368,7 +371,7 @@ impl Chains {
             return Ok(());
         };
         if self.forgets && accepted < worker.tail.position {
-            // The rows that it could be compared with are gone.
+            // The rows to compare with are gone.
             return Ok(());
         }
         self.adopted += worker.advance(incarnation, accepted, &self.names);
@@ -390,14 +393,14 @@ impl Chains {
         })
     }
 
-    /// Rows, grants and names that are kept.
+    /// Number of rows, grants and names that are kept.
     pub(super) fn kept(&self) -> usize {
         let workers = self.workers.values();
         let rows = workers.map(|worker| worker.positions.len() + worker.proposed.len());
         rows.sum::<usize>() + self.names.len()
     }
 
-    /// What a worker reports at the end.
+    /// Takes in the final report of a worker.
     pub(super) fn finish(
         &mut self,
         incarnation: Incarnation,
@@ -413,14 +416,14 @@ impl Chains {
         Ok(())
     }
 
-    /// Of the others, all that was granted counts.
+    /// Counts all grants of the other workers.
     pub(super) fn finish_rest(&mut self) {
         for (incarnation, worker) in &mut self.workers {
             worker.advance(*incarnation, GpuPosition::MAX, &self.names);
         }
     }
 
-    /// Where every chain ends, by gpu and incarnation.
+    /// The end of every chain, by gpu and incarnation.
     pub(super) fn tails(&self) -> Vec<Tail> {
         let tails = self.workers.iter().map(|(incarnation, worker)| Tail {
             incarnation: *incarnation,

@@ -5,7 +5,7 @@ use bus_schemas::{Epoch, GpuId, GpuPosition, Incarnation};
 /// The reason why a record cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
-    /// Made by other rules.
+    /// Other rules made the record.
     #[error("epoch {epoch} was ordered by rules {got}, this build has rules {have}")]
     Version {
         /// The epoch.
@@ -22,10 +22,10 @@ pub enum ReplayError {
         epoch: Epoch,
         /// The block.
         number: u64,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// The estimates recorded are not those that their leader named.
+    /// The recorded estimates are not those that their leader named.
     #[error("epoch {epoch}, input {input}: the profile is not the one its hash names")]
     Profile {
         /// The epoch.
@@ -33,7 +33,7 @@ pub enum ReplayError {
         /// The input.
         input: u64,
     },
-    /// What was recomputed is not what a worker accepted.
+    /// A recomputed grant differs from the one that a worker accepted.
     #[error("gpu {gpu} worker {incarnation} position {position}: {why}")]
     Disagrees {
         /// The device.
@@ -42,7 +42,7 @@ pub enum ReplayError {
         incarnation: Incarnation,
         /// The position.
         position: GpuPosition,
-        /// How.
+        /// The difference.
         why: String,
     },
 }

@@ -1,20 +1,20 @@
-//! Replays that explain: what positions waited for, and what devices did.
+//! Replays that explain the waits of positions and the use of devices.
 
 use super::recompute::Replay;
 use super::replayed::ReplayedPosition;
 use crate::why::DeviceDay;
 
 impl Replay {
-    /// The same replay, which tells with each position when it waited and ran and what it waited for
-    /// ([`super::ReplayedPosition::timing`]), where the record has the times.
+    /// Returns the same replay with timings. Each position has its times and the causes of its wait
+    /// ([`super::ReplayedPosition::timing`]), if the record has the times.
     #[must_use]
     pub fn explaining(mut self) -> Self {
         self.explainer.get_or_insert_default();
         self
     }
 
-    /// The standing grants that have not ended, with what they waited for so far: each stands for all that its
-    /// session has run since.
+    /// The standing grants that have not ended, with their waits so far. Each stands for all ops
+    /// that its session has run since.
     #[must_use]
     pub fn standing(&self) -> Vec<ReplayedPosition> {
         let standing = self.explainer.iter().flat_map(|it| it.standing());
@@ -28,7 +28,7 @@ impl Replay {
         rows.collect()
     }
 
-    /// What each device did on each day, so far as it was replayed: how long it ran, and what kept it idle.
+    /// Use of each device on each replayed day: its busy time, and the causes of its idle time.
     #[must_use]
     pub fn device_days(&mut self) -> Vec<DeviceDay> {
         let Some(explainer) = &mut self.explainer else {

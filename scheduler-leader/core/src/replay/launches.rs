@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{CostClass, CostRun, Grant, GrantKind, OpNumber, SessionId};
 
-/// Ops of one kind, up to the last of them.
+/// Consecutive ops of one kind, with the number of the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stretch {
     last: OpNumber,
@@ -15,11 +15,11 @@ struct Stretch {
 enum Kind {
     Launch,
     Other,
-    /// Their intent died with a leader.
+    /// Ops with an intent that died with a leader.
     Unknown,
 }
 
-/// Stretches of a session that are forgotten at a time.
+/// Number of stretches of a session that are forgotten at a time.
 const FORGOTTEN: usize = 64;
 
 /// All sessions' intents.
@@ -29,7 +29,7 @@ pub(super) struct Launches {
 }
 
 impl Launches {
-    /// Ops were announced. What was announced before of the same ops, to another leader, is
+    /// Adds announced ops. An earlier announcement of the same ops, to another leader, is
     /// forgotten.
     pub(super) fn announce(&mut self, session: SessionId, first: OpNumber, runs: &[CostRun]) {
         let stretches = self.sessions.entry(session).or_default();
@@ -52,28 +52,28 @@ impl Launches {
         }
     }
 
-    /// Nobody asks any more for a session's ops through this one.
+    /// Forgets a session's ops through this one, which are not needed any more.
     pub(super) fn forget(&mut self, session: SessionId, through: OpNumber) {
         if let Some(stretches) = self.sessions.get_mut(&session) {
             let before = stretches.partition_point(|stretch| stretch.last < through);
-            // Many at a time: those behind move.
+            // Many at a time: those behind them are moved.
             if before > FORGOTTEN {
                 stretches.drain(..before);
             }
         }
     }
 
-    /// A session has ended.
+    /// Forgets a session that has ended.
     pub(super) fn forget_session(&mut self, session: SessionId) {
         self.sessions.remove(&session);
     }
 
-    /// Stretches that are kept.
+    /// Number of kept stretches.
     pub(super) fn kept(&self) -> usize {
         self.sessions.values().map(Vec::len).sum()
     }
 
-    /// Launches of a grant, where they are known.
+    /// Number of launches of a grant, if known.
     pub(super) fn of(&self, grant: &Grant) -> Option<u64> {
         match grant.kind {
             GrantKind::Run | GrantKind::Standing => {
@@ -83,13 +83,13 @@ impl Launches {
         }
     }
 
-    /// Launches among these ops, where all of them were announced.
+    /// Number of launches among these ops, if all of them were announced.
     fn count(&self, session: SessionId, first: OpNumber, last: OpNumber) -> Option<u64> {
         let (launches, unknown) = self.tally(session, first, last);
         (unknown == 0).then_some(launches)
     }
 
-    /// Launches among these ops, and ops that were not announced.
+    /// Number of launches among these ops, and of ops that were not announced.
     pub(super) fn tally(&self, session: SessionId, first: OpNumber, last: OpNumber) -> (u64, u64) {
         let stretches = self.sessions.get(&session).map_or(&[][..], Vec::as_slice);
         let at = stretches.partition_point(|stretch| stretch.last < first);
@@ -143,10 +143,10 @@ mod tests {
         assert_eq!(launches.count(session, 11, 11), Some(0));
         assert_eq!(launches.count(session, 20, 21), None, "not announced");
         assert_eq!(launches.count(SessionId(2), 1, 1), None);
-        // A successor hears of the ops from 15 on once more, cut in another way.
+        // A successor hears the ops from 15 on again, cut differently.
         launches.announce(session, 15, &[run(sync, 2), run(launch, 4)]);
         assert_eq!(launches.count(session, 12, 20), Some(3 + 4));
-        // And of none before 30.
+        // It hears none before 30.
         launches.announce(session, 30, &[run(launch, 1)]);
         assert_eq!(launches.count(session, 20, 30), None);
         assert_eq!(launches.count(session, 30, 30), Some(1));

@@ -1,4 +1,4 @@
-//! The replay: the record, term by term, applied to a scheduler, and what it comes to.
+//! The replay: applies the record, term by term, to a scheduler, and collects the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ use crate::policy::ORDER_VERSION;
 use crate::scheduler::Scheduler;
 use crate::why::Explainer;
 
-/// Recomputes the order from blocks, in any order, doubled ones included. `finals` are the
-/// chains workers report at the end; where given, they must be reached, and grants above them
-/// were never accepted. Without them all grants of the last epoch count.
+/// Recomputes the order from blocks, in any order, duplicates included. `finals` are the chains
+/// that workers report at the end. If given, they must be reached, and grants above them were never
+/// accepted. Without them all grants of the last epoch count.
 ///
 /// # Errors
-/// [`ReplayError`] at the first thing that disagrees.
+/// [`ReplayError`] at the first disagreement.
 pub fn replay(
     blocks: &[(Epoch, u64, Vec<u8>)],
     finals: &[(Incarnation, GpuTail)],
@@ -36,7 +36,7 @@ pub fn replay(
     replay.finish(finals)
 }
 
-/// The order, recomputed as the record comes in.
+/// The order, recomputed while the record comes in.
 #[derive(Debug, Default)]
 pub struct Replay {
     pub(super) streams: BTreeMap<(Epoch, LeaderId), Stream>,
@@ -47,20 +47,20 @@ pub struct Replay {
     pub(super) epochs: u64,
     pub(super) inputs: u64,
     pub(super) anchors: BTreeMap<(Epoch, LeaderId), Anchor>,
-    /// Where it began.
+    /// The anchor at which it began.
     pub(super) restored: Option<Anchor>,
-    /// Blocks that were taken and rows that have ended are not kept.
+    /// True if it keeps neither taken blocks nor rows that have ended.
     pub(super) forgets: bool,
-    /// It accounts for waits and idle time, too.
+    /// Set if it accounts for waits and idle time too.
     pub(super) explainer: Option<Box<Explainer>>,
-    /// Gaps of streams that were forgotten.
+    /// Number of gaps of streams that were forgotten.
     pub(super) forgotten: u64,
     pub(super) before: Before,
-    /// The anchor of the term that it has come to.
+    /// The anchor of the present term.
     pub(super) reached: Option<Anchor>,
 }
 
-/// What goes on from one term to the next.
+/// State that carries over from one term to the next.
 struct Kept<'a> {
     chains: &'a mut Chains,
     launches: &'a mut Launches,
@@ -74,20 +74,20 @@ pub(super) struct ReplayedTerm {
     pub(super) of: (Epoch, LeaderId),
     pub(super) scheduler: Scheduler,
     pub(super) sealed: BTreeSet<Incarnation>,
-    /// Of workers about to be sealed, what came of their tails.
+    /// Tails received so far from workers about to be sealed.
     pub(super) tails: BTreeMap<Incarnation, Vec<SealedGrant>>,
     pub(super) settings: ClusterSettings,
-    /// What lies before it, once its workers are sealed; taken once.
+    /// Chains and settings before it, once its workers are sealed; taken once.
     pub(super) anchored: Option<(AnchoredChains, ClusterSettings)>,
     pub(super) anchors: bool,
 }
 
 impl Replay {
-    /// Takes a block in: in any order, doubled ones included. Of a term before the one that
-    /// [`Self::advance`] has come to, it comes too late.
+    /// Takes in a block, in any order, duplicates included. A block of a term before the present
+    /// one of [`Self::advance`] comes too late.
     ///
     /// # Errors
-    /// [`ReplayError`] when it cannot be read or is by other rules.
+    /// [`ReplayError`] if it cannot be read or was made by other rules.
     pub fn add(&mut self, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<(), ReplayError> {
         if number == Anchor::NUMBER {
             let anchor = Anchor::decode(epoch, bytes)?;
@@ -97,11 +97,11 @@ impl Replay {
         Stream::add(&mut self.streams, epoch, number, bytes).map(drop)
     }
 
-    /// Applies what is whole of the record, term by term, and tells of each position whose end
-    /// is recorded; its chain is not confirmed yet.
+    /// Applies the complete part of the record, term by term. Reports each position with a recorded
+    /// end; its chain is not confirmed yet.
     ///
     /// # Errors
-    /// [`ReplayError`] at the first thing that disagrees.
+    /// [`ReplayError`] at the first disagreement.
     pub fn advance(&mut self, mut ended: impl FnMut(ReplayedPosition)) -> Result<(), ReplayError> {
         self.restore();
         let at = self.term.as_ref().map_or((0, LeaderId(0)), |term| term.of);
@@ -114,7 +114,7 @@ impl Replay {
             if self.forgets {
                 stream.forget();
             }
-            // What is named is accepted by then, and met at the next seal.
+            // The positions that it names are accepted by then, and are met at the next seal.
             self.chains.gaps.append(&mut stream.gaps);
             if inputs.is_empty() {
                 continue;
@@ -138,7 +138,7 @@ impl Replay {
         Ok(())
     }
 
-    /// A term begins.
+    /// Starts a term.
     fn begin(&mut self, of: (Epoch, LeaderId)) {
         if self.forgets {
             let rest = self.streams.split_off(&of);
@@ -167,21 +167,21 @@ impl Replay {
         });
     }
 
-    /// Gaps that the record names.
+    /// Number of gaps that the record names.
     fn gaps(&self) -> u64 {
         let gaps = self.streams.values().filter(|stream| stream.gap).count();
         self.forgotten + gaps as u64
     }
 
-    /// Blocks, rows, grants, names and intents that it keeps: of a forgetful one a number that does not grow
-    /// with the record.
+    /// Number of blocks, rows, grants, names and intents that it keeps. For a forgetful replay it
+    /// does not grow with the record.
     #[must_use]
     pub fn kept(&self) -> usize {
         let blocks = self.streams.values().map(Stream::blocks);
         blocks.sum::<usize>() + self.chains.kept() + self.launches.kept()
     }
 
-    /// What was recomputed, also where it then disagreed.
+    /// The recomputed order, even if it then disagreed.
     #[must_use]
     pub fn recomputed(mut self) -> Replayed {
         let mut chains = std::mem::take(&mut self.chains);
@@ -205,10 +205,10 @@ impl Replay {
         }
     }
 
-    /// What came of all that was applied; `finals` as for [`replay`].
+    /// The result of all applied inputs; `finals` as for [`replay`].
     ///
     /// # Errors
-    /// [`ReplayError`] where they are not reached.
+    /// [`ReplayError`] if they are not reached.
     pub fn finish(mut self, finals: &[(Incarnation, GpuTail)]) -> Result<Replayed, ReplayError> {
         for (incarnation, tail) in finals {
             self.chains.finish(*incarnation, tail)?;
@@ -218,7 +218,7 @@ impl Replay {
 }
 
 impl ReplayedTerm {
-    /// Whether the estimates after this input are those that its leader named.
+    /// Checks that the estimates after this input are those that its leader named.
     fn check_profile(&self, input: &Input) -> Result<(), ReplayError> {
         let names = matches!(input, Input::Takeover(_) | Input::Profile(_));
         if names && !self.scheduler.profile_is_as_named() {
@@ -228,7 +228,7 @@ impl ReplayedTerm {
         Ok(())
     }
 
-    /// Applies inputs to the order, and what it decides to the chains.
+    /// Applies inputs to the order, and its decisions to the chains.
     fn recompute(
         &mut self,
         inputs: &[TimedInput],
@@ -254,7 +254,7 @@ impl ReplayedTerm {
         Ok(())
     }
 
-    /// Takes in what was decided.
+    /// Takes in an effect of the order.
     fn carry_out(&self, effect: Effect, kept: &mut Kept<'_>) {
         let explainer = kept.explainer.as_deref_mut();
         match effect {
@@ -280,7 +280,7 @@ impl ReplayedTerm {
         }
     }
 
-    /// Takes what an input says of workers, launches and positions.
+    /// Takes in an input's facts about workers, launches and positions.
     fn note(
         &mut self,
         (input, times): (&Input, Option<&InputTimes>),
@@ -375,7 +375,8 @@ impl ReplayedTerm {
         Ok(())
     }
 
-    /// Keeps what lies before the term, once an input has sealed the last worker that is waited for.
+    /// Keeps the chains before the term, once an input has sealed the last worker that is waited
+    /// for.
     fn anchor(&mut self, input: &Input, chains: &Chains) {
         let seals = matches!(
             input,

@@ -11,10 +11,10 @@ use super::anchor::Anchor;
 use crate::leader::Gap;
 use crate::why::Timing;
 
-/// The end of a position, as the record says.
+/// The end of a position, as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// How.
+    /// The outcome.
     pub outcome: Outcome,
     /// Measured device nanoseconds.
     pub measured: u64,
@@ -41,34 +41,35 @@ pub struct ReplayedPosition {
     pub ordinal: u64,
     /// The session.
     pub session: SessionId,
-    /// What it does.
+    /// The kind of the grant.
     pub kind: GrantKind,
-    /// The priority that it runs at.
+    /// The priority at which it runs.
     pub priority: u8,
     /// First op.
     pub first: OpNumber,
     /// Last op.
     pub last: OpNumber,
-    /// Kernels among the ops; `None` where the record lacks their intent.
+    /// Number of kernels among the ops; `None` if the record lacks their intent.
     pub launches: Option<u64>,
-    /// Charged device nanoseconds; 0 for a standing grant, whose ops are charged as they are told of.
+    /// Charged device nanoseconds; 0 for a standing grant, since its ops are charged as they are
+    /// reported.
     pub cost: u64,
-    /// How it ended; `None` where no end is recorded.
+    /// Its end; `None` if no end is recorded.
     pub end: Option<End>,
-    /// Not recomputed, but taken from a seal's tail: it was decided behind the last input that the
-    /// record has of its epoch.
+    /// True if it was taken from a seal's tail instead of recomputed: it was decided after the last
+    /// recorded input of its epoch.
     pub adopted: bool,
-    /// When it waited and ran, and what it waited for: where the replay explains, it has run, and its record
-    /// has the times.
+    /// Its times and the causes of its wait, if the replay explains, the position has run, and its
+    /// record has the times.
     pub timing: Option<Box<Timing>>,
-    /// The worker's chain behind it, once it is known what the worker accepted.
+    /// The worker's chain at it, once the accepted grants of the worker are known.
     pub chain: Option<Chain>,
 }
 
-/// The fate of a worker, as the record says.
+/// The fate of a worker, as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fate {
-    /// Nothing is said of its going.
+    /// The record has no end of it.
     #[default]
     Here,
     /// It announced that it leaves, and left.
@@ -89,8 +90,7 @@ impl Fate {
     }
 }
 
-/// Positions that a worker accepted, and that neither the record nor a seal's tail tells: both
-/// numbers are of them.
+/// Accepted positions that neither the record nor a seal's tail has, from the first to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hole {
     /// The device.
@@ -99,12 +99,12 @@ pub struct Hole {
     pub incarnation: Incarnation,
     /// The first such position.
     pub first: GpuPosition,
-    /// The last.
+    /// The last such position.
     pub last: GpuPosition,
 }
 
 impl Hole {
-    /// How many positions it is.
+    /// Number of positions.
     #[must_use]
     pub fn positions(&self) -> u64 {
         self.last + 1 - self.first
@@ -131,41 +131,41 @@ impl fmt::Display for Hole {
 pub struct Tail {
     /// The worker.
     pub incarnation: Incarnation,
-    /// Where its chain ends.
+    /// The end of its chain.
     pub tail: GpuTail,
-    /// What became of it.
+    /// The fate of the worker.
     pub fate: Fate,
-    /// The last position at which the record says what the worker's chain is (sealed, or known when
-    /// the worker was lost), and the same was recomputed. 0 where it says so nowhere.
+    /// The last position at which the record has the worker's chain (sealed, or known when the
+    /// worker was lost) and the same chain was recomputed. 0 if the record has none.
     pub recorded: GpuPosition,
 }
 
-/// The result of a replay: the order that the record says.
+/// The result of a replay: the recorded order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// Digest over all incarnations that accepted anything, whatever became of them.
+    /// Digest over all incarnations that accepted anything, with any fate.
     pub digest: Chain,
     /// Every incarnation, by gpu and incarnation.
     pub tails: Vec<Tail>,
-    /// Every position whose grant is known, by gpu, incarnation and position.
+    /// Every position with a known grant, by gpu, incarnation and position.
     pub positions: Vec<ReplayedPosition>,
     /// Positions taken from seals' tails.
     pub adopted: u64,
-    /// Positions that were accepted and that nothing tells: an order with one is not whole.
+    /// Accepted positions that neither the record nor a tail has: an order with one is incomplete.
     pub skipped: u64,
-    /// Where they are.
+    /// These positions.
     pub holes: Vec<Hole>,
-    /// Positions that went unrecorded, as the record itself says.
+    /// Positions that went unrecorded, according to the record.
     pub gap_positions: u64,
-    /// What the record says went unrecorded.
+    /// The gaps in which the record names them.
     pub named: Vec<Gap>,
-    /// Recorded gaps.
+    /// Number of recorded gaps.
     pub gaps: u64,
-    /// Terms: epochs with a takeover, one twice where two leaders had it.
+    /// Number of terms: epochs with a takeover, counted twice if two leaders had it.
     pub epochs: u64,
-    /// Inputs applied.
+    /// Number of applied inputs.
     pub inputs: u64,
-    /// Where it begins, if what lies before was cut off: what it says of that is counted nowhere
-    /// else here.
+    /// The anchor at which it begins, if the earlier record was cut off. Its counts are in no other
+    /// field.
     pub anchor: Option<Anchor>,
 }

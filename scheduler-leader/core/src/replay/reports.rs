@@ -1,4 +1,4 @@
-//! Done reports beyond the workers' usage blocks: of a worker that was killed, this is the use that is
+//! Done reports beyond the workers' usage blocks. For a killed worker, this is the use that is
 //! known to be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,42 +11,42 @@ use bus_schemas::{
 use super::launches::Launches;
 use super::replayed::ReplayedPosition;
 
-/// The work that ran for a tenant, as done reports and intents say.
+/// The work that ran for a tenant, according to done reports and intents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReportedWork {
     /// Measured device nanoseconds.
     pub device_ns: u64,
     /// Launches that ran.
     pub launches: u64,
-    /// Ops that ran, and of which the record does not say whether they are launches.
+    /// Ops that ran and that the record does not show to be launches or not.
     pub unknown: u64,
 }
 
 impl ReportedWork {
-    /// Adds other sums.
+    /// Adds other sums to these.
     pub fn add(&mut self, other: &Self) {
         self.device_ns = self.device_ns.saturating_add(other.device_ns);
         self.launches += other.launches;
         self.unknown += other.unknown;
     }
 
-    /// Whether nothing ran.
+    /// Returns true if nothing ran.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a worker reported behind a report of its choice.
+/// Use that a worker reported after a given done report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnrecordedUse {
-    /// By tenant; none where the record does not say whose it was.
+    /// By tenant; `None` if the record does not name the owner.
     pub tenants: BTreeMap<Option<Tenant>, ReportedWork>,
-    /// Reports that are not in the record: they went with a leader. What they reported is in no sum.
+    /// Number of reports that were lost with a leader. Their use is in no sum.
     pub unrecorded: u64,
 }
 
-/// Reports of the workers that are asked about.
+/// Reports of the workers in question.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     workers: BTreeMap<Incarnation, Worker>,
@@ -56,24 +56,24 @@ pub(super) struct Reports {
 struct Worker {
     /// Reports through this one are in its usage blocks.
     recorded: u64,
-    /// The last report that is recorded.
+    /// The last recorded report.
     reports: u64,
-    /// Those behind `recorded` that are not.
+    /// Number of reports after `recorded` that are not recorded.
     unrecorded: u64,
-    /// Positions through this one were closed when it was sealed.
+    /// Positions through this one were closed when the worker was sealed.
     sealed: GpuPosition,
-    /// Positions behind that of which it is known that a grant stands.
+    /// Later positions that are known to have a standing grant.
     standing: BTreeSet<GpuPosition>,
     /// Last op known to have run under standing grants.
     through: BTreeMap<SessionId, OpNumber>,
     sessions: BTreeMap<SessionId, Session>,
 }
 
-/// What a session's reports have beyond the usage blocks.
+/// A session's use beyond the usage blocks.
 #[derive(Debug, Default)]
 struct Session {
     device_ns: u64,
-    /// First and last op of what ran.
+    /// First and last op of each range that ran.
     ops: Vec<(OpNumber, OpNumber)>,
     /// The first op of a part that did not run to its end.
     stuck: Option<OpNumber>,
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    /// An op failed: it and those behind it did not run.
+    /// Notes that an op failed: it and later ops did not run.
     fn failed(&mut self, op: OpNumber) {
         if let Some(first) = self.stuck.take() {
             self.ran(first, op - 1);
@@ -114,7 +114,7 @@ impl Reports {
         }
     }
 
-    /// A worker was sealed: its new leader gets the reports behind those it had made.
+    /// Notes that a worker was sealed: its new leader gets the reports after those already made.
     pub(super) fn sealed(&mut self, incarnation: Incarnation, answer: &SealAnswer) {
         let Some(worker) = self.workers.get_mut(&incarnation) else {
             return;
@@ -128,7 +128,7 @@ impl Reports {
         worker.through = done.collect();
     }
 
-    /// A worker's next report; with the row of the position, if it has ended.
+    /// Takes in a worker's next report, with the row of the position if that has ended.
     pub(super) fn report(
         &mut self,
         incarnation: Incarnation,
@@ -143,7 +143,7 @@ impl Reports {
         let ran = match report.outcome {
             Outcome::Closed => return,
             Outcome::Part => worker.part(report),
-            // What a standing grant ran was reported by its parts.
+            // The parts of a standing grant reported its use.
             Outcome::Ran => row
                 .filter(|row| row.kind == GrantKind::Run)
                 .map(|row| (row.first, row.last)),
@@ -161,7 +161,7 @@ impl Reports {
         }
     }
 
-    /// A session failed at an op.
+    /// Notes that a session failed at an op.
     pub(super) fn failed(&mut self, session: SessionId, op: OpNumber) {
         let found = self.workers.values_mut();
         let found = found.filter_map(|worker| worker.sessions.get_mut(&session));
@@ -201,8 +201,8 @@ impl Reports {
 }
 
 impl Worker {
-    /// What ran of a standing grant since the report before: first and last op. None where the report
-    /// only says that the grant stands.
+    /// The ops of a standing grant that ran since the previous report: first and last. `None` if
+    /// the report only says that the grant stands.
     fn part(&mut self, report: &DoneReport) -> Option<(OpNumber, OpNumber)> {
         let (position, session) = (report.position, report.session);
         if position > self.sealed && self.standing.insert(position) {

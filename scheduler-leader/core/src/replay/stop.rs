@@ -1,4 +1,4 @@
-//! Replay up to one position, to look at the order as it was when that was decided.
+//! Replay up to one position, to inspect the order at the time of its decision.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::scheduler::{Inspection, Scheduler};
 /// `INCARNATION:POSITION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// A position of the cluster's order; two epochs may have given the same away.
+    /// A position of the cluster's order; two epochs may have used the same number.
     Global(Option<Epoch>, GlobalPosition),
     /// A position of a device.
     Gpu(GpuId, GpuPosition),
@@ -25,7 +25,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Whether a position is meant.
+    /// Returns true if it names this position.
     #[must_use]
     pub fn is(self, position: &ReplayedPosition) -> bool {
         match self {
@@ -65,7 +65,7 @@ impl FromStr for Stop {
             return Ok(Self::Global(None, number(text)?));
         };
         let position = number(position)?;
-        // An incarnation is 16 hexadecimal digits, more than any device's number has.
+        // An incarnation is 16 hexadecimal digits, more than any device's number.
         match (whose.len(), whose.parse::<Incarnation>()) {
             (16, Ok(worker)) => Ok(Self::Worker(worker, position)),
             _ => {
@@ -79,43 +79,43 @@ impl FromStr for Stop {
 /// A stopped replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {
-    /// The position that was decided last.
+    /// The last decided position.
     pub at: ReplayedPosition,
-    /// The order right after.
+    /// The order right after it.
     pub order: Inspection,
 }
 
-/// The reason why a replay did not stop where it was told to.
+/// The reason why a replay did not stop at the requested position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StopError {
-    /// It does not replay.
+    /// The record does not replay.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// No such position is in the order.
+    /// The order has no such position.
     #[error("the order has no position {0}")]
     Nowhere(String),
-    /// Several are.
+    /// The order has several such positions.
     #[error("position {stop} is there {times} times: say one of {those}")]
     Several {
-        /// What was asked for.
+        /// The requested position.
         stop: String,
-        /// How often it is there.
+        /// Number of such positions.
         times: usize,
-        /// What would tell them apart.
+        /// Forms that tell them apart.
         those: String,
     },
-    /// Its inputs died with a leader: what the order was then, nobody knows.
+    /// Its inputs died with a leader: the state of the order at it is unknown.
     #[error("position {0} was adopted: the inputs that led to it were never recorded")]
     Adopted(String),
 }
 
-/// Recomputes the order up to a position, and not beyond. Where one input let many grants go, the
-/// order is looked at between them.
+/// Recomputes the order up to a position, and not beyond. If one input led to many grants, the
+/// order is inspected between them.
 ///
 /// # Errors
-/// [`StopError`] when the record does not replay or the position is not one of it.
+/// [`StopError`] if the record does not replay or does not have the position.
 pub fn replay_until(blocks: &[(Epoch, u64, Vec<u8>)], stop: Stop) -> Result<Stopped, StopError> {
-    // What was accepted is known only at the end: of two leaders' proposals one stands.
+    // The accepted grants are known only at the end: of two leaders' proposals, one stands.
     let whole = replay(blocks, &[])?;
     let found: Vec<_> = whole.positions.iter().filter(|row| stop.is(row)).collect();
     let at = match found.as_slice() {

@@ -1,4 +1,4 @@
-//! One term's blocks, put together to its inputs.
+//! One term's blocks, joined to its inputs.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::input::Input;
 use crate::leader::{Block, Gap, InputTimes, read_times};
 use crate::policy::ORDER_VERSION;
 
-/// An input and, where they were recorded, its times.
+/// An input with its times, if they were recorded.
 pub(super) type TimedInput = (Input, Option<InputTimes>);
 
 /// The blocks of an epoch by one leader, as they come.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     blocks: BTreeMap<u64, Block>,
-    /// Blocks whose inputs were taken.
+    /// Number of blocks with inputs that were taken.
     taken: u64,
-    /// What is left of them: the beginning of an input.
+    /// The unread rest of these blocks: the start of an input.
     rest: Vec<u8>,
     inputs: InputNumber,
-    /// What follows the inputs so far went unrecorded, and says so.
+    /// True if the inputs after these went unrecorded, as named by a block.
     pub(super) gap: bool,
-    /// Positions that were decided by what went unrecorded.
+    /// Positions that were decided by unrecorded inputs.
     pub(super) gaps: Vec<Gap>,
 }
 
 impl Stream {
-    /// Adds a block to the stream of its epoch and leader, and says which.
+    /// Adds a block to the stream of its epoch and leader, and returns these two.
     pub(super) fn add(
         streams: &mut BTreeMap<(Epoch, LeaderId), Self>,
         epoch: Epoch,
@@ -59,7 +59,7 @@ impl Stream {
         }
         let term = (epoch, block.leader);
         let stream = streams.entry(term).or_default();
-        // Taken, and forgotten since: there is nothing to compare it with.
+        // It was taken, and forgotten since: there is no block to compare it with.
         if number <= stream.taken && !stream.blocks.contains_key(&number) {
             return Ok(term);
         }
@@ -69,33 +69,35 @@ impl Stream {
         }
     }
 
-    /// Drops the blocks whose inputs were taken.
+    /// Drops the blocks with inputs that were taken.
     pub(super) fn forget(&mut self) {
         self.blocks = self.blocks.split_off(&(self.taken + 1));
     }
 
-    /// Blocks that are there.
+    /// Number of present blocks.
     pub(super) fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether its first block is there.
+    /// Returns true if its first block is present.
     pub(super) fn has_beginning(&self) -> bool {
         self.blocks.contains_key(&1)
     }
 
-    /// Inputs of the blocks that are there from the first on, none of which was taken yet.
+    /// Inputs of the blocks that are present without a gap from the first on, none of which was
+    /// taken yet.
     pub(super) fn inputs_held(&self) -> InputNumber {
         let whole = (1..).map_while(|number| self.blocks.get(&number));
         whole.last().map_or(0, |block| block.through)
     }
 
-    /// Inputs that were taken.
+    /// Number of inputs that were taken.
     pub(super) fn inputs(&self) -> InputNumber {
         self.inputs
     }
 
-    /// The inputs that are whole since they were last asked for: as far as no block is missing.
+    /// Takes the inputs that have become complete since the last call, up to the first missing
+    /// block.
     pub(super) fn take(&mut self, epoch: Epoch) -> Result<Vec<TimedInput>, ReplayError> {
         let mut inputs = Vec::new();
         while let Some(block) = self.blocks.get(&(self.taken + 1)) {
@@ -127,7 +129,7 @@ impl Stream {
     }
 }
 
-/// The next whole input, and what is behind it.
+/// The next complete input, and the bytes behind it.
 fn next(bytes: &[u8]) -> Result<Option<(Input, &[u8])>, rmp_serde::decode::Error> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);

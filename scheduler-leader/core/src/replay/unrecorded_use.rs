@@ -1,4 +1,4 @@
-//! The work that workers reported beyond their usage blocks, by a replay of the record.
+//! The work that workers reported beyond their usage blocks, from a replay of the record.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::error::ReplayError;
 use super::recompute::Replay;
 use super::reports::{Reports, UnrecordedUse};
 
-/// What workers reported behind these of their done reports, as far as it is recorded: parts of
-/// standing grants that were never closed count as everything else.
+/// The use that workers reported after these of their done reports, as far as it is recorded. Parts
+/// of standing grants that were never closed count too.
 ///
 /// # Errors
-/// [`ReplayError`] when the record does not replay.
+/// [`ReplayError`] if the record does not replay.
 pub fn unrecorded_use(
     blocks: &[(Epoch, u64, Vec<u8>)],
     recorded: &BTreeMap<Incarnation, u64>,

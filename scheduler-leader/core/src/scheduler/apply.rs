@@ -1,4 +1,4 @@
-//! The state machine: its state, and how an input is applied and what can be granted is granted.
+//! The state machine: its state, how an input is applied, and how slices are granted.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::input::{Input, Takeover};
 use crate::policy::{ABSENT, Costs, Entry, Next, ORDER_VERSION, virtual_time};
 use crate::slots::{Arena, FlowSlot, SessionSlot, TenantSlot, WorkerSlot};
 
-/// Decides the order of one epoch. Same inputs, same effects.
+/// Decides the order of one epoch. The same inputs give the same effects.
 #[derive(Debug, Default)]
 pub struct Scheduler {
     pub(super) input: InputNumber,
@@ -28,54 +28,55 @@ pub struct Scheduler {
     pub(super) costs: Costs,
     pub(super) tenants: Arena<TenantSlot, TenantState>,
     pub(super) tenant_index: BTreeMap<Tenant, TenantSlot>,
-    /// Lost ones stay in their places: the indices are kept elsewhere.
+    /// Lost workers keep their places: other tables hold the indices.
     pub(super) workers: Arena<WorkerSlot, WorkerState>,
     pub(super) worker_index: IdMap<Incarnation, WorkerSlot>,
     pub(super) flows: Arena<FlowSlot, Flow>,
-    /// Where each flow is in its worker's heap.
+    /// Position of each flow in its worker's heap.
     pub(super) flow_places: Arena<FlowSlot, u32>,
     pub(super) sessions: Arena<SessionSlot, Option<SessionState>>,
-    /// Where each session is in its flow's heap.
+    /// Position of each session in its flow's heap.
     pub(super) session_places: Arena<SessionSlot, u32>,
     pub(super) session_index: BTreeMap<SessionId, SessionSlot>,
     pub(super) vacant: Vec<SessionSlot>,
-    /// Sessions that got further since they were last taken.
+    /// Sessions with progress since they were last taken.
     pub(super) dirty_sessions: DirtySessions,
     /// The last session id given out, without the epoch.
     pub(super) opened: u64,
     /// Flows set aside for a target, on all workers.
     pub(super) aside: u32,
-    /// Flows of tenants with a target that are active only until ticks have passed.
+    /// Flows of tenants with a target that are active only until some ticks have passed.
     pub(super) leaving: u32,
-    /// Which images workers have.
+    /// Images that workers have.
     pub(super) images: Commons,
-    /// Which weights.
+    /// Weights that workers have.
     pub(super) weights: Commons,
     /// Sessions that wait for their memory.
     pub(super) waiting: u32,
-    /// Ticks so far.
+    /// Number of ticks so far.
     pub(super) now: u64,
-    /// Ticks of the second that goes on.
+    /// Ticks of the current second.
     pub(super) ticks: u32,
-    /// Work was granted of late.
+    /// True if work was granted recently.
     pub(super) recent: bool,
-    /// Workers on which something changed, to be served at the end of the input.
+    /// Workers with changes, to be served at the end of the input.
     pub(super) dirty: Vec<WorkerSlot>,
     /// Workers that were served at the end of the last input.
     pub(super) served: Vec<WorkerSlot>,
-    /// Nothing is granted beyond this global position: for looking at the order there.
+    /// Global position beyond which nothing is granted, to inspect the order at that point.
     pub(super) stop: Option<GlobalPosition>,
 }
 
 impl Scheduler {
-    /// A scheduler without any input; the first must be a takeover, or nothing comes of any.
+    /// A scheduler without any input. The first input must be a takeover; before it, inputs have no
+    /// effect.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Applies the next input and appends what is decided. Inputs that contradict what it
-    /// knows (an unknown session, a gap) change nothing.
+    /// Applies the next input and appends its effects. An input that contradicts the state (an
+    /// unknown session, a gap) changes nothing.
     pub fn apply(&mut self, input: &Input, effects: &mut Vec<Effect>) {
         self.input += 1;
         self.served.clear();
@@ -159,13 +160,13 @@ impl Scheduler {
         self.global
     }
 
-    /// Whether grants are held.
+    /// Returns true if grants are held.
     #[must_use]
     pub fn held(&self) -> bool {
         self.held
     }
 
-    /// How it orders.
+    /// The settings of the order.
     #[must_use]
     pub fn settings(&self) -> &ClusterSettings {
         &self.settings
@@ -176,8 +177,8 @@ impl Scheduler {
             return;
         }
         self.epoch = takeover.epoch;
-        // A store that lost its tail can repeat an epoch under another leader; its sessions'
-        // ids still must not come again.
+        // A store that lost its tail can repeat an epoch under another leader; session ids must not
+        // repeat even then.
         self.opened = takeover.leader.0 & (IDS / 2 - 1);
         self.held = takeover.held;
         self.costs.take(&takeover.profile);
@@ -209,7 +210,7 @@ impl Scheduler {
         self.stop.is_some_and(|stop| self.global >= stop)
     }
 
-    /// Grants what can be granted now on every worker that was touched.
+    /// Grants the slices that can be granted now on every worker that was touched.
     pub(super) fn serve(&mut self, effects: &mut Vec<Effect>) {
         while let Some(worker) = self.dirty.pop() {
             self.workers[worker].dirty = false;
@@ -222,7 +223,7 @@ impl Scheduler {
         }
     }
 
-    /// Grants one worker's next slice, if there is one and the window has room for it.
+    /// Grants one worker's next slice, if it has one and the window has room for it.
     pub(super) fn grant_next(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) -> bool {
         if self.settings.floors != [0; 5] {
             self.put_back_owed(worker);
@@ -285,7 +286,7 @@ impl Scheduler {
         if tenant.settings.cap > 0 {
             flow.budget.spend(charge);
         }
-        // By these tags the flows of a priority have their shares: I7.
+        // These tags give the flows of a priority their shares: I7.
         flow.tag = first.tag + virtual_time(charge, tenant.settings.weight);
         let Some(turn) = flow.sessions.first().copied() else {
             return false;
@@ -387,7 +388,7 @@ impl Scheduler {
         });
     }
 
-    /// Puts the session that had its turn, and its flow, where they belong now.
+    /// Moves the session that had its turn, and its flow, to their new positions.
     pub(super) fn requeue(&mut self, worker: WorkerSlot, flow: FlowSlot, slot: SessionSlot) {
         let state = &mut self.flows[flow];
         let places = &mut self.session_places;
@@ -405,7 +406,7 @@ impl Scheduler {
         }
     }
 
-    /// Looks anew at a session after it changed: is it, and its flow, eligible?
+    /// Decides again if a changed session, and its flow, are eligible.
     pub(super) fn refresh(&mut self, slot: SessionSlot) {
         let Some(session) = &mut self.sessions[slot] else {
             return;
@@ -432,7 +433,7 @@ impl Scheduler {
         self.touch(worker);
     }
 
-    /// Puts a flow into its worker's heap, or takes it out, as its sessions say.
+    /// Moves a flow into its worker's heap or out of it, depending on its sessions.
     pub(super) fn refresh_flow(&mut self, id: FlowSlot) {
         let flow = &mut self.flows[id];
         let lanes = &mut self.workers[flow.worker].lanes;
@@ -461,13 +462,13 @@ impl Scheduler {
         workers
     }
 
-    /// A session's slot, if there is such a session.
+    /// A session's slot, if the session exists.
     pub(crate) fn slot(&self, session: SessionId) -> Option<SessionSlot> {
         self.session_index.get(&session).copied()
     }
 }
 
-/// The window of a priority, which is small while targets above it are active.
+/// The window of a priority; it is small while targets above it are active.
 pub(super) fn window(settings: &ClusterSettings, limit: Option<u64>) -> u64 {
     match (limit, settings.slo_window_ns) {
         (None, _) | (_, 0) => settings.window_ns,

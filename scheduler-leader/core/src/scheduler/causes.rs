@@ -1,4 +1,5 @@
-//! Why a session's next work is not granted, and whose doing that is: a view that decides nothing.
+//! The cause for which a session's next work is not granted, and the tenant behind it. This view
+//! decides nothing.
 
 use bus_schemas::{GpuId, GrantKind, Incarnation, SessionId, SessionWait, Tenant};
 
@@ -9,21 +10,22 @@ use crate::policy::{Next, longest_ahead};
 use crate::slots::{FlowSlot, SessionSlot, TenantSlot, WorkerSlot};
 use crate::why::Cause;
 
-/// A worker at a moment, as whoever asks for causes sees it.
+/// The state of a worker at one moment, as needed to find causes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkerMoment {
     pub(crate) incarnation: Incarnation,
     pub(crate) gpu: GpuId,
-    /// Work is granted and not reported; what runs under a standing grant is not known, and not counted.
+    /// True if work is granted and not reported. Work that runs under a standing grant is not
+    /// known, and not counted.
     pub(crate) has_work: bool,
-    /// Sessions are there.
+    /// True if the worker has sessions.
     pub(crate) has_sessions: bool,
     slot: WorkerSlot,
     next: Option<Next>,
 }
 
 impl Scheduler {
-    /// The workers that the last input changed something on.
+    /// The workers that the last input changed.
     pub(crate) fn served(&self) -> impl Iterator<Item = WorkerMoment> {
         self.served.iter().map(|slot| {
             let worker = &self.workers[*slot];
@@ -41,14 +43,14 @@ impl Scheduler {
         })
     }
 
-    /// Whose a session is, and where.
+    /// The tenant and the worker of a session.
     pub(crate) fn owner(&self, session: SessionId) -> Option<(Tenant, Incarnation)> {
         let session = self.sessions[self.slot(session)?].as_ref()?;
         let incarnation = self.workers[session.worker].incarnation;
         Some((self.tenants[session.tenant].name.clone(), incarnation))
     }
 
-    /// What a session's next work waits for on its worker; none where nothing of it waits.
+    /// The cause that a session's next work waits for on this worker; `None` if no work waits.
     pub(crate) fn cause(
         &self,
         session: SessionId,
@@ -79,7 +81,7 @@ impl Scheduler {
         Some((cause, of.map(|of| self.tenants[of].name.clone())))
     }
 
-    /// Who is before a flow.
+    /// The cause and the tenant of the flow that goes before this one.
     fn order(&self, flow: FlowSlot, at: &WorkerMoment) -> (Cause, Option<TenantSlot>) {
         let Some(next) = at.next else {
             return (Cause::Worker, None);
@@ -93,7 +95,7 @@ impl Scheduler {
         (cause, Some(first.tenant))
     }
 
-    /// Whose work a session that is next waits for.
+    /// The cause and the tenant that delay a session that is next.
     fn window_of(&self, slot: SessionSlot, session: &SessionState) -> (Cause, Option<TenantSlot>) {
         let worker = &self.workers[session.worker];
         let priority = self.flows[session.flow].priority;
@@ -114,7 +116,7 @@ impl Scheduler {
         }
     }
 
-    /// Whose target is the tightest of those above a session.
+    /// The tenant with the tightest target above a session.
     fn target_of(&self, session: &SessionState) -> Option<TenantSlot> {
         let own = self.flows[session.flow].priority;
         let targets = self.workers[session.worker].targets.iter();

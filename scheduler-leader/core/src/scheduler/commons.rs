@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use crate::slots::WorkerSlot;
 use bus_schemas::Tenant;
 
-/// Who uses what of something that workers may have in common, and which workers have it.
+/// The use of things that workers may have in common, by tenant, and the workers that have them.
 #[derive(Debug, Default)]
 pub(super) struct Commons {
-    /// By tenant and fingerprint: how many workers say that it uses it there.
+    /// Number of workers on which a tenant uses a fingerprint.
     used: BTreeMap<(Tenant, u64), u32>,
-    /// The workers that have something, whoever brought it, and how many bytes that saves there.
+    /// Workers that have a fingerprint, from any tenant, and the bytes that it saves there.
     holders: BTreeMap<(u64, WorkerSlot), u64>,
 }
 
 impl Commons {
-    /// A worker has these instead of those: whose, fingerprint, and bytes, 0 where it is not there.
+    /// Replaces the things of a worker: the tenant, the fingerprint, and the bytes, 0 if it is not
+    /// there.
     pub(super) fn set<'a>(
         &mut self,
         worker: WorkerSlot,
@@ -41,7 +42,7 @@ impl Commons {
         }
     }
 
-    /// The workers that have something that the tenant uses, of whomever, and the bytes.
+    /// The workers that have things that the tenant uses, from any tenant, and their bytes.
     pub(super) fn shared(&self, tenant: &Tenant) -> BTreeMap<WorkerSlot, u64> {
         let range = (tenant.clone(), 0)..=(tenant.clone(), u64::MAX);
         let mut shared = BTreeMap::<WorkerSlot, u64>::new();

@@ -1,5 +1,5 @@
-//! The sessions that have got further since they were last taken: whoever notifies their clients need
-//! not look at every session.
+//! The sessions with progress since they were last taken. To notify clients, the leader need not
+//! look at every session.
 
 use bus_schemas::SessionId;
 
@@ -8,21 +8,21 @@ use super::state::{DirtySessions, Mark};
 use crate::queue::QueueProgress;
 use crate::slots::SessionSlot;
 
-/// A session that has got further.
+/// A session with progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirtySession {
     /// The session.
     pub(crate) session: SessionId,
     /// Its slot.
     pub(crate) slot: SessionSlot,
-    /// How far it has come.
+    /// Its progress.
     pub(crate) progress: QueueProgress,
-    /// Its worker reported of it.
+    /// True if its worker reported on it.
     pub(crate) reported: bool,
 }
 
 impl Scheduler {
-    /// Appends the sessions that got further since this was last called and still exist, by id.
+    /// Appends the sessions with progress since the last call that still exist, by id.
     pub(crate) fn take_dirty_sessions(&mut self, into: &mut Vec<DirtySession>) {
         let before = into.len();
         let mut dirty = std::mem::take(&mut self.dirty_sessions);
@@ -48,8 +48,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a session is the only one of its worker, under a standing grant, and of a tenant
-    /// without a target.
+    /// Returns true if a session is the only one of its worker, has a standing grant, and its
+    /// tenant has no target.
     fn is_alone(&self, slot: SessionSlot) -> bool {
         let session = self.sessions[slot].as_ref();
         session.is_some_and(|session| {

@@ -1,5 +1,5 @@
-//! The order laid open: queues, virtual times, windows, budgets, for whoever wants to know why it
-//! decided what it did.
+//! The whole state of the order: queues, virtual times, windows, budgets. It lets an operator see
+//! why the order decided as it did.
 
 use std::fmt;
 
@@ -23,13 +23,14 @@ pub struct Inspection {
     pub input: InputNumber,
     /// The last global position.
     pub global: GlobalPosition,
-    /// Whether grants are held.
+    /// True if grants are held.
     pub held: bool,
-    /// Charged nanoseconds that may be granted to a GPU and not done, per priority and above.
+    /// Charged nanoseconds that a GPU may have granted and not done, for each priority with those
+    /// above.
     pub window_ns: u64,
     /// A slice is cut when its cost reaches this, nanoseconds.
     pub quantum_ns: u64,
-    /// Percent of a GPU's granted work that lower priorities are left.
+    /// Percent of a GPU's granted work that each priority keeps beside higher ones.
     pub floors: [u8; 5],
     /// Every worker that is not lost, by incarnation.
     pub workers: Vec<WorkerInspection>,
@@ -49,19 +50,19 @@ pub struct WorkerInspection {
     pub incarnation: Incarnation,
     /// Last position granted.
     pub position: GpuPosition,
-    /// Whether it takes no new sessions.
+    /// True if it takes no new sessions.
     pub draining: bool,
     /// Charged nanoseconds granted and not done, by priority.
     pub outstanding_ns: [u64; 5],
-    /// Virtual time, by priority: the start tag of what was granted last.
+    /// Virtual time, by priority: the start tag of the last granted flow.
     pub virtual_ns: [u64; 5],
-    /// Nanoseconds each floor is behind.
+    /// Nanoseconds that each floor is behind.
     pub owed_ns: [u64; 5],
     /// The tenants that have, or had, sessions here.
     pub flows: Vec<FlowInspection>,
 }
 
-/// A tenant on one worker: what takes turns.
+/// A tenant on one worker: the unit that takes turns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowInspection {
     /// The tenant.
@@ -70,16 +71,16 @@ pub struct FlowInspection {
     pub priority: u8,
     /// Its weight.
     pub weight: u32,
-    /// Whether it has something that could be granted.
+    /// True if it has work that could be granted.
     pub eligible: bool,
-    /// Held back by its tenant's bound on outstanding work, by its cap, or for the target of a tenant
-    /// of higher priority.
+    /// True if it is held back by its tenant's bound on outstanding work, by its cap, or for the
+    /// target of a tenant of higher priority.
     pub blocked: bool,
-    /// Set aside: its next slice is too long for a target of a higher priority.
+    /// True if it is set aside: its next slice is too long for a target of a higher priority.
     pub aside: bool,
     /// Virtual time at which its next slice starts.
     pub virtual_ns: u64,
-    /// Nanoseconds its work took beyond what it was charged; below zero where it took less.
+    /// Nanoseconds that its work took beyond its charge; negative if it took less.
     pub balance_ns: i64,
     /// Nanoseconds that its cap leaves it; `None` without a cap.
     pub budget_ns: Option<i64>,
@@ -92,13 +93,13 @@ pub struct FlowInspection {
 pub struct TenantInspection {
     /// The tenant.
     pub tenant: Tenant,
-    /// Whether it is set, and not removed.
+    /// True if it is set, and not removed.
     pub known: bool,
     /// Its priority.
     pub priority: u8,
     /// Its weight.
     pub weight: u32,
-    /// Percent of each device's time it may use at most; 0 is no cap.
+    /// Maximum percent of each device's time that it may use; 0 is no cap.
     pub cap: u8,
     /// Charged nanoseconds that may be granted and not done; 0 is no bound.
     pub bound_ns: u64,
@@ -135,25 +136,25 @@ pub struct SessionInspection {
     pub granted: OpNumber,
     /// Ops done.
     pub done: OpNumber,
-    /// Last op of its next slice, as far as it is known; `None` where nothing is queued.
+    /// Last op of its next slice, as far as it is known; `None` if no ops are queued.
     pub next: Option<OpNumber>,
-    /// What that slice would be charged.
+    /// Charge of that slice.
     pub next_ns: u64,
-    /// Whether that slice may be granted as it is.
+    /// True if that slice may be granted as it is.
     pub eligible: bool,
     /// Its tag among its tenant's sessions.
     pub virtual_ns: u64,
-    /// Granted only what the worker reports received.
+    /// True if it is granted only ops that the worker reports as received.
     pub doubted: bool,
-    /// Its close was asked for, or is decided.
+    /// True if its close was asked for, or is decided.
     pub closing: bool,
-    /// Its memory is not on the device: it is granted nothing before it has returned.
+    /// True if its memory is not on the device: it is granted nothing before it has returned.
     pub away: bool,
-    /// It has work, and waits for its memory.
+    /// True if it has work, and waits for its memory.
     pub waiting: bool,
 }
 
-/// An id as it is written everywhere else, rather than as a number that few readers of JSON can hold.
+/// Writes an id as everywhere else, not as a number: few JSON readers can hold that.
 fn shown<S: Serializer>(id: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(id)
 }
@@ -164,7 +165,7 @@ impl Scheduler {
         self.stop = Some(global);
     }
 
-    /// All there is to see.
+    /// The whole state of the order.
     #[must_use]
     pub fn inspect(&self) -> Inspection {
         let workers = self.present().into_iter();
@@ -207,7 +208,7 @@ impl Scheduler {
         let tenant = &self.tenants[flow.tenant];
         let sessions = self.sessions.iter().flatten();
         let here = sessions.filter(|session| session.flow == id);
-        // A flow that is not in its heap starts no earlier than its priority has come to.
+        // A flow outside its heap starts no earlier than the virtual time of its priority.
         let now = worker.lanes.now(flow.priority);
         let inside = self.flow_places[id] != ABSENT;
         FlowInspection {
@@ -226,7 +227,7 @@ impl Scheduler {
         }
     }
 
-    /// Names of the tenants there are.
+    /// Names of all tenants.
     pub fn tenant_names(&self) -> impl Iterator<Item = &Tenant> {
         let indices = self.tenant_index.values();
         let tenants = indices.map(|index| &self.tenants[*index]);

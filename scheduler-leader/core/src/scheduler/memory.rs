@@ -1,5 +1,5 @@
-//! Sessions' memory where it does not all fit: what workers say of it, put before the policy, and the
-//! returns that it decides on.
+//! Sessions' memory that does not all fit: passes the workers' reports to the policy, and grants
+//! the returns that it decides.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::policy::{Activity, Rank, TICK_NS, Turns, Work};
 use crate::slots::{SessionSlot, WorkerSlot};
 
 impl Scheduler {
-    /// A worker said how much its sessions may hold, how long that takes to move, and where it is.
+    /// Takes in a worker's report: the bytes that its sessions may hold, the time to move them, and
+    /// their place.
     pub(super) fn worker_residency(
         &mut self,
         incarnation: Incarnation,
@@ -50,7 +51,7 @@ impl Scheduler {
         self.touch(worker);
     }
 
-    /// What a worker says of a session that it has.
+    /// A worker's report of one of its own sessions.
     fn row(
         &self,
         worker: WorkerSlot,
@@ -61,7 +62,8 @@ impl Scheduler {
         (session.worker == worker).then_some((slot, (*row, session.returning)))
     }
 
-    /// Does something with a worker's turns, if there are any, and counts who waits after it.
+    /// Runs a function on a worker's turns, if it has any, and counts the waiting sessions
+    /// afterwards.
     fn with_turns<R>(
         &mut self,
         worker: WorkerSlot,
@@ -75,7 +77,7 @@ impl Scheduler {
         Some(result)
     }
 
-    /// Ends the turns of a worker where everything fits.
+    /// Ends the turns of a worker on which everything fits.
     fn drop_turns(&mut self, worker: WorkerSlot) {
         let turns = &mut self.workers[worker].turns;
         if turns.as_ref().is_some_and(|turns| turns.is_empty()) {
@@ -83,7 +85,7 @@ impl Scheduler {
         }
     }
 
-    /// Looks anew at whether a session is in memory, and is eligible.
+    /// Decides again if a session is in memory, and if it is eligible.
     fn look_for_memory(&mut self, slot: SessionSlot) {
         let Some(session) = &mut self.sessions[slot] else {
             return;
@@ -93,7 +95,7 @@ impl Scheduler {
         self.refresh(slot);
     }
 
-    /// A session has work, or has none any more: of one that is away its return may be due.
+    /// Notes that a session has work, or none any more. If it is away, its return may be due.
     pub(super) fn note_memory(&mut self, slot: SessionSlot) {
         let Some(session) = &self.sessions[slot] else {
             return;
@@ -111,7 +113,7 @@ impl Scheduler {
         }
     }
 
-    /// Has sessions leave memory for those whose turn it is.
+    /// Makes sessions leave memory for those that return next.
     pub(super) fn serve_turns(&mut self, worker: WorkerSlot) {
         if self.workers[worker].turns.is_none() || self.held {
             return;
@@ -123,8 +125,8 @@ impl Scheduler {
         }
     }
 
-    /// Grants the returns that are due: behind the slices of those who stay, so that these have
-    /// something to run.
+    /// Grants the returns that are due. They follow the slices of the staying sessions, so that
+    /// these have work to run.
     pub(super) fn serve_returns(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) {
         if self.workers[worker].turns.is_none() || self.held {
             return;
@@ -145,7 +147,7 @@ impl Scheduler {
         }
     }
 
-    /// Who leaves memory now for somebody who is to return.
+    /// The sessions that leave memory now for one that returns.
     fn leave(&mut self, worker: WorkerSlot) -> Option<Vec<SessionSlot>> {
         self.with_turns(worker, |turns, this| {
             turns.next(this.now, |slot| this.rank(slot))
@@ -164,7 +166,7 @@ impl Scheduler {
         })?
     }
 
-    /// What decides between sessions, beside their memory.
+    /// The rank of a session in the choice of turns, beside its memory.
     fn rank(&self, slot: SessionSlot) -> Rank {
         let session = self.sessions[slot].as_ref();
         let target = session.map_or(0, |session| self.tenants[session.tenant].settings.slo_ns);
@@ -174,7 +176,7 @@ impl Scheduler {
         }
     }
 
-    /// A session's return has ended.
+    /// Notes that the return of a session has ended.
     pub(super) fn returned(&mut self, slot: SessionSlot, there: bool) {
         let Some(session) = &mut self.sessions[slot] else {
             return;
@@ -187,7 +189,7 @@ impl Scheduler {
         self.look_for_memory(slot);
     }
 
-    /// A session ends: its memory is free.
+    /// Frees the memory of a session that ends.
     pub(super) fn forget_memory(&mut self, slot: SessionSlot) {
         let Some(session) = &self.sessions[slot] else {
             return;
@@ -197,12 +199,12 @@ impl Scheduler {
         self.drop_turns(worker);
     }
 
-    /// The rank of sessions on a worker may be another.
+    /// Notes that the ranks of a worker's sessions may have changed.
     pub(super) fn look_at_line(&mut self, worker: WorkerSlot) {
         self.with_turns(worker, |turns, _| turns.look_again());
     }
 
-    /// A tick has passed.
+    /// Counts a tick.
     pub(super) fn tick_memory(&mut self) {
         self.now += 1;
         if self.waiting == 0 {
@@ -216,13 +218,13 @@ impl Scheduler {
         }
     }
 
-    /// How many returns have ended on a worker.
+    /// Number of returns that have ended on a worker.
     pub(crate) fn returned_on(&self, incarnation: Incarnation) -> u64 {
         let worker = self.worker_index.get(&incarnation);
         worker.map_or(0, |worker| self.workers[*worker].returned)
     }
 
-    /// Whether a session waits for its memory.
+    /// Returns true if a session waits for its memory.
     pub(super) fn is_waiting(&self, slot: SessionSlot) -> bool {
         let session = self.sessions[slot].as_ref();
         let turns = session.and_then(|session| self.workers[session.worker].turns.as_ref());

@@ -1,5 +1,5 @@
-//! The scheduler: a pure state machine that decides the order. `apply` dispatches; who is next is
-//! decided in `policy/`.
+//! The scheduler: a pure state machine that decides the order. `apply` dispatches; `policy/`
+//! chooses the next slice.
 
 mod apply;
 mod causes;

@@ -1,4 +1,4 @@
-//! The placement of sessions: the facts known of the workers, put before the policy.
+//! The placement of sessions: passes the known facts of the workers to the policy.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,17 +12,17 @@ use crate::input::WorkerReport;
 use crate::policy::{Candidate, allowed, choose};
 use crate::slots::{TenantSlot, WorkerSlot};
 
-/// What of workers a tenant's sessions would find there.
+/// Things on the workers that a tenant's sessions could share.
 #[derive(Default)]
 struct Shared {
     images: BTreeMap<WorkerSlot, u64>,
     weights: BTreeMap<WorkerSlot, u64>,
-    /// Their windows are wide.
+    /// True if the windows are wide.
     wide: bool,
 }
 
 impl Scheduler {
-    /// A worker said what it is and holds.
+    /// Takes in a worker's report of itself.
     pub(super) fn worker_report(&mut self, incarnation: Incarnation, report: &WorkerReport) {
         let Some(worker) = self.worker_index.get(&incarnation).copied() else {
             return;
@@ -32,7 +32,7 @@ impl Scheduler {
             return;
         }
         let mut report = report.clone();
-        // What is named twice must not be counted twice.
+        // An entry that is listed twice must not count twice.
         report.images.0.sort_unstable();
         report.images.0.dedup();
         let whose = |it: &WeightSample| (it.tenant.clone(), it.fingerprint);
@@ -45,13 +45,13 @@ impl Scheduler {
         self.has_in_common(worker, &before);
     }
 
-    /// A worker is gone, and with it what it has.
+    /// Forgets the report of a worker that is gone.
     pub(super) fn forget_report(&mut self, worker: WorkerSlot) {
         let before = std::mem::take(&mut self.workers[worker].report);
         self.has_in_common(worker, &before);
     }
 
-    /// A worker's report has changed.
+    /// Updates the common images and weights after a worker's report changed.
     fn has_in_common(&mut self, worker: WorkerSlot, before: &WorkerReport) {
         let now = &self.workers[worker].report;
         self.images.set(
@@ -61,7 +61,7 @@ impl Scheduler {
                 .0
                 .iter()
                 .map(|(tenant, image)| (tenant, *image)),
-            // Of images it counts that they are there.
+            // An image counts as 1.
             now.images
                 .0
                 .iter()
@@ -76,7 +76,7 @@ impl Scheduler {
         );
     }
 
-    /// The workers that a tenant's new sessions go to, one on each.
+    /// Chooses the workers for a tenant's new sessions, one session on each.
     pub(super) fn place(
         &self,
         tenant: TenantSlot,
@@ -94,11 +94,11 @@ impl Scheduler {
         choose(candidates.collect(), devices)
     }
 
-    /// The devices that sessions of a tenant may be placed on, full or not, by number; or why there is
-    /// none.
+    /// The devices on which sessions of a tenant may be placed, full or not, by number; or the
+    /// reason why there are none.
     ///
     /// # Errors
-    /// [`Code::UnknownTenant`], or what the last worker lacked.
+    /// [`Code::UnknownTenant`], or the code of the condition that the last worker did not meet.
     pub fn devices(&self, tenant: &Tenant) -> Result<Vec<TenantPlace>, Code> {
         let tenant = self.tenant_index.get(tenant).copied();
         let known = tenant.filter(|tenant| self.tenants[*tenant].known);
@@ -144,7 +144,7 @@ impl Scheduler {
             addresses: state.space.has_room(share.wanted),
             capacity: state.memory(),
             free: state.free(),
-            // What a tenant has here already is part of what is held.
+            // A tenant's present memory here is part of the held memory.
             wanted: if holds { 0 } else { owner.settings.quota },
             sessions: state.sessions,
             busy: state.recent.percent(),
@@ -155,13 +155,13 @@ impl Scheduler {
         }
     }
 
-    /// Whether work counts as recent that ticks will make old.
+    /// Returns true if some work counts as recent; further ticks will change that.
     #[must_use]
     pub fn has_recent(&self) -> bool {
         self.recent
     }
 
-    /// A tick has passed: what was recent may be so no more.
+    /// Counts a tick: recent work may become old.
     pub(super) fn tick_recent(&mut self) {
         self.ticks += 1;
         if self.ticks < RECENT_TICKS {

@@ -1,18 +1,18 @@
-//! Work of late on a worker, by which placement judges how busy it is.
+//! Recent work on a worker, by which placement estimates its load.
 
 use crate::policy::TICK_NS;
 
-/// Ticks over which granted work counts as recent: a second.
+/// Ticks over which granted work counts as recent: one second.
 pub(super) const RECENT_TICKS: u32 = 100;
-/// Nanoseconds of that.
+/// Nanoseconds of these ticks.
 const RECENT_NS: u64 = RECENT_TICKS as u64 * TICK_NS;
 
-/// Work granted on a worker of late; of standing grants, work that is known to have run.
+/// Work granted recently on a worker. For standing grants, it is work that is known to have run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
-    /// In the second that goes on.
+    /// Nanoseconds in the current second.
     now: u64,
-    /// In the one before.
+    /// Nanoseconds in the second before.
     before: u64,
 }
 
@@ -21,12 +21,12 @@ impl Recent {
         self.now = self.now.saturating_add(cost);
     }
 
-    /// A second is over.
+    /// Starts the next second.
     pub(super) fn turn(&mut self) {
         self.before = std::mem::take(&mut self.now);
     }
 
-    /// Percent of the device's time, by the busier of the two seconds.
+    /// Percent of the device's time, in the busier of the two seconds.
     pub(super) fn percent(self) -> u8 {
         let percent = self.now.max(self.before) / (RECENT_NS / 100);
         percent.min(100) as u8

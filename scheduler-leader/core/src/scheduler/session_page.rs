@@ -1,4 +1,4 @@
-//! What administrators are told of sessions: a view that decides nothing.
+//! The sessions as administrators see them. This view decides nothing.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,17 +11,17 @@ use super::apply::Scheduler;
 use super::state::{Life, SessionState};
 use crate::slots::{FlowSlot, SessionSlot, WorkerSlot};
 
-/// What is reckoned once for all sessions of a page on one worker.
+/// Values that are computed once for all sessions of a page on one worker.
 #[derive(Default)]
 pub(super) struct OnWorker {
-    /// Whose flow is granted next, if any is.
+    /// The flow that is granted next, if any.
     next: Option<FlowSlot>,
     /// Charged nanoseconds granted and not done, by session.
     outstanding: BTreeMap<SessionId, u64>,
 }
 
 impl OnWorker {
-    /// One of which nothing else is asked.
+    /// The values of a worker, without the outstanding work.
     pub(super) fn for_next(next: Option<FlowSlot>) -> Self {
         let outstanding = BTreeMap::new();
         Self { next, outstanding }
@@ -29,7 +29,7 @@ impl OnWorker {
 }
 
 impl Scheduler {
-    /// The sessions that are asked for, by id, as many as an answer has room for.
+    /// The requested sessions, by id, as many as fit into an answer.
     #[must_use]
     pub fn session_page(&self, request: &SessionsRequest) -> Sessions {
         let behind = request.after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -101,8 +101,8 @@ impl Scheduler {
         }
     }
 
-    /// What keeps a session's next work from being granted: the first reason that holds, those of the
-    /// session before those of its tenant, and these before the order.
+    /// The reason why a session's next work is not granted: the first that holds. Reasons of the
+    /// session come before those of its tenant, and those before the order.
     pub(super) fn waits(
         &self,
         slot: SessionSlot,
@@ -118,13 +118,14 @@ impl Scheduler {
             () if !queued || standing => SessionWait::Nothing,
             () if self.held => SessionWait::Hold,
             () if session.away => SessionWait::Memory,
-            // Behind a standing grant that its worker has not closed, or behind ops that it lacks.
+            // Behind a standing grant that its worker has not closed, or behind ops that the worker
+            // lacks.
             () if !session.is_ready() => SessionWait::Worker,
             () => self.waits_in_line(slot, session, on),
         }
     }
 
-    /// The same of one that could be granted something if only its turn came.
+    /// The reason for a session that only waits for its turn.
     fn waits_in_line(
         &self,
         slot: SessionSlot,

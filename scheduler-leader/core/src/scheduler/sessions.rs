@@ -1,4 +1,4 @@
-//! Sessions: placed, fed, doubted, ended.
+//! Sessions: how they are placed, get work, are doubted, and end.
 
 use bus_schemas::{
     Allowance, CloseReason, Code, CostClass, CostRun, GrantKind, OpNumber, OpenGrant, SessionId,
@@ -114,8 +114,8 @@ impl Scheduler {
         });
     }
 
-    /// The tenant, and the workers and addresses of a request's sessions: of all or of none. No two
-    /// of them have addresses in common, for one program uses them all.
+    /// The tenant, and the workers and addresses of all sessions of a request, or a refusal. The
+    /// sessions have no addresses in common, for one program uses them all.
     fn places(
         &self,
         name: &Tenant,
@@ -159,7 +159,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a session in, as a newcomer of its tenant's flow on its worker.
+    /// Adds a session; it joins its tenant's flow on its worker as a newcomer.
     pub(super) fn insert_session(&mut self, mut session: SessionState) -> SessionSlot {
         session.tag = self.flows[session.flow].now;
         self.tenants[session.tenant].sessions += 1;
@@ -193,7 +193,7 @@ impl Scheduler {
         slot
     }
 
-    /// The flow of a tenant on a worker, made if it is new.
+    /// The flow of a tenant on a worker, created if it is new.
     pub(super) fn flow(&mut self, worker: WorkerSlot, tenant: TenantSlot) -> FlowSlot {
         let state = &mut self.workers[worker];
         if let Some(flow) = state.flows.get(&tenant) {
@@ -227,7 +227,7 @@ impl Scheduler {
         id
     }
 
-    /// Emits a grant of a session that runs nothing.
+    /// Emits a grant of a session that runs no op.
     pub(super) fn mark(
         &mut self,
         slot: SessionSlot,
@@ -284,7 +284,7 @@ impl Scheduler {
         }
     }
 
-    /// Closes a session whose client asked for it, once what it wanted done is done.
+    /// Closes a session at its client's request, once the op that the client named is done.
     pub(super) fn close_if_asked(&mut self, slot: SessionSlot, effects: &mut Vec<Effect>) {
         let Some(session) = &self.sessions[slot] else {
             return;
@@ -319,7 +319,7 @@ impl Scheduler {
         self.mark(slot, GrantKind::Close, None, effects);
     }
 
-    /// Forgets a session that is no more; its addresses are free.
+    /// Forgets a session that has ended; its addresses are free.
     pub(super) fn remove_session(
         &mut self,
         slot: SessionSlot,
@@ -381,7 +381,7 @@ impl Scheduler {
         for run in runs {
             let cost = state.queue.push(run, &self.costs);
             match run.class {
-                // A request is what lies between two syncs: a sync alone is none.
+                // A request is the ops between two syncs: a sync alone is none.
                 CostClass::Sync => {
                     if state.request > 0 {
                         let request = state.request.saturating_add(cost);
@@ -400,7 +400,7 @@ impl Scheduler {
             self.retarget(worker);
         }
         if self.stands(slot) {
-            // They may have run before they were announced: that gives credit.
+            // They may have run before they were announced: then they give credit.
             self.dirty_sessions.note(slot, Mark::Granted);
             self.account(slot, effects);
             self.close_if_asked(slot, effects);
@@ -416,7 +416,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends the doubt once the worker has everything that is queued.
+    /// Ends the doubt once the worker has all queued ops.
     pub(super) fn note_received(&mut self, slot: SessionSlot, received: OpNumber) {
         if let Some(session) = &mut self.sessions[slot] {
             session.received = session.received.max(received);

@@ -7,11 +7,11 @@ use super::space::Space;
 use crate::effect::TenantShare;
 use crate::slots::{TenantSlot, WorkerSlot};
 
-/// Why a request has no place.
+/// The reason why a request has no place.
 #[derive(Debug)]
 pub(super) struct Denied {
     pub(super) code: Code,
-    /// Where it is the tenant's limit.
+    /// The tenant's use of its limit, if that limit is the reason.
     pub(super) share: Option<TenantShare>,
 }
 
@@ -22,7 +22,7 @@ impl From<Code> for Denied {
 }
 
 impl TenantShare {
-    /// Whether what is wanted is within the limit.
+    /// Returns true if the wanted amount is within the limit.
     pub(super) fn has_room(self) -> bool {
         self.used.saturating_add(self.wanted) <= self.limit
     }
@@ -34,7 +34,7 @@ impl Scheduler {
         settings.limits(&self.settings)
     }
 
-    /// Whether the tenant may have so many sessions more.
+    /// Checks that the tenant may have this many more sessions.
     pub(super) fn within_sessions(&self, tenant: TenantSlot, wanted: u64) -> Result<(), Denied> {
         let share = TenantShare {
             used: self.tenants[tenant].sessions,
@@ -54,7 +54,7 @@ impl Scheduler {
         Space::size(capacity, self.quota(tenant, worker), wide)
     }
 
-    /// What a tenant has of a worker's addresses, and what a session more would take.
+    /// The tenant's use of a worker's addresses, and the size of one more session's window.
     pub(super) fn addresses(
         &self,
         tenant: TenantSlot,
@@ -69,7 +69,8 @@ impl Scheduler {
         }
     }
 
-    /// A refusal of the policy; where it is the tenant's limit, with what it has where it has least.
+    /// A refusal of the policy. If the tenant's limit is the reason, it has the use on the worker
+    /// with the least.
     pub(super) fn denied(&self, tenant: TenantSlot, code: Code, wide: bool) -> Denied {
         let workers = self.workers.slots();
         let takes = |worker: &WorkerSlot| !self.workers[*worker].lost;

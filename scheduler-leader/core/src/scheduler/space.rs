@@ -1,16 +1,16 @@
-//! A worker's address space: which windows are taken, and what is free between them.
+//! A worker's address space: the taken windows, and the free ranges between them.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::{Window, limits};
 
 /// The windows of one worker's sessions. A window is a power of two and begins at a multiple of its
-/// size, so that what ends leaves room for what is larger.
+/// size, so that windows that end leave room for larger ones.
 #[derive(Debug)]
 pub(crate) struct Space {
     /// Size by base.
     taken: BTreeMap<u64, u64>,
-    /// What no window has: end by base, not touching.
+    /// Ranges outside all windows: end by base, not adjacent.
     free: BTreeMap<u64, u64>,
 }
 
@@ -24,10 +24,10 @@ impl Default for Space {
 }
 
 impl Space {
-    /// The size of a window on a device of this capacity for a tenant of this quota (0: none): at
-    /// least twice what may be allocated, for allocations come and go. A wide one is at least three times as
-    /// large: what stays of a session that was full may lie anywhere in the first half, and leaves room in a
-    /// row for nearly all that is free.
+    /// The size of a window on a device of this capacity for a tenant of this quota (0: none). It
+    /// is at least twice the bytes that may be allocated, for allocations come and go. A wide
+    /// window is at least three times those bytes: the allocations left of a full session may lie
+    /// anywhere in the first half. Nearly all free bytes then still fit in a row.
     pub(crate) fn size(capacity: u64, quota: u64, wide: bool) -> u64 {
         let most = if quota == 0 {
             capacity
@@ -46,13 +46,13 @@ impl Space {
         free.find_map(|(first, end)| first_between(size, (*first, *end), &beside))
     }
 
-    /// Whether nobody has an address of this window.
+    /// Returns true if no session has an address of this window.
     pub(crate) fn is_free(&self, window: Window) -> bool {
         let before = self.free.range(..=window.base).next_back();
         before.is_some_and(|(_, end)| window.end() <= *end)
     }
 
-    /// Whether a window of this size is free.
+    /// Returns true if a window of this size is free.
     pub(crate) fn has_room(&self, size: u64) -> bool {
         self.find(size, std::iter::empty()).is_some()
     }
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(one.find(size, [].into_iter()), Some(at(0)));
         assert_eq!(one.find(size, [at(0)].into_iter()), Some(at(2)));
         assert_eq!(one.find(size, [at(3), at(0)].into_iter()), Some(at(2)));
-        // One of a leader of before, which was no power of two.
+        // A window of an earlier leader, which was not a power of two.
         let half = Window {
             base: at(2).base + size / 2,
             size,
@@ -170,7 +170,7 @@ mod tests {
         assert!(!Space::default().has_room(u64::MAX));
     }
 
-    /// A step: open a session with a window of 2 GiB shifted so far, or close one that is open.
+    /// A step: open a session with a window of 2 GiB shifted this far, or close an open one.
     fn steps() -> impl Strategy<Value = Vec<(u32, Option<usize>)>> {
         let step = (0..12_u32, proptest::option::weighted(0.4, any::<usize>()));
         proptest::collection::vec(step, 1..200)
@@ -190,7 +190,7 @@ mod tests {
                 let found = space.find(size, std::iter::empty());
                 prop_assert_eq!(found.is_some(), space.has_room(size));
                 let Some(window) = found else {
-                    // Nothing aligned is free, however it is looked for.
+                    // No aligned window is free, by any search.
                     let bases = (limits::ADDRESS_FIRST..limits::ADDRESS_LAST).step_by(size as usize);
                     let taken = |base: u64| open.iter().any(|it| it.base < base + size && base < it.end());
                     prop_assert!(bases.into_iter().all(taken));

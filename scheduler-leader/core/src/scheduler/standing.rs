@@ -1,8 +1,8 @@
-//! Standing grants: given to the foremost session of a GPU, and accounted as reports tell.
+//! Standing grants: given to the foremost session of a GPU, and accounted by the worker's reports.
 //!
-//! Whatever is granted behind a standing grant closes it. Where that is of a lower priority, a
-//! second one goes on behind it: two messages with one, and the foremost session's next op starts as
-//! it arrives all the same. To the session's accounts the two are one.
+//! Any grant behind a standing grant closes it. If that grant is of a lower priority, a second
+//! standing grant goes on behind it. One message carries both, and the foremost session's next op
+//! still starts as it arrives. The session's accounts treat the two as one.
 
 use bus_schemas::{
     CloseReason, DoneReport, GpuPosition, GrantKind, OpNumber, Outcome, fold, invariant,
@@ -16,14 +16,14 @@ use crate::policy::{ABSENT, Cut, virtual_time};
 use crate::slots::{SessionSlot, WorkerSlot};
 
 impl Scheduler {
-    /// Whether there is something to know of a session's standing grant.
+    /// Returns true if a session has a standing grant, or one that is not fully accounted.
     pub(super) fn stands(&self, slot: SessionSlot) -> bool {
         let session = self.sessions.find(slot).and_then(Option::as_ref);
         session.is_some_and(|session| session.standing.is_some())
     }
 
-    /// The session of a worker that may run its ops as they come: the only one; or the only one of
-    /// the highest priority, where no floor asks for others' turns.
+    /// The session of a worker that may run its ops as they come. It is the only session, or the
+    /// only one of the highest priority while no floor gives turns to others.
     fn foremost(&self, worker: WorkerSlot) -> Option<SessionSlot> {
         let state = &self.workers[worker];
         let shared = state.sessions == 1 || self.settings.floors == [0; 5];
@@ -31,7 +31,7 @@ impl Scheduler {
         state.crowd.foremost().filter(|_| there)
     }
 
-    /// Gives a worker's foremost session a standing grant, or takes that back, as the rules say now.
+    /// Gives a worker's foremost session a standing grant, or revokes it, as the rules now require.
     pub(super) fn serve_standing(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) {
         let foremost = self.foremost(worker);
         if let Some(slot) = self.workers[worker].standing {
@@ -48,7 +48,7 @@ impl Scheduler {
         }
     }
 
-    /// Has the foremost session's standing grant go on behind what has closed it.
+    /// Continues the foremost session's standing grant behind the grant that closed it.
     pub(super) fn renew_standing(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) {
         if self.workers[worker].standing.is_some() {
             return;
@@ -71,14 +71,14 @@ impl Scheduler {
         }
     }
 
-    /// Whether a session has announced ops that are not done. Where others are, those are granted
-    /// first: the worker voids what does not come.
+    /// Returns true if a session has announced ops that are not done. Announced ops of other
+    /// sessions are granted first: the worker voids those that do not come.
     fn is_announced(&self, slot: SessionSlot) -> bool {
         let session = self.sessions[slot].as_ref();
         session.is_some_and(SessionState::is_busy)
     }
 
-    /// Whether a foremost session may run its ops as they come.
+    /// Returns true if a foremost session may run its ops as they come.
     fn may_stand(&self, slot: SessionSlot) -> bool {
         let session = self.sessions.find(slot);
         let Some(session) = session.and_then(Option::as_ref) else {
@@ -88,7 +88,7 @@ impl Scheduler {
         let allowed = self.settings.standing && !self.held && !self.is_stopped();
         let unbounded = tenant.cap == 0 && tenant.outstanding_ns == 0;
         let there = !session.away && !self.workers[session.worker].is_short();
-        // While it stands, only what may change counts; its end is a grant of its own.
+        // While it stands, only conditions that may change count; its end is a grant of its own.
         let ready = match &session.standing {
             Some(standing) => standing.priority == self.flows[session.flow].priority,
             None => {
@@ -126,7 +126,7 @@ impl Scheduler {
         let state = &mut self.workers[worker];
         let position = state.position;
         state.standing = Some(slot);
-        // What is under way of it is not known before it is closed.
+        // The work under way of it is unknown until it is closed.
         if let Some(granted) = state.granted(position) {
             granted.cost = 0;
         }
@@ -139,7 +139,7 @@ impl Scheduler {
         self.refresh(slot);
     }
 
-    /// Has a worker close its standing grant although nothing else is granted.
+    /// Makes a worker close its standing grant although it has no other grant.
     fn revoke(&mut self, worker: WorkerSlot, slot: SessionSlot, effects: &mut Vec<Effect>) {
         if !self.is_stopped() {
             self.mark(slot, GrantKind::Revoke, None, effects);
@@ -147,7 +147,7 @@ impl Scheduler {
         self.workers[worker].standing = None;
     }
 
-    /// A worker told how a standing grant goes on.
+    /// Takes in a worker's report of a standing grant.
     pub(super) fn stood(
         &mut self,
         worker: WorkerSlot,
@@ -170,7 +170,7 @@ impl Scheduler {
             return;
         };
         match report.outcome {
-            // It goes on at a later one.
+            // It continues at a later position.
             Outcome::Closed if report.position < standing.position => {}
             Outcome::Closed => {
                 let closed = report.received.max(standing.through);
@@ -192,7 +192,7 @@ impl Scheduler {
         self.close_if_asked(granted.slot, effects);
     }
 
-    /// A standing grant's position has ended: all it held ran, or failed.
+    /// Notes that a standing grant's position has ended: all its ops ran, or failed.
     pub(super) fn stood_through(
         &mut self,
         granted: &Granted,
@@ -214,7 +214,7 @@ impl Scheduler {
             }
             self.account(slot, effects);
         } else if session.queue.finish(granted.last) {
-            // Of an earlier leader.
+            // A standing grant of an earlier leader.
             self.refresh(slot);
         } else {
             self.note_work(slot);
@@ -222,8 +222,8 @@ impl Scheduler {
         self.close_if_asked(slot, effects);
     }
 
-    /// Charges what was announced of the ops that a standing grant is known to have run or, once it
-    /// is closed, to hold.
+    /// Charges the announced ops that a standing grant is known to have run or, once it is closed,
+    /// to hold.
     pub(super) fn account(&mut self, slot: SessionSlot, effects: &mut Vec<Effect>) {
         let Some(session) = &mut self.sessions[slot] else {
             return;
@@ -273,9 +273,9 @@ impl Scheduler {
         }
     }
 
-    /// Charges ops that were not waited for. While their flow is alone, virtual time goes along with
-    /// them, but for a quantum, as with slices granted one after the other: a newcomer finds no debt
-    /// and no credit. Of what is announced only when others have come, they are owed nothing.
+    /// Charges ops that ran without a wait. While their flow is alone, virtual time follows them
+    /// except for the last quantum, as with consecutive slices: a newcomer finds no debt and no
+    /// credit. For ops that are announced only after others have come, the others are owed nothing.
     fn charge(&mut self, slot: SessionSlot, ops: u64, cost: u64) {
         let Some(session) = self.sessions[slot].as_mut().filter(|_| ops > 0) else {
             return;
@@ -319,7 +319,7 @@ impl Scheduler {
         self.refresh_flow(id);
     }
 
-    /// Counts what a closed standing grant still has on the device.
+    /// Counts the work of a closed standing grant that is still on the device.
     fn count_outstanding(&mut self, worker: WorkerSlot, granted: &Granted, cost: u64) {
         let state = &mut self.workers[worker];
         state.lanes.charge(granted.priority, cost);
@@ -328,7 +328,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes what ops took against what they were charged, where both are of the same ops.
+    /// Settles the measured time of ops against their charge, once both cover the same ops.
     fn settle_standing(&mut self, slot: SessionSlot) {
         let (settings, flows) = (&self.settings, &mut self.flows);
         let Some(session) = &mut self.sessions[slot] else {

@@ -1,37 +1,38 @@
-//! A session's standing grant: where it stands, and how far it is accounted.
+//! A session's standing grant: its position, and the ops accounted so far.
 
 use bus_schemas::{GpuPosition, OpNumber};
 
-/// What is known of a session's standing grant.
+/// The known state of a session's standing grant.
 #[derive(Debug)]
 pub(super) struct Standing {
-    /// The position it began at, and that at which it goes on now.
+    /// The position at which it began, and the one at which it continues now.
     pub(super) from: GpuPosition,
     pub(super) position: GpuPosition,
-    /// Its session's priority when it was granted: its parts run at it.
+    /// Its session's priority when it was granted: its parts run at this priority.
     pub(super) priority: u8,
-    /// Its last op that ran, as reported, and what its ops through there declare.
+    /// Its last op that ran, as reported, and the declared cost of its ops through there.
     pub(super) through: OpNumber,
     pub(super) claimed: u32,
     /// Its last op, once it is closed.
     pub(super) closed: Option<OpNumber>,
-    /// Its position has ended.
+    /// True if its position has ended.
     pub(super) ended: bool,
-    /// Positions it went on at while announced ops did not come, and what had run at the last.
+    /// Number of positions at which it continued while announced ops did not come, and the last op
+    /// that had run at the last of them.
     pub(super) stale: u32,
     pub(super) seen: OpNumber,
-    /// Its last op that is accounted: that ran and was announced, or was also closed in.
+    /// Its last accounted op: one that ran and was announced, or was announced and closed in.
     pub(super) accounted: OpNumber,
-    /// What its client announced of the ops through there.
+    /// Nanoseconds that its client declared for the ops through there.
     pub(super) declared: u64,
-    /// Charged and measured since both were of the same ops.
+    /// Nanoseconds charged and measured since both last covered the same ops.
     pub(super) charged: u64,
     pub(super) measured: u64,
 }
 
-/// Positions at which a standing grant goes on while nothing of what was announced runs. While its
-/// session's ops run, less urgent ones hardly do: who lets so many by announces and does not send, and
-/// is granted slices, which show that.
+/// Positions at which a standing grant continues while none of the announced ops run. While its
+/// session's ops run, less urgent ones hardly do. So a session that lets this many pass announces
+/// ops and does not send them. It is then granted slices, which show that.
 const STALE: u32 = 16;
 
 impl Standing {
@@ -53,7 +54,7 @@ impl Standing {
         }
     }
 
-    /// It would go on at another position. Gives whether it may.
+    /// Notes that it would continue at another position. Returns true if it may.
     pub(super) fn go_on(&mut self, busy: bool) -> bool {
         let stands_still = busy && self.seen == self.through;
         self.stale = if stands_still { self.stale + 1 } else { 0 };
@@ -61,12 +62,12 @@ impl Standing {
         self.stale <= STALE
     }
 
-    /// Whether a position is one of its own.
+    /// Returns true if a position is one of its own.
     pub(super) fn spans(&self, position: GpuPosition) -> bool {
         (self.from..=self.position).contains(&position)
     }
 
-    /// Whether what follows it may be granted.
+    /// Returns true if the work behind it may be granted.
     pub(super) fn is_over(&self) -> bool {
         self.closed.is_some_and(|closed| self.accounted >= closed)
     }

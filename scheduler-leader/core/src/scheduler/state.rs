@@ -17,17 +17,17 @@ use crate::policy::{
 };
 use crate::slots::{Arena, FlowSlot, SessionSlot, Slot, TenantSlot, WorkerSlot};
 
-/// Sessions one leader can open: the lower digits of their ids.
+/// Number of sessions that one leader can open: the lower digits of their ids.
 pub(super) const IDS: u64 = 1 << 24;
 
 #[derive(Debug)]
 pub(super) struct TenantState {
     pub(super) name: Tenant,
-    /// As last set; kept for running sessions when the tenant is removed.
+    /// The last set values; kept for running sessions when the tenant is removed.
     pub(super) settings: TenantSettings,
-    /// Set and not removed.
+    /// True if it is set and not removed.
     pub(super) known: bool,
-    /// Its place among all tenants by name: decides between equal tags.
+    /// Its place among all tenants by name: it breaks ties between equal tags.
     pub(super) rank: u64,
     /// The highest ordinal used.
     pub(super) ordinal: u64,
@@ -36,7 +36,7 @@ pub(super) struct TenantState {
     pub(super) granted_ns: u64,
     pub(super) outstanding: u64,
     pub(super) flows: Vec<FlowSlot>,
-    /// How many of its flows its bound or its cap holds back.
+    /// Number of its flows that its bound or its cap holds back.
     pub(super) blocked: u32,
 }
 
@@ -54,25 +54,25 @@ pub(super) struct Flow {
     pub(super) addresses: u64,
     /// Its eligible sessions, by tags of their own.
     pub(super) sessions: TagHeap<SessionSlot>,
-    /// The start tag of its last session granted.
+    /// The start tag of its last granted session.
     pub(super) now: u128,
-    /// Held back by its tenant's bound on outstanding work, or by its cap.
+    /// True if it is held back by its tenant's bound on outstanding work, or by its cap.
     pub(super) blocked: bool,
-    /// What it owes for work that ran longer than it was charged.
+    /// Its debt for work that ran longer than it was charged.
     pub(super) balance: Balance,
-    /// What its tenant's cap leaves it.
+    /// Time that its tenant's cap leaves it.
     pub(super) budget: Budget,
-    /// Whether its sessions have work.
+    /// Tracks if its sessions have work.
     pub(super) presence: Presence,
-    /// What a request of its sessions is estimated to cost.
+    /// Estimated cost of a request of its sessions.
     pub(super) request: Peak,
-    /// What its slices cost at most.
+    /// Peak cost of its slices.
     pub(super) slice: Peak,
     /// Charges of its slices, in this epoch.
     pub(super) granted_ns: u64,
-    /// Set aside: its next slice is too long for a target of a higher priority.
+    /// True if it is set aside: its next slice is too long for a target of a higher priority.
     pub(super) aside: bool,
-    /// Ticks it was set aside since its last grant.
+    /// Ticks that it was set aside since its last grant.
     pub(super) waited: u32,
 }
 
@@ -80,9 +80,9 @@ pub(super) struct Flow {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Granted {
     pub(super) kind: GrantKind,
-    /// Its session's, which the window counts it at.
+    /// The session's priority, at which the window counts it.
     pub(super) priority: u8,
-    /// The priority that the worker runs it at.
+    /// The priority at which the worker runs it.
     pub(super) urgency: u8,
     /// The session's generation when granted: grants of an older one are void and rewind nothing.
     pub(super) generation: u32,
@@ -101,15 +101,15 @@ pub(super) struct WorkerState {
     pub(super) incarnation: Incarnation,
     pub(super) gpu: GpuId,
     pub(super) capacity: u64,
-    /// Bytes that all sessions may hold together, where that is more than the device has.
+    /// Bytes that all sessions may hold together, if that is more than the device has.
     pub(super) limit: u64,
-    /// The sessions that do not fit together, while there are such.
+    /// The sessions that do not fit together, if any.
     pub(super) turns: Option<Box<Turns>>,
-    /// Returns that have ended.
+    /// Number of returns that have ended.
     pub(super) returned: u64,
-    /// It said that it leaves when it has done what it accepted.
+    /// True if it announced that it leaves when its accepted work is done.
     pub(super) draining: bool,
-    /// An administrator wants no new sessions there.
+    /// True if an administrator wants no new sessions there.
     pub(super) cordoned: bool,
     pub(super) lost: bool,
     /// Last position granted.
@@ -122,28 +122,29 @@ pub(super) struct WorkerState {
     pub(super) lanes: Lanes,
     pub(super) space: Space,
     pub(super) sessions: u64,
-    /// Those by priority.
+    /// Its sessions by priority.
     pub(super) crowd: Crowd,
-    /// The session whose standing grant is the last that was granted here.
+    /// The session with a standing grant that is the last grant here.
     pub(super) standing: Option<SessionSlot>,
     pub(super) grants: u64,
     pub(super) voids: u64,
     pub(super) flows: BTreeMap<TenantSlot, FlowSlot>,
     /// Active flows of tenants with a target.
     pub(super) targets: Vec<FlowSlot>,
-    /// What those let ahead of them.
+    /// The longest slices that these targets let ahead.
     pub(super) limits: Limits,
-    /// Flows set aside for them.
+    /// Flows set aside for these targets.
     pub(super) aside: Vec<FlowSlot>,
-    /// What it last said of itself.
+    /// Its last report of itself.
     pub(super) report: WorkerReport,
-    /// Work granted of late.
+    /// Work granted recently.
     pub(super) recent: Recent,
-    /// Something changed since it was last served.
+    /// True if something changed since it was last served.
     pub(super) dirty: bool,
 }
 
-/// A worker's sessions by priority: how many, and the sum of their slots, which of one is its own.
+/// A worker's sessions by priority: the count and the sum of their slots. The sum for a single
+/// session is its own slot.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
     sessions: ByPriority<u32>,
@@ -161,7 +162,7 @@ impl Crowd {
         self.slots[priority] -= u64::from(slot);
     }
 
-    /// The session of the highest priority there is, if it is the only one of that.
+    /// The session of the highest priority with sessions, if it is the only one of that priority.
     pub(super) fn foremost(&self) -> Option<SessionSlot> {
         let (first, count) = self.sessions.iter().find(|(_, count)| **count > 0)?;
         let only = *count == 1;
@@ -170,7 +171,7 @@ impl Crowd {
 }
 
 impl WorkerState {
-    /// Reads what its reports need before anything of sessions.
+    /// Reads ahead the fields that its reports need, before those of sessions.
     pub(super) fn fetch(&self) -> u64 {
         let granted = self.outstanding.iter().flatten();
         let granted = granted.fold(0, |seen, granted| seen ^ granted.cost);
@@ -183,18 +184,18 @@ impl WorkerState {
         self.capacity.max(self.limit)
     }
 
-    /// Memory that nobody holds, bytes.
+    /// Bytes that no session holds.
     pub(super) fn free(&self) -> u64 {
         self.memory().saturating_sub(self.report.held)
     }
 
-    /// Whether sessions wait for their memory, or are to return.
+    /// Returns true if sessions wait for their memory, or are about to return.
     pub(super) fn is_short(&self) -> bool {
         let turns = self.turns.as_ref();
         turns.is_some_and(|turns| turns.waiting() > 0)
     }
 
-    /// Takes the grant at a position out, if it is outstanding.
+    /// Removes the grant at a position, if it is outstanding.
     pub(super) fn take(&mut self, position: GpuPosition) -> Option<Granted> {
         let Some(at) = position.checked_sub(self.base) else {
             return self.sealed.remove(&position);
@@ -221,7 +222,7 @@ impl WorkerState {
             .as_mut()
     }
 
-    /// Puts a grant at the next position, which it gives. It closes a standing one.
+    /// Puts a grant at the next position and returns that position. It closes a standing grant.
     pub(super) fn put(&mut self, granted: Granted) -> GpuPosition {
         self.standing = None;
         self.position += 1;
@@ -238,7 +239,7 @@ impl WorkerState {
     }
 }
 
-/// How far a session's end has come.
+/// Progress of a session's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
     Open,
@@ -260,26 +261,26 @@ pub(super) struct SessionState {
     pub(super) queue: SliceQueue,
     pub(super) generation: u32,
     pub(super) doubted: bool,
-    /// Ops the worker has, as last heard.
+    /// Last op that the worker has, as last reported.
     pub(super) received: OpNumber,
     pub(super) life: Life,
-    /// Its standing grant, while there is something to know of it.
+    /// Its standing grant, until it is fully accounted.
     pub(super) standing: Option<Box<Standing>>,
     /// Charges queued since its last sync.
     pub(super) request: u64,
-    /// It counts as having work that is not done.
+    /// True if it counts as having work that is not done.
     pub(super) busy: bool,
-    /// Its memory is not on the device: it is granted nothing before it has returned.
+    /// True if its memory is not on the device: it is granted nothing before it has returned.
     pub(super) away: bool,
-    /// A return of it is granted, and not reported.
+    /// True if a return of it is granted, and not reported.
     pub(super) returning: bool,
-    /// The input by which its last slice was done.
+    /// Number of the input that reported its last slice done.
     pub(super) ran: InputNumber,
-    /// Its tenant is suspended: it is granted nothing more.
+    /// True if its tenant is suspended: it is granted nothing more.
     pub(super) suspended: bool,
 }
 
-// What a grant needs of each, field by field: some lie far from others.
+// Reads ahead, field by field, what a grant needs of each: some fields lie far from others.
 
 impl TenantState {
     pub(super) fn fetch(&self) -> u64 {
@@ -288,12 +289,12 @@ impl TenantState {
         counts ^ settings.outstanding_ns ^ u64::from(settings.weight)
     }
 
-    /// Whether its memory is never to be swapped out.
+    /// Returns true if its memory must never be swapped out.
     pub(super) fn is_pinned(&self) -> bool {
         self.known && !self.settings.swap
     }
 
-    /// Whether its bound on granted work that is not done holds back a slice of this cost.
+    /// Returns true if its bound on granted work that is not done holds back a slice of this cost.
     pub(super) fn is_bounded(&self, cost: u64) -> bool {
         let (bound, outstanding) = (self.settings.outstanding_ns, self.outstanding);
         bound > 0 && outstanding > 0 && outstanding.saturating_add(cost) > bound
@@ -314,8 +315,8 @@ impl SessionState {
         queue ^ flags ^ self.id.0 ^ self.tag as u64
     }
 
-    /// Whether it has work that is not done, as far as the worker is not known to lack it. Of a tenant
-    /// that is suspended only what is granted counts: others need not make room for the rest.
+    /// Returns true if it has work that is not done and that the worker is not known to lack. For a
+    /// suspended tenant only granted work counts: others need not make room for the rest.
     pub(super) fn is_busy(&self) -> bool {
         let alive = !matches!(self.life, Life::Closing(_));
         let work = match self.suspended {
@@ -325,12 +326,13 @@ impl SessionState {
         alive && work
     }
 
-    /// Whether its next slice may be granted as it is.
+    /// Returns true if its next slice may be granted as it is.
     pub(super) fn is_eligible(&self) -> bool {
         !self.away && self.is_ready()
     }
 
-    /// Whether its next slice may be granted once its memory is there: it is cut, or all there is.
+    /// Returns true if its next slice may be granted once its memory is there: the slice is cut, or
+    /// has all ops that may be granted.
     pub(super) fn is_ready(&self) -> bool {
         let next = self.queue.next();
         let some = next.last > self.queue.granted();
@@ -340,7 +342,7 @@ impl SessionState {
         free && some && (next.complete || next.last == self.limit())
     }
 
-    /// Whether something of it is granted and not done.
+    /// Returns true if some of its work is granted and not done.
     pub(super) fn has_granted(&self) -> bool {
         self.queue.granted() > self.queue.done()
     }
@@ -355,7 +357,7 @@ impl SessionState {
     }
 }
 
-/// What brought a session further; the higher one counts.
+/// The kind of a session's progress; the higher one counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
     #[default]
@@ -364,7 +366,7 @@ pub(super) enum Mark {
     Reported,
 }
 
-/// The sessions that have got further, each once.
+/// The sessions with progress, each once.
 #[derive(Debug, Default)]
 pub(super) struct DirtySessions {
     /// By session.
@@ -373,7 +375,7 @@ pub(super) struct DirtySessions {
 }
 
 impl DirtySessions {
-    /// Notes that a session has got further.
+    /// Notes progress of a session.
     pub(super) fn note(&mut self, slot: SessionSlot, mark: Mark) {
         let known = self.marks.grow_to(slot);
         if *known == Mark::None {

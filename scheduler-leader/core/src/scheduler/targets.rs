@@ -1,11 +1,11 @@
-//! Tenants with a target: when they are active, and what is set aside for them meanwhile.
+//! Tenants with a target: their activity, and the flows that are set aside for them.
 
 use super::apply::Scheduler;
 use crate::policy::{Limits, longest_ahead};
 use crate::slots::{FlowSlot, SessionSlot, TenantSlot, WorkerSlot};
 
 impl Scheduler {
-    /// Looks anew at whether a session has work that is not done.
+    /// Decides again if a session has work that is not done.
     pub(super) fn note_work(&mut self, slot: SessionSlot) {
         let Some(session) = &mut self.sessions[slot] else {
             return;
@@ -18,7 +18,7 @@ impl Scheduler {
         self.note_memory(slot);
     }
 
-    /// A session of a flow has work, or none any more.
+    /// Counts a session of a flow that has work, or has none any more.
     pub(super) fn count_work(&mut self, id: FlowSlot, begins: bool) {
         let flow = &mut self.flows[id];
         let leaving = flow.presence.is_leaving();
@@ -39,7 +39,7 @@ impl Scheduler {
         }
     }
 
-    /// A tenant's target, or its priority, was set.
+    /// Applies a tenant's new target or priority.
     pub(super) fn target_set(&mut self, tenant: TenantSlot) {
         let slo = self.tenants[tenant].settings.slo_ns;
         for id in self.tenants[tenant].flows.clone() {
@@ -58,7 +58,7 @@ impl Scheduler {
         }
     }
 
-    /// Reckons anew what the active targets of a worker let ahead of them.
+    /// Computes again the longest slices that the active targets of a worker let ahead.
     pub(super) fn retarget(&mut self, worker: WorkerSlot) {
         let mut limits = Limits::default();
         let state = &mut self.workers[worker];
@@ -73,7 +73,7 @@ impl Scheduler {
         }
     }
 
-    /// Sets aside a flow whose next slice is too long for an active target.
+    /// Sets aside a flow with a next slice that is too long for an active target.
     pub(super) fn set_aside(&mut self, worker: WorkerSlot, id: FlowSlot) {
         let flow = &mut self.flows[id];
         flow.aside = true;
@@ -85,7 +85,8 @@ impl Scheduler {
         flows.remove(id, &mut self.flow_places);
     }
 
-    /// Ends that a flow is set aside, if it is. It is eligible once it was refreshed.
+    /// Ends the setting aside of a flow, if it is set aside. The flow is eligible once it was
+    /// refreshed.
     pub(super) fn put_back(&mut self, id: FlowSlot) {
         let flow = &mut self.flows[id];
         if std::mem::take(&mut flow.aside) {
@@ -96,7 +97,7 @@ impl Scheduler {
         }
     }
 
-    /// All that is set aside on a worker is looked at again.
+    /// Puts back all flows that are set aside on a worker, so that they are judged again.
     pub(super) fn look_again(&mut self, worker: WorkerSlot) {
         for id in self.workers[worker].aside.clone() {
             self.put_back(id);
@@ -105,7 +106,7 @@ impl Scheduler {
         self.touch(worker);
     }
 
-    /// What is set aside and has earned its floor meanwhile is eligible again.
+    /// Puts back the flows that have earned their floor meanwhile.
     pub(super) fn put_back_owed(&mut self, worker: WorkerSlot) {
         for id in self.workers[worker].aside.clone() {
             let cost = self.next_cost(id);
@@ -118,8 +119,8 @@ impl Scheduler {
         }
     }
 
-    /// A tick has passed: what waited for long enough goes, and who has been idle for long enough
-    /// is active no more.
+    /// Counts a tick: flows set aside for long enough go on, and targets idle for long enough
+    /// become inactive.
     pub(super) fn tick_targets(&mut self) {
         if self.aside == 0 && self.leaving == 0 {
             return;

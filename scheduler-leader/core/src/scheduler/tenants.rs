@@ -8,7 +8,7 @@ use crate::policy::{ABSENT, Budget};
 use crate::slots::{FlowSlot, TenantSlot};
 
 impl Scheduler {
-    /// The index of a tenant, made if it is new.
+    /// The slot of a tenant, created if it is new.
     pub(super) fn tenant(&mut self, name: &Tenant) -> TenantSlot {
         if let Some(index) = self.tenant_index.get(name) {
             return *index;
@@ -32,8 +32,8 @@ impl Scheduler {
         index
     }
 
-    /// Numbers the tenants by name. Their order among themselves is what it was, so heaps keep
-    /// their shape.
+    /// Numbers the tenants by name. Their relative order does not change, so heaps keep their
+    /// shape.
     fn rank_tenants(&mut self) {
         for (rank, index) in self.tenant_index.values().enumerate() {
             self.tenants[*index].rank = rank as u64;
@@ -78,8 +78,8 @@ impl Scheduler {
         }
     }
 
-    /// Nothing more of a tenant's sessions is granted from now on, or it is again. What is granted goes
-    /// on; a standing grant is closed as its worker is served.
+    /// Stops the grants of a tenant's sessions, or resumes them. Granted work goes on; a standing
+    /// grant is closed when its worker is served.
     fn suspend(&mut self, tenant: TenantSlot, suspended: bool) {
         for slot in self.sessions.slots() {
             if let Some(session) = &mut self.sessions[slot]
@@ -91,7 +91,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives a flow another priority: there it is a newcomer.
+    /// Moves a flow to another priority, where it is a newcomer.
     fn move_flow(&mut self, id: FlowSlot, priority: u8) {
         let flow = &mut self.flows[id];
         if flow.priority == priority {
@@ -117,8 +117,8 @@ impl Scheduler {
         self.touch(worker);
     }
 
-    /// A tick has passed: tenants with a cap may be granted more, others need wait no longer for a
-    /// target, and turns may be over.
+    /// Counts a tick. Tenants with a cap get budget, flows may wait no longer for a target, and
+    /// turns may end.
     pub(super) fn tick(&mut self) {
         for index in self.tenants.slots() {
             let tenant = &self.tenants[index];
@@ -136,7 +136,7 @@ impl Scheduler {
         self.tick_recent();
     }
 
-    /// Whether work waits for a tick.
+    /// Returns true if work waits for a tick.
     #[must_use]
     pub fn awaits_tick(&self) -> bool {
         let mut tenants = self.tenants.iter();
@@ -146,7 +146,8 @@ impl Scheduler {
             || tenants.any(|tenant| tenant.blocked > 0 && tenant.settings.cap > 0)
     }
 
-    /// Lets a tenant's flows that its bound or its cap held back be looked at again.
+    /// Puts back a tenant's flows that its bound or its cap held back, so that they are judged
+    /// again.
     pub(super) fn unblock(&mut self, tenant: TenantSlot) {
         let state = &mut self.tenants[tenant];
         if state.blocked == 0 {

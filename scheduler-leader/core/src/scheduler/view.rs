@@ -1,4 +1,4 @@
-//! The view of the scheduler that others may have.
+//! The public view of the scheduler.
 
 use bus_schemas::{
     GpuId, GpuPosition, Incarnation, OpNumber, ProfileStatus, SessionId, Tenant, TenantSettings,
@@ -24,17 +24,17 @@ pub struct SessionView {
     pub granted: OpNumber,
     /// Ops done.
     pub done: OpNumber,
-    /// Granted only what the worker reports received.
+    /// True if it is granted only ops that the worker reports as received.
     pub doubted: bool,
-    /// Ops the worker has, as last heard.
+    /// Last op that the worker has, as last reported.
     pub received: OpNumber,
-    /// Its close grant is decided.
+    /// True if its close grant is decided.
     pub closing: bool,
-    /// Its memory is not on the device: it is granted nothing before it has returned.
+    /// True if its memory is not on the device: it is granted nothing before it has returned.
     pub away: bool,
-    /// It waits for that.
+    /// True if it waits for its memory.
     pub waiting: bool,
-    /// Its tenant is suspended: it is granted nothing more.
+    /// True if its tenant is suspended: it is granted nothing more.
     pub suspended: bool,
 }
 
@@ -55,17 +55,17 @@ pub struct WorkerView {
     pub grants: u64,
     /// Positions reported void in this epoch.
     pub voids: u64,
-    /// Whether it said that it leaves when it has done what it accepted.
+    /// True if it announced that it leaves when its accepted work is done.
     pub draining: bool,
-    /// Whether an administrator wants no new sessions there.
+    /// True if an administrator wants no new sessions there.
     pub cordoned: bool,
-    /// What it last said of itself.
+    /// Its last report of itself.
     pub report: WorkerReport,
-    /// Memory sessions may have together, bytes.
+    /// Bytes that sessions may hold together.
     pub capacity: u64,
-    /// What of it nobody holds, bytes.
+    /// Bytes of them that no session holds.
     pub free: u64,
-    /// Percent of its time that was granted of late.
+    /// Percent of its time that was granted recently.
     pub busy: u8,
 }
 
@@ -108,9 +108,9 @@ pub struct FlowView {
     pub incarnation: Incarnation,
     /// Its device.
     pub gpu: GpuId,
-    /// What a request of the tenant is estimated to cost there, nanoseconds; 0 before the first.
+    /// Estimated cost of a request of the tenant there, nanoseconds; 0 before the first.
     pub request_ns: u64,
-    /// What its slices cost at most there, lately, nanoseconds.
+    /// Recent peak cost of its slices there, nanoseconds.
     pub slice_ns: u64,
     /// Charged nanoseconds granted there in this epoch.
     pub granted_ns: u64,
@@ -155,7 +155,7 @@ impl Scheduler {
         })
     }
 
-    /// Whether a session has a standing grant, or had one that is not accounted yet.
+    /// Returns true if a session has a standing grant, or had one that is not accounted yet.
     #[must_use]
     pub fn stands_for(&self, session: SessionId) -> bool {
         self.slot(session).is_some_and(|slot| self.stands(slot))
@@ -179,13 +179,13 @@ impl Scheduler {
         self.present().into_iter().map(view).collect()
     }
 
-    /// Whether there are workers that are not lost.
+    /// Returns true if some worker is not lost.
     #[must_use]
     pub fn has_workers(&self) -> bool {
         self.workers.iter().any(|worker| !worker.lost)
     }
 
-    /// Whether work is granted and not done.
+    /// Returns true if work is granted and not done.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let mut workers = self.workers.iter().filter(|worker| !worker.lost);
@@ -222,35 +222,35 @@ impl Scheduler {
         index.map_or(0, |index| self.tenants[*index].settings.quota)
     }
 
-    /// The tenants that have a quota, by name, and how much, bytes.
+    /// The tenants that have a quota, by name, with the quota in bytes.
     pub fn quotas(&self) -> impl Iterator<Item = (&Tenant, u64)> {
         let tenants = self.tenant_index.iter();
         let quotas = tenants.map(|(name, index)| (name, self.tenants[*index].settings.quota));
         quotas.filter(|(_, quota)| *quota > 0)
     }
 
-    /// Whether there is such a tenant.
+    /// Returns true if the tenant exists.
     #[must_use]
     pub fn is_known(&self, tenant: &Tenant) -> bool {
         let index = self.tenant_index.get(tenant);
         index.is_some_and(|index| self.tenants[*index].known)
     }
 
-    /// The tenants that there are, by name.
+    /// The existing tenants, by name.
     pub fn known(&self) -> impl Iterator<Item = &Tenant> {
         let tenants = self.tenant_index.iter();
         let known = tenants.filter(|(_, index)| self.tenants[**index].known);
         known.map(|(name, _)| name)
     }
 
-    /// Whether a tenant's memory is never to be swapped out.
+    /// Returns true if a tenant's memory must never be swapped out.
     #[must_use]
     pub fn is_pinned(&self, tenant: &Tenant) -> bool {
         let index = self.tenant_index.get(tenant);
         index.is_some_and(|index| self.tenants[*index].is_pinned())
     }
 
-    /// The tenants whose memory is never to be swapped out, by name.
+    /// The tenants with memory that must never be swapped out, by name.
     pub fn pinned(&self) -> impl Iterator<Item = &Tenant> {
         let tenants = self.tenant_index.iter();
         let pinned = tenants.filter(|(_, index)| self.tenants[**index].is_pinned());
@@ -264,7 +264,7 @@ impl Scheduler {
         index.map_or(0, |index| self.tenants[*index].settings.slo_ns)
     }
 
-    /// The profile it orders by; `pinned` is the caller's knowledge.
+    /// The profile that the order uses; `pinned` is known to the caller.
     #[must_use]
     pub fn profile(&self, pinned: bool) -> ProfileStatus {
         let (version, hash, kernels) = self.costs.profile();
@@ -276,7 +276,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether its estimates are those that the last profile input named by their hash.
+    /// Returns true if its estimates are those that the last profile input named by their hash.
     #[must_use]
     pub fn profile_is_as_named(&self) -> bool {
         let (_, named, _) = self.costs.profile();

@@ -1,4 +1,4 @@
-//! Workers: sealed, reporting, lost.
+//! Workers: how they are sealed, report, and are lost.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -79,7 +79,7 @@ impl Scheduler {
         self.touch(worker);
     }
 
-    /// Takes in a session that its worker has already.
+    /// Takes in a session that its worker already has.
     fn resume(
         &mut self,
         worker: WorkerSlot,
@@ -87,8 +87,8 @@ impl Scheduler {
         answer: &SealAnswer,
         effects: &mut Vec<Effect>,
     ) {
-        // A worker that says that two of its sessions have an address in common lies: the leader
-        // gave none such out.
+        // A worker that reports two sessions with an address in common lies: the leader gives out
+        // no such windows.
         let free = self.workers[worker].space.is_free(session.window);
         if !free || !session.window.is_valid() || self.session_index.contains_key(&session.session)
         {
@@ -97,7 +97,7 @@ impl Scheduler {
         let tenant = self.tenant(&session.tenant);
         let mut queue = SliceQueue::new(session.done);
         for grant in live_grants(session, answer) {
-            // Between live grants lie ops that are done already; nothing will rewind to them.
+            // Between live grants lie ops that are done already; no grant will rewind to them.
             queue.push_granted(grant.first - 1, 1, 0);
             queue.push_granted(grant.last, grant.cost, grant.declared);
         }
@@ -147,7 +147,7 @@ impl Scheduler {
         });
     }
 
-    /// What an earlier leader granted, as an outstanding grant of ours.
+    /// An earlier leader's grant, as an outstanding grant of this scheduler.
     fn resumed_grant(&self, grant: &Grant, answer: &SealAnswer) -> Granted {
         let slot = self.slot(grant.session);
         let session = slot.and_then(|slot| self.sessions[slot].as_ref());
@@ -229,7 +229,8 @@ impl Scheduler {
         }
     }
 
-    /// Counts a grant of a tenant as done, and lets it be granted more where its bound held it.
+    /// Counts a grant of a tenant as done, and unblocks the tenant's flows that its bound held
+    /// back.
     fn discharge_tenant(&mut self, granted: &Granted) {
         if let Some(tenant) = self.tenants.find_mut(granted.tenant) {
             tenant.outstanding = tenant.outstanding.saturating_sub(granted.cost);
@@ -268,15 +269,15 @@ impl Scheduler {
         self.touch(worker);
     }
 
-    /// Reads what the next reports of a worker need first, for [`Self::fetch`].
+    /// Reads ahead the fields that the next reports of a worker need first, for [`Self::fetch`].
     pub(crate) fn fetch_worker(&self, incarnation: Incarnation) -> u64 {
         let worker = self.worker_index.get(&incarnation);
         worker.map_or(0, |worker| self.workers[*worker].fetch())
     }
 
-    /// Reads what the reports, and the grants they make room for, are about. Where there are many
-    /// sessions each is far from the others in memory; read here, one behind the other without
-    /// needing one another, they are waited for once and not one after the other.
+    /// Reads ahead the state that the reports, and the grants that they make room for, need. With
+    /// many sessions, each lies far from the others in memory. Read here in a row, without
+    /// dependences, they are waited for once and not one after the other.
     fn fetch(&self, worker: WorkerSlot, reports: &[DoneReport]) {
         let state = &self.workers[worker];
         let mut seen = 0;
@@ -289,7 +290,7 @@ impl Scheduler {
             }
         }
         let mut next = [SessionSlot::NONE; FETCHED];
-        // Room comes for about as many, and they are not quite in order.
+        // About as many slices get room, and the flows are not quite in order.
         let most = (2 * reports.len()).min(FETCHED);
         let entries = state.lanes.entries().take(most);
         for (entry, next) in entries.zip(&mut next) {
@@ -308,13 +309,13 @@ impl Scheduler {
         std::hint::black_box(seen);
     }
 
-    /// Notes what a slice took against what its flow was charged.
+    /// Settles the measured time of a slice against its flow's charge.
     fn settle(&mut self, worker: WorkerSlot, granted: &Granted, report: &DoneReport) {
         let ran = granted.kind == GrantKind::Run && report.outcome == Outcome::Ran;
         if !ran || !self.settings.settle {
             return;
         }
-        // Most of the time its session is there, and knows the flow.
+        // Mostly the session is still there and knows its flow.
         let session = self.sessions.find(granted.slot);
         let session = session.and_then(Option::as_ref);
         let flow = match session.filter(|session| session.id == granted.session) {
@@ -327,7 +328,7 @@ impl Scheduler {
         }
     }
 
-    /// What the end of a grant means for its session.
+    /// Applies the end of a grant to its session.
     fn end(&mut self, granted: &Granted, report: &DoneReport, effects: &mut Vec<Effect>) {
         let slot = granted.slot;
         let state = self.sessions.find_mut(slot);
@@ -373,8 +374,8 @@ impl Scheduler {
     }
 }
 
-/// The session's outstanding grants that will not be void, in op order: seen from the last
-/// backwards, each ends before the one after it begins.
+/// The session's outstanding grants that will not be void, in op order. Seen from the last
+/// backwards, each ends before the next one begins.
 fn live_grants(session: &SealedSession, answer: &SealAnswer) -> Vec<Grant> {
     let mut need = session.accepted;
     let mut live = Vec::new();
@@ -383,7 +384,7 @@ fn live_grants(session: &SealedSession, answer: &SealAnswer) -> Vec<Grant> {
         let runs = matches!(grant.kind, GrantKind::Run | GrantKind::Standing);
         let own = grant.session == session.session && runs;
         if grant.kind == GrantKind::Standing {
-            // What it ran is done already.
+            // Ops that it ran already are done.
             grant.first = grant.first.max(session.done.saturating_add(1));
         }
         let range = grant.first > session.done && grant.first <= grant.last;

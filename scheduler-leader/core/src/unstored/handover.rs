@@ -1,5 +1,5 @@
-//! Blocks that a worker keeps for a leader whose server stores nothing, and hands over to its successors.
-//! The worker reads their stored numbers and seals; that is all it knows of the record.
+//! Blocks that a worker keeps for a leader with a server that stores nothing, and hands over to its
+//! successors. The worker reads their stored numbers and seals; that is all it knows of the record.
 
 use bus_schemas::Epoch;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use super::{TermId, Unstored, UnstoredBlock};
 #[derive(Debug, Default)]
 pub struct Handover {
     kept: Unstored,
-    /// The last two epochs whose leaders were given all blocks of the epochs before.
+    /// The last two epochs with leaders that were given all blocks of earlier epochs.
     given: [Epoch; 2],
 }
 
@@ -19,20 +19,20 @@ pub struct Handover {
 pub struct HandedOver {
     /// The block.
     pub block: UnstoredBlock,
-    /// As far as the blocks of its term are stored, as far as this worker knows.
+    /// Last block of its term that is stored, as far as this worker knows.
     pub stored: u64,
 }
 
 impl Handover {
-    /// A leader said that its blocks through `stored` are stored, and, with a number above 0, that this
-    /// one is not.
+    /// Takes in a leader's message: its blocks through `stored` are stored. If `number` is above 0,
+    /// that block is not.
     pub fn receive(&mut self, term: TermId, stored: u64, number: u64, bytes: Bytes) {
         self.kept.receive(term, stored, number, bytes);
     }
 
-    /// The leader of this epoch seals the worker: it gets all that is kept of the epochs before it. The
-    /// leader after it gets the same, for it may die before it has stored them; the third does not, and
-    /// they are forgotten.
+    /// Notes that the leader of this epoch seals the worker. Returns all that is kept of earlier
+    /// epochs. The next leader gets the same blocks, for this one may die before it has stored
+    /// them. The third does not: they are forgotten.
     #[must_use]
     pub fn seal(&mut self, epoch: Epoch) -> Vec<HandedOver> {
         let [before, last] = self.given;
@@ -81,8 +81,8 @@ mod tests {
     }
 
     proptest! {
-        /// A block goes to each leader of a later epoch, until two such leaders have sealed; one that seals
-        /// late, or once more, gets nothing.
+        /// A block goes to each leader of a later epoch, until two such leaders have sealed. A
+        /// leader that seals late, or once more, gets nothing.
         #[test]
         fn whoever_seals_next_and_the_one_after_it(
             received in prop::collection::btree_set((1..5_u64, 1..6_u64), 0..12),
@@ -97,7 +97,8 @@ mod tests {
                 let given = kept.seal(epoch);
                 let is_first = sealed.last().is_none_or(|last| epoch > *last);
                 let expected = received.iter().filter(|(of, _)| {
-                    // Who sealed last but one forgot what was before.
+                    // The last leader but one that sealed made the worker forget the earlier
+                    // blocks.
                     let before = sealed.iter().rev().nth(1);
                     is_first && *of < epoch && before.is_none_or(|before| of >= before)
                 });

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What something waited for. Of most there is a tenant whose doing it was.
+/// The cause of a wait. Most causes have a tenant behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -14,11 +14,12 @@ pub enum Cause {
     Floor,
     /// Its own tenant's cap was used up.
     Cap,
-    /// Its own tenant's bound on work that is granted and not done.
+    /// Its own tenant's bound on work that is granted and not done was reached.
     Bound,
     /// The target of a tenant of higher priority, for which it was too long.
     Target,
-    /// It was next and the window was full, while this tenant's work ran or, with no tenant, was on its way.
+    /// It was next and the window was full, while this tenant's work ran. Without a tenant, the
+    /// work was on its way.
     Window,
     /// It was granted, and a tenant's work ran on the device before it.
     Device,
@@ -30,22 +31,22 @@ pub enum Cause {
     Suspended,
     /// All grants were held.
     Hold,
-    /// Its own program: of a launch, its ops had not come; of a device, no session had any work.
+    /// Its own program. For a launch, its ops had not come; for a device, no session had any work.
     Program,
     /// The grant was on its way to the worker.
     Bus,
-    /// The worker and its device: handing over, or ops that the worker lacked after a failure.
+    /// The worker and its device: the handover, or ops that the worker lacked after a failure.
     Worker,
-    /// There was no leader, or it had yet to hear of the work.
+    /// No leader existed, or it had yet to hear of the work.
     Leader,
-    /// No session was there.
+    /// The device had no session.
     Empty,
-    /// Nobody knows: what would tell it was not recorded.
+    /// Unknown: the times were not recorded.
     Unknown,
 }
 
 impl Cause {
-    /// Every one.
+    /// All causes.
     pub const ALL: [Self; 18] = [
         Self::Priority,
         Self::Share,

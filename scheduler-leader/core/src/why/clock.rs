@@ -1,32 +1,32 @@
-//! A worker's clock, put on its leader's.
+//! A worker's clock, related to its leader's.
 
 use crate::time::Nanos;
 
-/// How far a leader's clock is ahead of a worker's, as far as the messages of a term tell: no message arrives
-/// before it was sent, in neither direction.
+/// The difference by which a leader's clock is ahead of a worker's, as bounded by the messages of a
+/// term. No message arrives before it was sent, in either direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct WorkerClock {
-    /// No more than this, by what the leader heard.
+    /// Upper bound, from messages that the leader heard.
     most: Option<i128>,
-    /// No less than this, by what the worker had.
+    /// Lower bound, from messages that the worker received.
     least: Option<i128>,
 }
 
 impl WorkerClock {
-    /// The leader heard at `at` what the worker sent at `clock`.
+    /// Notes that the leader heard at `at` a message that the worker sent at `clock`.
     pub(super) fn heard(&mut self, at: Nanos, clock: u64) {
         let seen = i128::from(at) - i128::from(clock);
         self.most = Some(self.most.map_or(seen, |most| most.min(seen)));
     }
 
-    /// The worker had at `clock` what the leader decided at `at`.
+    /// Notes that the worker had at `clock` a decision that the leader made at `at`.
     pub(super) fn sent(&mut self, at: Nanos, clock: u64) {
         let seen = i128::from(at) - i128::from(clock);
         self.least = Some(self.least.map_or(seen, |least| least.max(seen)));
     }
 
-    /// A moment of the worker's clock by the leader's, where that is no later than `now`. The quickest message there
-    /// and the quickest back are taken to have been on their way for as long as one another.
+    /// A time of the worker's clock by the leader's, at most `now`. The quickest messages in both
+    /// directions are assumed to have taken the same time.
     pub(super) fn leaders(&self, moment: u64, now: Nanos) -> Nanos {
         let ahead = match (self.least, self.most) {
             (Some(least), Some(most)) => least + (most - least) / 2,
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn the_quickest_messages_tell_and_slow_ones_change_nothing() {
-        // The leader's clock is 1,000 ahead; a message takes 20 at least.
+        // The leader's clock is 1,000 ahead; a message takes at least 20.
         let mut clock = WorkerClock::default();
         assert_eq!(clock.leaders(7, 99), 99, "nothing is known");
         clock.heard(1_500, 400);

@@ -1,4 +1,4 @@
-//! A device's time: what ran when, and what kept it idle between.
+//! A device's time: its work, and the causes of its idle time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,26 +10,26 @@ use crate::time::Nanos;
 
 /// Nanoseconds of a day.
 const DAY: Nanos = 86_400_000_000_000;
-/// Stretches of work, and changes of what keeps it idle, that are kept at most.
+/// Maximum number of stretches of work, and of changes of the idle cause, that are kept.
 const KEPT: usize = 16_384;
-/// Idle stretches that may turn out to have been busy.
+/// Number of idle stretches that may turn out to have been busy.
 const BOOKED: usize = 64;
 
-/// A device on one day of the leaders' clock, which is that of the calendar (UTC) where the leader's process
-/// says so.
+/// A device on one day of the leaders' clock. It is a calendar day (UTC) if the leader's process
+/// provides the zero of its clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceDay {
     /// Days since 1970.
     pub day: u64,
     /// The device.
     pub gpu: GpuId,
-    /// Nanoseconds for which something ran.
+    /// Nanoseconds in which work ran.
     pub busy_ns: u64,
-    /// What kept it idle in the rest of the time that is known of, the longest first.
+    /// The causes of its idle time, as far as known, the longest first.
     pub idle: Vec<Wait>,
 }
 
-/// A device's day as it grows.
+/// A device's day while it is accounted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Day {
     pub(super) busy_ns: u64,
@@ -39,20 +39,20 @@ pub(super) struct Day {
 /// All devices' days.
 pub(super) type Days = BTreeMap<(u64, GpuId), Day>;
 
-/// When a position got how far, by the leader's clock.
+/// Times at which a position reached each stage, by the leader's clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stages {
     pub(super) granted: Nanos,
     pub(super) accepted: Nanos,
     pub(super) begun: Nanos,
-    /// Of the time before, how long its ops lacked.
+    /// Time before `begun` for which the worker lacked its ops.
     pub(super) lacked: Nanos,
     pub(super) started: Nanos,
     pub(super) ended: Nanos,
 }
 
 impl Stages {
-    /// The same of what is not before a moment.
+    /// The stages with all times moved to at least `moment`.
     pub(super) fn from(self, moment: Nanos) -> Self {
         let begun = self.begun.max(moment);
         let accepted = self.accepted.max(moment);
@@ -66,13 +66,13 @@ impl Stages {
         }
     }
 
-    /// Since when it lacked its ops.
+    /// Time since which it lacked its ops.
     fn lacked_since(&self) -> Nanos {
         self.begun.saturating_sub(self.lacked).max(self.accepted)
     }
 }
 
-/// A stretch for which something ran.
+/// A stretch of work.
 #[derive(Debug)]
 struct Ran {
     start: Nanos,
@@ -80,7 +80,7 @@ struct Ran {
     whose: Whose,
 }
 
-/// Whose work it is.
+/// The owner of work.
 #[derive(Debug, Clone)]
 pub(super) struct Whose {
     pub(super) session: SessionId,
@@ -93,16 +93,16 @@ pub(super) struct Whose {
 pub(super) struct Device {
     gpu: GpuId,
     ran: VecDeque<Ran>,
-    /// What would keep it idle, and since when.
+    /// The causes that would keep it idle, each with its start.
     idle: VecDeque<(Nanos, Key)>,
-    /// Idle time that was accounted for last.
+    /// Recently accounted idle time.
     booked: VecDeque<((Nanos, Nanos), Key)>,
-    /// Up to when its time is accounted for.
+    /// Time through which it is accounted.
     until: Nanos,
 }
 
 impl Device {
-    /// A device that is known from now on.
+    /// A device that is known from `now` on.
     pub(super) fn new(gpu: GpuId, now: Nanos) -> Self {
         Self {
             gpu,
@@ -113,19 +113,19 @@ impl Device {
         }
     }
 
-    /// From now on it would be idle because of this.
+    /// Sets the cause of idle time from now on.
     pub(super) fn set_cause(&mut self, now: Nanos, cause: Key) {
         if self.idle.back().is_some_and(|(_, last)| *last == cause) {
             return;
         }
         if self.idle.len() >= KEPT {
-            // The time between goes to what came before it.
+            // The time between goes to the earlier cause.
             self.idle.remove(1);
         }
         self.idle.push_back((now, cause));
     }
 
-    /// A position ran: accounts for the time up to its end.
+    /// Notes that a position ran: accounts for the time up to its end.
     pub(super) fn add_work(&mut self, stages: &Stages, whose: Whose, days: &mut Days) {
         let (start, end) = (stages.started, stages.ended);
         self.book_idle(start, Some(stages), days);
@@ -144,13 +144,13 @@ impl Device {
         }
     }
 
-    /// Nothing runs: accounts for the time until now.
+    /// Notes that nothing runs: accounts for the time until now.
     pub(super) fn rest(&mut self, now: Nanos, days: &mut Days) {
         self.book_idle(now, None, days);
     }
 
-    /// What ran between these two moments while something waited, to the sums: its own session's work, that of a
-    /// higher priority, or else `cause`. Gives how long nothing did.
+    /// Adds to the sums what ran between these two times while a session waited: its own work, work
+    /// of a higher priority, or else `cause`. Returns the nanoseconds in which nothing ran.
     pub(super) fn before(
         &self,
         (from, to): (Nanos, Nanos),
@@ -162,7 +162,7 @@ impl Device {
             if ran.end <= from {
                 break;
             }
-            // Of two at once the one that ended last counts.
+            // If two ran at once, the one that ended last counts.
             let ns = overlap((ran.start, ran.end), (from, to));
             to = to.min(ran.start.max(from));
             let cause = match () {
@@ -178,11 +178,12 @@ impl Device {
         free
     }
 
-    /// Accounts for idle time up to a moment, which was followed by this position if by any.
+    /// Accounts for idle time up to `to`. `next` are the stages of the position that followed, if
+    /// any.
     fn book_idle(&mut self, to: Nanos, next: Option<&Stages>, days: &mut Days) {
         let (mut from, gpu) = (self.until, self.gpu);
         while from < to {
-            // What has been so since before, and until when.
+            // Use the present cause, up to its end.
             while self.idle.get(1).is_some_and(|(since, _)| *since <= from) {
                 self.idle.pop_front();
             }
@@ -201,8 +202,8 @@ impl Device {
                 });
                 booked.push_back((part, key.clone()));
             };
-            // Something was granted: what it was doing is told by its times. Of a standing grant what came
-            // before its ops was its program's.
+            // A position was granted: its times give the causes. For a standing grant, the time
+            // before its ops is its program's.
             if let (Cause::Worker, Some(next)) = (cause.0, next) {
                 let arrives = match next.granted == next.accepted {
                     true => (Cause::Program, (0, next.accepted)),
@@ -224,8 +225,8 @@ impl Device {
         self.until = self.until.max(to);
     }
 
-    /// A device that parks work tells of what ran around other work when all of it has ended: what was taken for
-    /// idle meanwhile was busy.
+    /// Corrects idle time that was busy. A device that parks work reports a stretch around other
+    /// work only when all of it has ended.
     fn unbook_idle(&mut self, (start, end): (Nanos, Nanos), days: &mut Days) {
         let mut kept = VecDeque::new();
         for ((from, to), key) in std::mem::take(&mut self.booked) {
@@ -254,7 +255,7 @@ fn overlap(one: (Nanos, Nanos), other: (Nanos, Nanos)) -> u64 {
     one.1.min(other.1).saturating_sub(one.0.max(other.0))
 }
 
-/// The parts of a stretch by day.
+/// Reports the parts of a stretch by day.
 fn each_day((mut from, to): (Nanos, Nanos), mut tell: impl FnMut(u64, u64)) {
     while from < to {
         let day = from / DAY;
@@ -279,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Granted, accepted, begun, of which it lacked ops, started, ended.
+    /// The times: granted, accepted, begun, lacked, started, ended.
     fn stages([granted, accepted, begun, lacked, started, ended]: [u64; 6]) -> Stages {
         Stages {
             granted,
@@ -291,7 +292,7 @@ mod tests {
         }
     }
 
-    /// Day, busy, idle by cause.
+    /// Day, busy time, idle time by cause.
     type Told = (u64, u64, Vec<(Cause, u64)>);
 
     fn told(days: &Days) -> Vec<Told> {
@@ -308,7 +309,7 @@ mod tests {
         let (mut device, mut days) = (Device::new(0, 1_000), Days::new());
         device.set_cause(1_000, PROGRAM);
         device.set_cause(1_100, WORKER);
-        // Of 40 on its way, 20 lacking ops and 10 handed over until it ran for 30.
+        // It was 40 on its way, lacked ops for 20, was handed over for 10, and ran for 30.
         let first = stages([1_100, 1_140, 1_160, 20, 1_170, 1_200]);
         device.add_work(&first, whose(1, 2), &mut days);
         device.set_cause(1_210, PROGRAM);
@@ -328,7 +329,7 @@ mod tests {
         device.add_work(&stages([0, 0, 0, 0, 0, 120]), whose(1, 2), &mut days);
         device.add_work(&stages([0, 0, 0, 0, 100, 200]), whose(2, 2), &mut days);
         assert_eq!(told(&days), [(0, 200, vec![])]);
-        // Something urgent ran while something else was parked, which is told of last.
+        // Urgent work ran while other work was parked, which is reported last.
         device.set_cause(200, PROGRAM);
         device.add_work(&stages([0, 0, 0, 0, 320, 340]), whose(3, 0), &mut days);
         assert_eq!(told(&days), [(0, 220, vec![(Cause::Program, 120)])]);

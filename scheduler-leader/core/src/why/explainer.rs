@@ -1,4 +1,4 @@
-//! Follows a replay, and accounts for what each position waited for and each device did.
+//! Follows a replay, and accounts for the waits of each position and the time of each device.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ struct Worker {
     device: Device,
     clock: WorkerClock,
     granted: BTreeMap<GpuPosition, Granted>,
-    /// Sessions of which something waits.
+    /// Sessions with waiting work.
     waiting: BTreeSet<SessionId>,
 }
 
@@ -39,13 +39,13 @@ impl Worker {
         }
     }
 
-    /// Whether no slice is granted. What runs under a standing grant is told of part by part.
+    /// Returns true if no slice is granted. Work under a standing grant is reported part by part.
     fn has_no_slice(&self) -> bool {
         let mut granted = self.granted.values();
         granted.all(|granted| granted.kind == GrantKind::Standing)
     }
 
-    /// Notes what its sessions wait for now, and what its device would be idle for.
+    /// Notes the present causes of its sessions' waits, and of idle time of its device.
     fn look(
         &mut self,
         at: &WorkerMoment,
@@ -81,20 +81,20 @@ impl Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Explainer {
     now: Nanos,
-    /// The input at hand has times.
+    /// True if the present input has times.
     timed: bool,
     workers: BTreeMap<Incarnation, Worker>,
     lines: BTreeMap<SessionId, Line>,
-    /// The session whose ops were announced by the input at hand.
+    /// The session with ops announced by the present input.
     announced: Option<SessionId>,
-    /// What an earlier leader granted and had not ended, by session: where it does not stand, the ops are
-    /// announced again.
+    /// Grants of an earlier leader that had not ended, by session. If a grant does not stand, its
+    /// ops are announced again.
     stale: BTreeMap<SessionId, Vec<(OpNumber, OpNumber, Waited)>>,
     days: Days,
 }
 
 impl Explainer {
-    /// A term begins.
+    /// Starts a term.
     pub(crate) fn begin_term(&mut self) {
         self.stale.clear();
         for worker in self.workers.values_mut() {
@@ -102,7 +102,7 @@ impl Explainer {
             if worker.has_no_slice() {
                 worker.device.rest(self.now, &mut self.days);
             }
-            // What stands goes on without a leader.
+            // A standing grant goes on without a leader.
             if worker.granted.is_empty() {
                 worker.device.set_cause(self.now, (Cause::Leader, None));
             }
@@ -118,7 +118,7 @@ impl Explainer {
         }
     }
 
-    /// An input is about to be applied.
+    /// Notes that an input is about to be applied.
     pub(crate) fn input(&mut self, times: Option<&InputTimes>) {
         self.timed = times.is_some();
         if let Some(times) = times {
@@ -126,7 +126,7 @@ impl Explainer {
         }
     }
 
-    /// It announces ops.
+    /// Notes that the input announces ops.
     pub(crate) fn announce(&mut self, session: SessionId, first: OpNumber, runs: &[CostRun]) {
         if !self.timed {
             return;
@@ -143,7 +143,7 @@ impl Explainer {
         self.announced = Some(session);
     }
 
-    /// It had this granted.
+    /// Notes a grant that the input led to.
     pub(crate) fn granted(
         &mut self,
         incarnation: Incarnation,
@@ -157,7 +157,8 @@ impl Explainer {
         let line = self.lines.get_mut(&grant.session);
         let waited = match grant.kind {
             GrantKind::Run => line.and_then(|it| it.grant(self.now, grant.first, grant.last)),
-            // One that continues another has no first op: its ops waited under that.
+            // A standing grant that continues another has no first op: its ops waited under the
+            // other.
             GrantKind::Standing if grant.first > 0 => {
                 line.and_then(|it| it.stand(self.now, grant.first))
             }
@@ -180,13 +181,13 @@ impl Explainer {
         worker.granted.insert(position, granted);
     }
 
-    /// A session is no more.
+    /// Forgets a session that has ended.
     pub(crate) fn gone(&mut self, session: SessionId) {
         self.lines.remove(&session);
         self.stale.remove(&session);
     }
 
-    /// A worker is no more.
+    /// Forgets a lost worker.
     pub(crate) fn lost(&mut self, incarnation: Incarnation) {
         if let Some(mut worker) = self.workers.remove(&incarnation)
             && worker.has_no_slice()
@@ -195,7 +196,7 @@ impl Explainer {
         }
     }
 
-    /// It was applied: what waits now, and for what?
+    /// Notes the waits after the input was applied.
     pub(crate) fn look(&mut self, scheduler: &Scheduler) {
         if !self.timed {
             return;
@@ -203,7 +204,7 @@ impl Explainer {
         let announced = self.announced.take();
         let owner = announced.and_then(|session| Some((session, scheduler.owner(session)?.1)));
         if let (Some(session), None) = (announced, owner) {
-            // It had ended by then.
+            // The session had ended by then.
             self.lines.remove(&session);
         }
         for at in scheduler.served() {
@@ -215,7 +216,7 @@ impl Explainer {
         }
     }
 
-    /// The rows of a done message, by the leader's clock.
+    /// The times of the rows of a done message, by the leader's clock.
     pub(crate) fn times_of(
         &mut self,
         incarnation: Incarnation,
@@ -248,7 +249,8 @@ impl Explainer {
         said.rows.iter().map(row).collect()
     }
 
-    /// A position ended, or a part of it did; its timing where it has run and is known.
+    /// Notes the end of a position, or of a part. Returns its timing if it has run and the times
+    /// are known.
     pub(crate) fn report(
         &mut self,
         incarnation: Incarnation,
@@ -258,7 +260,7 @@ impl Explainer {
         let worker = self.workers.get_mut(&incarnation)?;
         match report.outcome {
             Outcome::Closed => None,
-            // The first says only that the grant stands.
+            // The first part says only that the grant stands.
             Outcome::Part => {
                 if let Some(line) = self.lines.get_mut(&report.session) {
                     line.ran(report.received);
@@ -303,8 +305,8 @@ impl Explainer {
         }
     }
 
-    /// The standing grants that have not ended and of which something ran: where they are, through which op that
-    /// was, what it waited for.
+    /// The standing grants that have not ended and under which work ran. Each has its position, its
+    /// last op that ran, and its timing.
     pub(crate) fn standing(
         &self,
     ) -> impl Iterator<Item = ((Incarnation, GpuPosition), OpNumber, Box<Timing>)> {
@@ -318,8 +320,8 @@ impl Explainer {
         })
     }
 
-    /// What the devices did so far, by day and device. Where something is granted, the time since the last end
-    /// is not told yet.
+    /// The time of the devices so far, by day and device. If work is granted, the time since the
+    /// last end is not included yet.
     pub(crate) fn days(&self) -> Vec<DeviceDay> {
         let told = self.days.iter().map(|((day, gpu), it)| DeviceDay {
             day: *day,
@@ -330,7 +332,7 @@ impl Explainer {
         told.collect()
     }
 
-    /// Accounts for the time until now where nothing is granted.
+    /// Accounts for the time until now on workers without granted work.
     pub(crate) fn rest(&mut self) {
         let resting = self.workers.values_mut();
         for worker in resting.filter(|worker| worker.has_no_slice()) {
@@ -339,10 +341,10 @@ impl Explainer {
     }
 }
 
-/// Where a cause that only lasts until the next grant begins.
+/// Rank of the first cause that lasts only until the next grant.
 const ORDER: usize = 6;
 
-/// Of several causes the one that is told of a device is the first.
+/// The rank of a cause: among several causes, the one with the lowest rank counts for a device.
 fn rank(cause: Cause) -> usize {
     const FIRST: [Cause; ORDER] = [
         Cause::Hold,

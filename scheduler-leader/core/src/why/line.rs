@@ -1,4 +1,4 @@
-//! A session's line: since when its ops wait, and what the time since then went to.
+//! A session's line: its waiting ops, and the causes of their waits.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::cause::Cause;
 use super::sums::{Key, Sums};
 use crate::time::Nanos;
 
-/// Announcements kept of a session: beyond, those that came last count as one.
+/// Maximum number of kept announcements of a session; beyond it, the last ones count as one.
 const ANNOUNCED: usize = 1_024;
 
 /// Ops that were announced together and are not granted.
@@ -16,46 +16,46 @@ const ANNOUNCED: usize = 1_024;
 struct Announced {
     last: OpNumber,
     at: Nanos,
-    /// The session's sums by then.
+    /// The session's sums at that time.
     sums: Sums,
-    /// They were granted before, in vain: their worker lacked them.
+    /// True if they were granted before, in vain: their worker lacked them.
     voided: bool,
 }
 
-/// Stretches that are kept of a session, the newest.
+/// Maximum number of stretches kept of a session; the newest are kept.
 const STRETCHES: usize = 256;
 
-/// A wait that has ended in a grant.
+/// A wait that ended with a grant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Waited {
-    /// When its first op was announced.
+    /// Time at which its first op was announced.
     pub(super) since: Nanos,
-    /// The session's sums by then.
+    /// The session's sums at that time.
     before: Sums,
-    /// What the time went to.
+    /// The wait by cause.
     pub(super) sums: Sums,
-    /// When it was next and the window was full: what the device did then tells more.
+    /// Stretches in which it was next and the window was full: the device's work then tells more.
     pub(super) full: Vec<(Nanos, Nanos)>,
-    /// It was granted before, in vain: its worker lacked its ops.
+    /// True if it was granted before, in vain: its worker lacked its ops.
     pub(super) voided: bool,
 }
 
 /// One session.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// All that it ever waited.
+    /// Sums of all its waits.
     sums: Sums,
-    /// Up to when.
+    /// Time through which `sums` is accounted.
     until: Nanos,
-    /// What it waits for since.
+    /// The present cause of its wait.
     cause: Option<Key>,
     announced: VecDeque<Announced>,
-    /// When it was next and the window was full.
+    /// Stretches in which it was next and the window was full.
     full: VecDeque<(Nanos, Nanos)>,
 }
 
 impl Line {
-    /// From now on it waits for something else, or for nothing.
+    /// Changes the cause of its wait from now on; `None` ends the wait.
     pub(super) fn set_cause(&mut self, now: Nanos, cause: Option<Key>) {
         self.pass(now);
         self.cause = cause;
@@ -83,8 +83,8 @@ impl Line {
         }
     }
 
-    /// Ops through this one were announced: those that were not before wait since now, or, where they were granted
-    /// by a grant that did not stand, since before that.
+    /// Notes that ops through `last` were announced. New ones wait from now on. Ops of an earlier
+    /// grant that did not stand have waited since before it.
     pub(super) fn announce(&mut self, now: Nanos, last: OpNumber, before: Option<Waited>) {
         let full = self.announced.len() >= ANNOUNCED;
         if let Some(newest) = self.announced.back_mut()
@@ -96,7 +96,7 @@ impl Line {
         self.wait(now, last, before, false);
     }
 
-    /// Ops were granted and did not run, for the worker lacked them: they go on waiting.
+    /// Notes that granted ops did not run, for the worker lacked them: they go on waiting.
     pub(super) fn give_back(&mut self, now: Nanos, last: OpNumber, before: Option<Waited>) {
         self.wait(now, last, before, true);
     }
@@ -119,15 +119,15 @@ impl Line {
         }
     }
 
-    /// Ops were granted: what they waited for, where it is known since when.
+    /// Notes that ops were granted. Returns their wait, if its start is known.
     pub(super) fn grant(&mut self, now: Nanos, first: OpNumber, last: OpNumber) -> Option<Waited> {
         let waited = self.stand(now, first)?;
         self.ran(last);
         Some(waited)
     }
 
-    /// A grant stands that is open at its end: what its first op waited for, where that was announced before.
-    /// Which ops will have run under it is not known yet.
+    /// Notes a standing grant. Returns the wait of its first op, if that was announced before. The
+    /// ops that will have run under it are not known yet.
     pub(super) fn stand(&mut self, now: Nanos, first: OpNumber) -> Option<Waited> {
         self.pass(now);
         let of = self.announced.iter().find(|it| it.last >= first)?;
@@ -140,7 +140,7 @@ impl Line {
         })
     }
 
-    /// Ops through this one wait no more.
+    /// Ends the wait of ops through this one.
     pub(super) fn ran(&mut self, through: OpNumber) {
         while self.announced.front().is_some_and(|it| it.last <= through) {
             self.announced.pop_front();
@@ -152,19 +152,19 @@ impl Line {
         within.filter(|it| it.1 > it.0).collect()
     }
 
-    /// Its leader is gone, or has begun anew: what waits waits for the next.
+    /// Notes that its leader is gone, or has started anew: waiting ops wait for the next leader.
     pub(super) fn lose_leader(&mut self, now: Nanos) {
         let waits = !self.announced.is_empty();
         self.set_cause(now, waits.then_some((Cause::Leader, None)));
     }
 
-    /// Whether nothing of it waits.
+    /// Returns true if none of its ops wait.
     pub(super) fn is_idle(&self) -> bool {
         self.cause.is_none() && self.announced.is_empty()
     }
 }
 
-/// Whether a cause is that it is next and has no room.
+/// Returns true for the causes of a session that is next and has no room.
 pub(super) fn is_full(cause: Cause) -> bool {
     matches!(cause, Cause::Window | Cause::Own)
 }
@@ -210,7 +210,7 @@ mod tests {
         line.announce(160, 9, None);
         line.ran(4);
         line.set_cause(200, SHARE);
-        // It was closed behind op 4; the next grant has the others.
+        // It was closed behind op 4; the next grant has the other ops.
         let then = line.grant(230, 5, 9).unwrap();
         assert_eq!((then.since, told(&then)), (160, vec![(Cause::Share, 30)]));
         assert!(line.stand(240, 10).is_none());
@@ -228,7 +228,7 @@ mod tests {
         line.set_cause(150, HOLD);
         let again = line.grant(190, 1, 5).unwrap();
         assert_eq!((again.since, again.voided), (100, true));
-        // From its grant until it was void it is nobody's but its own program's.
+        // The time from its grant until it was void is its own program's.
         let waits = [(Cause::Hold, 40), (Cause::Share, 20)];
         assert_eq!(told(&again), waits);
         assert_eq!(line.grant(200, 6, 9).unwrap().since, 100);
@@ -242,7 +242,7 @@ mod tests {
         let lost = line.grant(130, 1, 4).unwrap();
         line.announce(140, 9, None);
         line.lose_leader(150);
-        // The next leader hears of all that it has not accepted, in one piece.
+        // The next leader hears all ops that it has not accepted, in one piece.
         line.announce(300, 9, Some(lost));
         line.set_cause(300, SHARE);
         let then = line.grant(310, 5, 9).unwrap();

@@ -1,5 +1,5 @@
-//! What launches waited for, and why devices were idle: read from the record and the times beside it, never from
-//! thresholds. See `README.md` beside this file.
+//! The causes of launches' waits and of devices' idle time. They are read from the record and the
+//! times beside it, never from thresholds. See `README.md` beside this file.
 
 mod cause;
 mod clock;

@@ -1,4 +1,4 @@
-//! One position: when it got how far, and what it waited for.
+//! One position: its times, and the causes of its wait.
 
 use bus_schemas::{DoneReport, GrantKind, OpNumber, ReportTimes};
 
@@ -8,27 +8,27 @@ use super::line::{Waited, is_full};
 use super::sums::{Sums, Wait};
 use crate::time::Nanos;
 
-/// When a position waited and ran, and what it waited for. Times are nanoseconds of its leader's clock; those of
-/// the worker are put on it by the quickest messages there and back.
+/// The times of a position, and the causes of its wait. Times are nanoseconds of its leader's
+/// clock. Those of the worker are converted by the quickest messages in both directions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// When the leader heard of its first op; of a standing grant that was there before any op, when that was
-    /// granted.
+    /// Time at which the leader heard of its first op. For a standing grant that existed before any
+    /// op, the time at which it was granted.
     pub announced: Nanos,
-    /// When it was granted.
+    /// Time at which it was granted.
     pub granted: Nanos,
-    /// When its worker had the grant.
+    /// Time at which its worker had the grant.
     pub accepted: Nanos,
-    /// When it was handed to the device.
+    /// Time at which it was handed to the device.
     pub begun: Nanos,
-    /// When its first op began.
+    /// Time at which its first op began.
     pub started: Nanos,
-    /// When its last op had ended.
+    /// Time at which its last op had ended.
     pub ended: Nanos,
-    /// From announced to started; of a standing grant, from announced to granted, and for how long ops of it were
-    /// on the worker and had not started.
+    /// Nanoseconds from announced to started. For a standing grant, those from announced to
+    /// granted, and those in which ops of it were on the worker and had not started.
     pub waited_ns: u64,
-    /// What for, the longest first: together `waited_ns`.
+    /// The causes of its wait, the longest first; their sum is `waited_ns`.
     pub waits: Vec<Wait>,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct Granted {
     pub(super) ops: (OpNumber, OpNumber),
     pub(super) at: Nanos,
     pub(super) waited: Option<Waited>,
-    /// Of a standing grant: what its ops waited for, those of before it and its parts'.
+    /// For a standing grant, the waits of its ops: those before it and those of its parts.
     pub(super) parts: Sums,
     /// Its first part, and its last.
     pub(super) ran: Option<(Stages, Stages)>,
 }
 
 impl Granted {
-    /// When its first op was announced, where that is known and was before the grant.
+    /// Time at which its first op was announced, if that is known and was before the grant.
     fn announced(&self) -> Nanos {
         match &self.waited {
             Some(waited) if waited.since > 0 => waited.since.min(self.at),
@@ -55,10 +55,10 @@ impl Granted {
         }
     }
 
-    /// What it waited for until it was granted.
+    /// The causes of its wait until it was granted.
     fn until_granted(&self, device: &Device) -> Sums {
         let waited = self.waited.clone().unwrap_or_default();
-        // When the window was full: what ran then is what it waited for.
+        // While the window was full, it waited for the work that ran then.
         let mut sums = waited.sums.without(is_full);
         let mut free = waited.sums.total() - sums.total();
         for stretch in &waited.full {
@@ -66,8 +66,8 @@ impl Granted {
             free += device.before(*stretch, (&self.whose, Cause::Window), &mut sums);
         }
         sums.add(&(Cause::Window, None), free);
-        // It was between two leaders, was granted in vain, or was behind others of its session under a standing
-        // grant that was closed.
+        // It was between two leaders, was granted in vain, or was behind other ops of its session
+        // under a standing grant that was closed.
         let rest = (self.at - self.announced()).saturating_sub(sums.total());
         let between = sums.waits().iter().any(|wait| wait.cause == Cause::Leader);
         let cause = match () {
@@ -80,7 +80,7 @@ impl Granted {
     }
 }
 
-/// A worker's times, none before the grant and each behind the one before.
+/// A worker's times: none is before the grant, and each is at or after the one before.
 pub(super) fn stages_of(granted: Nanos, times: &ReportTimes) -> Stages {
     let accepted = times.accepted.max(granted);
     let begun = times.begun.max(accepted);
@@ -95,7 +95,7 @@ pub(super) fn stages_of(granted: Nanos, times: &ReportTimes) -> Stages {
     }
 }
 
-/// What was waited for from the grant's arrival to the start.
+/// Adds the causes of its wait from the grant's arrival to the start.
 fn on_worker(device: &Device, stages: &Stages, whose: &Whose, sums: &mut Sums) {
     let lacked = stages.begun.saturating_sub(stages.lacked);
     sums.add(&(Cause::Program, None), stages.begun - lacked);
@@ -106,7 +106,7 @@ fn on_worker(device: &Device, stages: &Stages, whose: &Whose, sums: &mut Sums) {
     sums.add(&(Cause::Worker, None), free);
 }
 
-/// A part of a standing grant has run.
+/// Accounts for a part of a standing grant that has run.
 pub(super) fn add_part(
     device: &mut Device,
     granted: &mut Granted,
@@ -123,7 +123,7 @@ pub(super) fn add_part(
     on_worker(device, &fresh, &granted.whose, &mut granted.parts);
     device.add_work(&stages, granted.whose.clone(), days);
     let (first, before) = granted.ran.unwrap_or((stages, stages));
-    // A worker's clock is known better with each message: what came later may seem to have been earlier.
+    // A worker's clock is known better with each message: a later time may appear to be earlier.
     let last = Stages {
         started: stages.started.max(before.started),
         ended: stages.ended.max(before.ended),
@@ -132,7 +132,7 @@ pub(super) fn add_part(
     granted.ran = Some((first, last));
 }
 
-/// Something has run that was granted before the replay began: the device was busy with it.
+/// Accounts for a position that was granted before the replay began: the device was busy with it.
 pub(super) fn add_unknown(
     device: &mut Device,
     report: &DoneReport,
@@ -165,7 +165,7 @@ pub(super) fn slice_timing(device: &Device, granted: &Granted, stages: &Stages) 
     })
 }
 
-/// The timing of a standing grant so far; none where nothing of it has run.
+/// The timing of a standing grant so far; `None` if no op of it has run.
 pub(super) fn standing_timing(granted: &Granted) -> Option<Box<Timing>> {
     let (first, last) = granted.ran?;
     Some(Box::new(Timing {

@@ -4,18 +4,19 @@ use bus_schemas::Tenant;
 
 use super::cause::Cause;
 
-/// Causes that are told apart at most, each with whose doing it was: the others go together without.
+/// Maximum number of causes with their tenants that are kept apart; further ones are merged without
+/// a tenant.
 const KEPT: usize = 64;
 
-/// A cause, and whose doing it was.
+/// A cause, and the tenant behind it.
 pub(crate) type Key = (Cause, Option<Tenant>);
 
-/// A time that was waited.
+/// A part of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// For what.
+    /// The cause.
     pub cause: Cause,
-    /// Whose doing it was, where it was a tenant's.
+    /// The tenant behind it, if there is one.
     pub of: Option<Tenant>,
     /// Nanoseconds.
     pub ns: u64,
@@ -45,7 +46,7 @@ impl Sums {
         }
     }
 
-    /// Takes a time out that was added by mistake.
+    /// Removes a time that was added by mistake.
     pub(crate) fn take(&mut self, key: &Key, ns: u64) {
         let whole = (key.0, None);
         let mut rows = self.0.iter_mut();
@@ -54,7 +55,7 @@ impl Sums {
         }
     }
 
-    /// What came since these sums were so: they only grow.
+    /// The growth since an earlier state of these sums: they only grow.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let mut grown = Self::default();
         for (key, ns) in &self.0 {
@@ -64,20 +65,20 @@ impl Sums {
         grown
     }
 
-    /// Without those of some causes.
+    /// The sums without those of some causes.
     pub(crate) fn without(&self, gone: impl Fn(Cause) -> bool) -> Self {
         let rest = self.0.iter().filter(|((cause, _), _)| !gone(*cause));
         Self(rest.cloned().collect())
     }
 
-    /// All together.
+    /// The total.
     pub(crate) fn total(&self) -> u64 {
         self.0
             .iter()
             .fold(0, |sum, (_, ns)| sum.saturating_add(*ns))
     }
 
-    /// As it is told, the longest first.
+    /// The rows, the longest first.
     pub(crate) fn waits(&self) -> Vec<Wait> {
         let wait = |((cause, of), ns): &(Key, u64)| Wait {
             cause: *cause,

@@ -1,4 +1,4 @@
-//! Shares in measured time: of kernels that are not what they are estimated to be, and under caps.
+//! Shares in measured time: for kernels that differ from their estimates, and under caps.
 
 use bus_schemas::{ClusterSettings, Grant, GrantKind, Incarnation, SessionId, TenantSettings};
 use scheduler_leader_core::{Input, TICK_NS};
@@ -17,13 +17,13 @@ fn rivals(tenants: [TenantSettings; 2], kernels: [usize; 2]) -> (Model, [Session
     (model, sessions)
 }
 
-/// Hundred thousand launches more.
+/// A hundred thousand further launches.
 fn more(model: &mut Model, session: SessionId, kernel: usize) {
     model.submit(session, &[launches(kernel, 100_000)], true);
     model.announce(session, 100_000);
 }
 
-/// Of this session, work takes forty times what it is charged.
+/// Work of this session takes forty times its charge.
 fn lying(session: SessionId) -> Box<dyn Fn(&Grant) -> u64> {
     Box::new(move |grant| match grant.session == session {
         true => grant.cost * 40,
@@ -38,7 +38,7 @@ fn weighted(weights: [u32; 2]) -> [TenantSettings; 2] {
     })
 }
 
-/// Measured time of each session until so much of it has passed.
+/// Measured time of each session until this much time has passed.
 fn served(
     model: &mut Model,
     sessions: &[SessionId; 2],
@@ -82,7 +82,7 @@ fn whoever_takes_longer_than_estimated_gets_its_share_and_no_more() {
 #[test]
 fn a_kernel_that_varies_a_thousandfold_gets_its_share() {
     let (mut model, sessions) = rivals(weighted([3, 1]), [3, 2]);
-    // The mean is what the profile says; single launches are a thousandth of it or many times it.
+    // The profile has the mean; single launches take a thousandth of it or many times it.
     let varied = sessions[0];
     model.measure = Box::new(move |grant| {
         let drawn = grant.first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
@@ -152,7 +152,7 @@ fn a_cap_is_kept_alone_and_among_others() {
         }
         let (mut served, mut clock, mut tick) = ([0u64; 2], 0u64, TICK_NS);
         while clock < LONG {
-            // The device runs what is granted; with nothing to run, time passes until the tick.
+            // The device runs the granted work; without work, time passes until the tick.
             match model.workers[&WORKER].queue.front().copied() {
                 Some((_, grant)) => {
                     let of = usize::from(grant.session == sessions[1]);

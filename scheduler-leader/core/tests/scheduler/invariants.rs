@@ -6,7 +6,7 @@ use bus_schemas::{ClusterSettings, GrantKind, Incarnation, SessionId, TenantSett
 use proptest::prelude::*;
 use scheduler_leader_core::{Effect, Input};
 
-/// Settings with which every op waits for the leader.
+/// Settings that make every op wait for the leader.
 fn waiting() -> ClusterSettings {
     ClusterSettings {
         standing: false,
@@ -14,8 +14,8 @@ fn waiting() -> ClusterSettings {
     }
 }
 
-/// Runs until so many grants were made, or a session has nothing left to grant. What came
-/// since is dropped then: not all were backlogged.
+/// Runs until this many grants were made, or a session has no work left to grant. The grants since
+/// are dropped then: not all sessions were backlogged.
 fn run_while_backlogged(model: &mut Model, sessions: &[SessionId], grants: usize) {
     while model.grants.len() < grants {
         let before = model.grants.len();
@@ -34,7 +34,7 @@ fn run_while_backlogged(model: &mut Model, sessions: &[SessionId], grants: usize
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// I1, I2, I4, I5, I6 (window), cut points, addresses, whatever happens.
+    /// I1, I2, I4, I5, I6 (window), cut points, addresses, for any steps.
     #[test]
     fn whatever_happens_the_rules_hold(
         settings in settings_strategy(),
@@ -45,7 +45,7 @@ proptest! {
         steps.iter().for_each(|one| step(&mut model, one));
         model.apply(Input::Hold { held: false });
         (0..4).for_each(|tenant| drop(model.suspend(tenant, false)));
-        // Whatever workers said, at last all of it fits.
+        // After any reports of workers, all memory fits at last.
         model.tell_memory(Incarnation(100), 0, Vec::new());
         model.tell_memory(Incarnation(101), 0, Vec::new());
         model.settle();
@@ -62,7 +62,7 @@ proptest! {
         steps.iter().for_each(|one| step(&mut model, one));
         model.apply(Input::Hold { held: false });
         (0..4).for_each(|tenant| drop(model.suspend(tenant, false)));
-        // Whatever workers said, at last all of it fits.
+        // After any reports of workers, all memory fits at last.
         model.tell_memory(Incarnation(100), 0, Vec::new());
         model.tell_memory(Incarnation(101), 0, Vec::new());
         model.settle();
@@ -82,7 +82,7 @@ proptest! {
         for one in &steps {
             let before = model.grants.len();
             step(&mut model, one);
-            // The last of the grants made together: what was eligible then still is.
+            // The last of the grants made together: all work eligible then is still eligible.
             if let Some((worker, _, grant)) = model.grants[before..].last().copied()
                 && grant.kind == GrantKind::Run
             {
@@ -92,7 +92,7 @@ proptest! {
         }
     }
 
-    /// I7, and newcomers: from when both are backlogged, each has its share, whatever was before.
+    /// I7, and newcomers: once all are backlogged, each has its share, with any earlier history.
     #[test]
     fn shares_follow_weights(
         settings in settings_strategy(),
@@ -111,8 +111,8 @@ proptest! {
             model.submit(sessions[index], &[launches(kernels[index], 20_000)], true);
             model.announce(sessions[index], 20_000);
         };
-        // The first has the device for itself for a while: it is not made to pay for that, and
-        // the others get no credit for having been away.
+        // The first has the device alone for a while. It does not pay for that, and the others get
+        // no credit for their absence.
         endless(&mut model, 0);
         for _ in 0..head_start {
             model.run(Incarnation(100), 1);
@@ -134,7 +134,7 @@ proptest! {
         }
     }
 
-    /// A floor is kept over any time in which its priority has work, and costs no more.
+    /// A floor is kept over any time in which its priority has work, and costs no more than it.
     #[test]
     fn floors_are_kept(
         settings in settings_strategy(),
@@ -146,7 +146,7 @@ proptest! {
         settings.floors = [0, 0, 0, 0, floor];
         let (quantum, window) = (settings.quantum_ns, settings.window_ns);
         let mut priorities = [0, 4].map(|priority| TenantSettings { priority, ..TenantSettings::default() });
-        // A target sets aside what is long, and the floor keeps it going.
+        // A target sets long work aside, and the floor keeps it going.
         priorities[0].slo_ns = slo_ns;
         let mut model = Model::new(settings, priorities.to_vec(), 1);
         let sessions: Vec<_> = (0..2).map(|index| model.open(index).unwrap()).collect();
@@ -161,7 +161,7 @@ proptest! {
         for (_, _, grant) in &model.grants[from..] {
             all += grant.cost;
             low += grant.cost * u64::from(grant.session == sessions[1]);
-            // Both have work all the time: the floor's slices go at the priority they displace.
+            // Both always have work: the floor's slices go at the priority that they displace.
             prop_assert_eq!(grant.priority, 0);
             let share = all * u64::from(floor) / 100;
             prop_assert!(low + window + 2 * longest >= share, "{low} of {all} at {floor} %");
@@ -169,7 +169,7 @@ proptest! {
         }
     }
 
-    /// With all work queued behind a hold, the order depends on nothing but the work.
+    /// With all work queued behind a hold, the order depends only on the work.
     #[test]
     fn held_work_is_ordered_the_same_however_it_came(
         settings in settings_strategy(),
@@ -219,7 +219,7 @@ fn a_client_that_never_sends_is_doubted() {
         .filter(|(_, _, grant)| grant.kind == GrantKind::Run)
         .count();
     assert!((1..=6).contains(&lies), "{lies} grants of what never came");
-    // What it sends at last runs.
+    // The ops that it sends at last run.
     model.sessions.get_mut(&liar).unwrap().received = 700;
     model.tell_received(liar);
     while model.run(Incarnation(100), 1) > 0 {}
@@ -262,7 +262,7 @@ fn opens_are_refused_with_a_reason() {
     assert_eq!(refused(&mut model, 0), "E-CLUSTER-NO-WORKER");
 }
 
-/// What is granted again after a void is cut where it was cut before.
+/// Ops granted again after a void are cut at the same points as before.
 #[test]
 fn a_rewound_session_keeps_its_cut_points() {
     let mut model = Model::new(waiting(), vec![TenantSettings::default()], 1);
@@ -273,7 +273,7 @@ fn a_rewound_session_keeps_its_cut_points() {
     model.announce(session, 5);
     model.run(Incarnation(100), 1);
     assert_eq!(model.sessions[&session].done, 5);
-    // The rest of it is announced and not there: void, and granted again once it is.
+    // The rest of it is announced and not there: void, and granted again once it arrives.
     model.submit(session, &[launches(2, 60)], false);
     model.announce(session, 60);
     while model.run(Incarnation(100), 1) > 0 {}
@@ -301,8 +301,8 @@ fn a_rewound_session_keeps_its_cut_points() {
     );
 }
 
-/// Of several grants on their way that are all void, the first rewinds; the others are granted
-/// once more with it, not twice.
+/// Of several void grants on their way, the first rewinds; the others are granted again with it,
+/// not twice.
 #[test]
 fn later_voids_rewind_nothing_more() {
     let mut model = Model::new(waiting(), vec![TenantSettings::default()], 1);

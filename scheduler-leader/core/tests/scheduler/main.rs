@@ -1,4 +1,4 @@
-//! The order: its invariants on random clusters, and yesterday's record ordered as it was.
+//! The order: its invariants on random clusters, and an earlier record that is ordered as it was.
 
 mod fairness;
 mod golden;

@@ -1,4 +1,4 @@
-//! Programs whose memory does not fit together, on a device that swaps: see "Memory" in
+//! Programs that do not fit into memory together, on a device that swaps: see "Memory" in
 //! `src/policy/README.md`.
 
 mod device;
@@ -12,8 +12,8 @@ use device::run;
 use program::{Machine, Program};
 use scheduler_leader_core::TICK_NS;
 
-/// Messages, one after the other, from the end of a program to the first slice of one that was out: its
-/// close, the grant of that, the report, the return, its report, the slice.
+/// Number of sequential messages from the end of a program to the first slice of one that was out.
+/// They are: its close, the grant of that, the report, the return, its report, the slice.
 const HANDOVER: u64 = 7;
 
 fn machine(mib: u64, ns_per_mib: u64, latency: u64, tenants: usize) -> Machine {
@@ -29,7 +29,7 @@ fn machine(mib: u64, ns_per_mib: u64, latency: u64, tenants: usize) -> Machine {
     }
 }
 
-/// What programs take one after the other: each alone, and each but the first is brought in once.
+/// Time of the programs in sequence: each runs alone, and each but the first is swapped in once.
 fn serial(machine: &Machine, programs: &[Program]) -> u64 {
     let alone = programs.iter().map(|program| {
         let brought = program.mib * machine.ns_per_mib;
@@ -41,7 +41,7 @@ fn serial(machine: &Machine, programs: &[Program]) -> u64 {
     alone.sum::<u64>() - first
 }
 
-/// Batches: all work queued at the beginning, or one after the other with time between.
+/// Batches: all work queued at the start, or in sequence with time between.
 fn batches() -> impl Strategy<Value = Vec<(u64, u32)>> {
     let think = prop_oneof![
         Just(0),
@@ -68,8 +68,8 @@ fn program(tenant: usize) -> impl Strategy<Value = Program> {
     )
 }
 
-/// How many exchanges of both would take as long as all their work, in thousandths: from a few parts of
-/// one to a thousand.
+/// Number of exchanges of both that would take as long as all their work, in thousandths: from a
+/// small part of one to a thousand.
 fn exchanges() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => 30..1_000u64,
@@ -78,29 +78,29 @@ fn exchanges() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Nanoseconds that a mebibyte takes, for so many exchanges.
+/// Nanoseconds that a mebibyte takes, for this number of exchanges.
 fn pace(programs: &[Program], exchanges: u64) -> u64 {
     let mib: u64 = programs.iter().map(|it| it.mib).sum();
     let work: u64 = programs.iter().map(Program::work).sum();
     (work / mib).saturating_mul(1_000) / exchanges + 1
 }
 
-/// Holds programs, together on a device, against one after the other.
+/// The time of programs together on a device, relative to running them in sequence.
 fn ratio(machine: &Machine, programs: &[Program]) -> f64 {
     let together = run(machine, programs).makespan();
-    // Whoever starts programs by hand needs no messages to begin the next.
+    // A user who starts programs by hand needs no messages to begin the next one.
     let messages = HANDOVER * machine.latency * (programs.len() as u64 - 1);
     together.saturating_sub(messages) as f64 / serial(machine, programs) as f64
 }
 
-/// A capacity that each fits into and all do not, from the smallest to the largest such.
+/// A capacity that fits each program and not all, from the smallest to the largest such.
 fn capacity(programs: &[Program], percent: u64) -> u64 {
     let largest = programs.iter().map(|it| it.mib).max().unwrap_or(0);
     let sum: u64 = programs.iter().map(|it| it.mib).sum();
     largest + (sum - 1 - largest) * percent / 100
 }
 
-/// What an exchange of two counts at most: the larger one, both ways.
+/// Maximum time that an exchange of two counts for: the larger one, in both directions.
 fn longest_exchange(machine: &Machine, programs: &[Program]) -> u64 {
     let largest = programs.iter().map(|it| it.mib).max().unwrap_or(0);
     2 * largest * machine.ns_per_mib
@@ -122,7 +122,7 @@ proptest! {
         prop_assert!(ratio <= 1.1, "{ratio}");
     }
 
-    /// So it is with more than two, of several tenants or of one.
+    /// The same holds for more than two, of several tenants or of one.
     #[test]
     fn many_that_do_not_fit_take_little_longer_than_one_after_the_other(
         programs in prop::collection::vec((0..3usize).prop_flat_map(program), 3..8),
@@ -136,7 +136,8 @@ proptest! {
         prop_assert!(ratio <= 1.1, "{ratio}");
     }
 
-    /// Who is through and stays is waited for as long as a turn, once: nobody knows what it will do.
+    /// A session that is through and stays is waited for once, for a turn: its further work is
+    /// unknown.
     #[test]
     fn who_is_through_and_stays_costs_a_turn(
         programs in [program(0), program(1)],
@@ -155,7 +156,7 @@ proptest! {
         prop_assert!(together <= most, "{together} of {most}");
     }
 
-    /// A tenant with a target waits for one of its own priority no longer than stated.
+    /// A tenant with a target waits for one of its own priority no longer than documented.
     #[test]
     fn a_target_bounds_the_wait_for_a_turn(
         programs in [program(0), program(1)],
@@ -168,11 +169,11 @@ proptest! {
         let mut machine = machine(mib, pace(&programs, exchanges), latency, 2);
         machine.tenants[1].slo_ns = slo_ns;
         let exchange = longest_exchange(&machine, &programs);
-        // What is granted to the other one still runs: a window, or one launch that is longer.
+        // Granted work of the other one still runs: a window, or one longer launch.
         let launch = COSTS[programs[0].kernel];
         let granted = machine.settings.window_ns.max(launch) * programs[0].percent / 100;
         let messages = HANDOVER * latency;
-        // The exchange in progress, a short turn, and one tick each until they are seen to be over.
+        // The exchange in progress, a short turn, and one tick each until their ends are seen.
         let short = exchange + exchange.max(3 * TICK_NS) + 2 * TICK_NS + granted;
         let most = (slo_ns / 2).max(short) + granted + exchange + messages;
         let waited = run(&machine, &programs).waited[1];
@@ -180,7 +181,7 @@ proptest! {
     }
 }
 
-/// Programs that pause for longer than an exchange takes are not swapped at each pause.
+/// Programs with pauses longer than an exchange are not swapped at each pause.
 #[test]
 fn pauses_cost_no_exchange_each() {
     let program = |tenant| Program {

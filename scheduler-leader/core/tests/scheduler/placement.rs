@@ -1,4 +1,4 @@
-//! Placement of sessions, by what the scheduler learned of the workers.
+//! Placement of sessions, by the scheduler's facts about the workers.
 
 use bus_schemas::{
     CloseReason, ClusterSettings, Groups, Incarnation, SessionId, Tenant, TenantSettings,
@@ -46,7 +46,7 @@ fn bind(model: &mut Model, index: usize, groups: &[&str]) {
     model.apply(Input::TenantSet { tenant, settings });
 }
 
-/// Opens sessions on so many devices: which workers they are on, or the refusal's code.
+/// Opens sessions on this many devices: returns their workers, or the refusal's code.
 fn open(model: &mut Model, index: usize, devices: u32) -> Result<Vec<u64>, &'static str> {
     model.nonce += 100;
     let (tenant, nonce) = (tenant(index), model.nonce);
@@ -117,7 +117,7 @@ fn tenants_bound_to_groups_go_there_and_others_not_into_exclusive_ones() {
     bind(&mut model, 0, &["batch"]);
     bind(&mut model, 1, &["other", "batch"]);
     assert_eq!(open(&mut model, 0, 1), Ok(vec![0]));
-    // One tenant at a time; its own further sessions spread as ever.
+    // One tenant at a time; its own further sessions spread as usual.
     assert_eq!(open(&mut model, 1, 1), Ok(vec![1]));
     assert_eq!(open(&mut model, 0, 1), Ok(vec![0]));
     assert_eq!(open(&mut model, 0, 2), Err("E-CLUSTER-DEVICES"));
@@ -126,7 +126,7 @@ fn tenants_bound_to_groups_go_there_and_others_not_into_exclusive_ones() {
     assert_eq!(open(&mut model, 2, 1), Err("E-CLUSTER-OCCUPIED"));
     bind(&mut model, 2, &["none"]);
     assert_eq!(open(&mut model, 2, 1), Err("E-CLUSTER-GROUP"));
-    // Once the one tenant is gone another may have the worker.
+    // Once that tenant is gone, another one may have the worker.
     bind(&mut model, 2, &["batch"]);
     let second = *model.sessions.keys().nth(1).unwrap();
     close(&mut model, second);
@@ -142,7 +142,7 @@ fn memory_counts_as_it_was_reported() {
     };
     report(&mut model, 0, held(6 * GIB));
     assert_eq!(open(&mut model, 0, 1), Ok(vec![1]), "more is free");
-    // The quota fits on neither by now, but for where less is held.
+    // The quota fits on neither by now, except where less is held.
     report(&mut model, 1, held(2 * GIB));
     report(&mut model, 0, held(GIB));
     model.tenants[1].quota = 7 * GIB;
@@ -169,7 +169,7 @@ fn images_that_a_tenant_uses_draw_it_whoever_brought_them() {
     };
     report(&mut model, 0, images(&[(0, 7)]));
     report(&mut model, 2, images(&[(1, 7), (1, 7), (1, 8)]));
-    // Tenant 0 uses image 7, which device 2 has of another tenant.
+    // Tenant 0 uses image 7, which device 2 has from another tenant.
     assert_eq!(open(&mut model, 0, 2), Ok(vec![0, 2]));
     assert_eq!(open(&mut model, 0, 1), Ok(vec![1]), "load counts for more");
     report(&mut model, 2, images(&[(1, 8)]));
@@ -222,7 +222,7 @@ fn work_of_late_counts_as_sessions_do_until_it_is_long_ago() {
     assert_eq!(open(&mut model, 0, 1), Ok(vec![0]));
     assert_eq!(open(&mut model, 0, 1), Ok(vec![1]));
     let busy = *model.sessions.keys().next().unwrap();
-    // 300 ms of a second: as much as one session more.
+    // 300 ms of a second: as much as one more session.
     model.submit(busy, &[launches(5, 250)], true);
     while model.sessions[&busy].done < 250 {
         model.announce(busy, 50);
@@ -270,7 +270,7 @@ fn who_joins_gets_sessions_at_once_and_who_drains_or_is_lost_none() {
         draining: false,
     });
     assert_eq!(open(&mut model, 0, 1), Ok(vec![2]));
-    // So it is with one that an administrator drains.
+    // The same holds for a worker that an administrator drains.
     let cordon = |cordoned| Input::Cordon {
         incarnation,
         cordoned,
@@ -283,7 +283,7 @@ fn who_joins_gets_sessions_at_once_and_who_drains_or_is_lost_none() {
     assert!(view.cordoned && !view.draining);
     model.apply(cordon(false));
     assert_eq!(open(&mut model, 0, 1), Ok(vec![2]));
-    // A report of who is lost changes nothing.
+    // A report of a lost worker changes nothing.
     let (left, accepted) = (false, 0);
     model.scheduler.apply(
         &Input::WorkerLost {
@@ -323,7 +323,7 @@ fn memory_that_is_overcommitted_has_room_beyond_the_device() {
         report(&mut model, gpu, held(8 * GIB));
     }
     assert_eq!(open(&mut model, 0, 1), Err("E-CLUSTER-MEMORY"));
-    // Of 16 GiB that sessions may hold there.
+    // Sessions may hold 16 GiB there.
     model.tell_memory(worker(1), 0, Vec::new());
     assert_eq!(open(&mut model, 0, 1), Ok(vec![1]));
     let session = model.sessions.values().next().unwrap();

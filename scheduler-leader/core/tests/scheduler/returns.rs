@@ -1,5 +1,5 @@
-//! Sessions whose memory is away: what returns, when, and what goes on meanwhile. That nothing runs
-//! before it has returned is checked at every grant of every test, by `model/away.rs`.
+//! Sessions with memory that is away: their returns, and the work that goes on meanwhile.
+//! `model/away.rs` checks at every grant of every test that no session runs before it has returned.
 
 use bus_schemas::{
     ClusterSettings, Grant, GrantKind, Incarnation, Place, SessionId, SessionResidency,
@@ -11,7 +11,7 @@ use crate::model::{Model, launches};
 
 const WORKER: Incarnation = Incarnation(100);
 
-/// Two sessions of one tenant, of which the first is out.
+/// Two sessions of one tenant; the first is out.
 fn two() -> (Model, [SessionId; 2]) {
     let settings = ClusterSettings {
         standing: false,

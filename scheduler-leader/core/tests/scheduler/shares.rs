@@ -1,4 +1,4 @@
-//! No tenant takes all sessions or addresses there are: the rest of what one is refused is the others'.
+//! No tenant takes all sessions or addresses: the rest is for the other tenants.
 
 use bus_schemas::{CloseReason, ClusterSettings, SessionId, TenantSettings, Window, limits};
 use proptest::prelude::*;
@@ -18,11 +18,11 @@ fn set(model: &mut Model, index: usize, settings: TenantSettings) {
 
 /// Sessions and their windows.
 type Placed = Vec<(SessionId, Window)>;
-/// A code, and what is used up where it is the tenant's limit.
+/// A code, and the use of the limit if that is the tenant's.
 type Refusal = (&'static str, Option<TenantShare>);
 
-/// Opens a session on each of so many devices: its id and window, or the refusal's code and what
-/// was used up.
+/// Opens a session on each of this many devices: returns its id and window, or the refusal's code
+/// and the used share.
 fn open(model: &mut Model, index: usize, devices: u32) -> Result<Placed, Refusal> {
     model.nonce += 100;
     let effects = model.apply(Input::SessionOpen {
@@ -42,7 +42,7 @@ fn open(model: &mut Model, index: usize, devices: u32) -> Result<Placed, Refusal
     Ok(placed)
 }
 
-/// Opens sessions of a tenant until it is refused: how many, and the refusal.
+/// Opens sessions of a tenant until it is refused: returns their number, and the refusal.
 fn open_all(model: &mut Model, index: usize) -> (u64, &'static str, TenantShare) {
     let mut opened = 0;
     loop {
@@ -59,7 +59,7 @@ fn model(settings: ClusterSettings, tenants: usize, workers: u32) -> Model {
 
 #[test]
 fn by_default_no_tenant_shuts_out_another() {
-    // Workers of 8 GiB: windows of 16 GiB, of which 512 are an eighth of the addresses.
+    // Workers of 8 GiB: windows of 16 GiB, 512 of which are an eighth of the addresses.
     let mut model = model(ClusterSettings::default(), 5, 1);
     for index in 0..4 {
         let (opened, code, share) = open_all(&mut model, index);
@@ -95,7 +95,7 @@ fn sessions_are_counted_on_all_workers_and_a_request_has_all_or_none() {
     );
     assert!(open(&mut model, 0, 1).is_ok() && open(&mut model, 0, 1).is_err());
     assert!(open(&mut model, 1, 3).is_ok(), "another has its own");
-    // What is closed makes room.
+    // A closed session makes room.
     model.apply(Input::SessionClose {
         session: first[0].0,
         after: 0,
@@ -103,7 +103,7 @@ fn sessions_are_counted_on_all_workers_and_a_request_has_all_or_none() {
     });
     model.settle();
     assert!(open(&mut model, 0, 1).is_ok());
-    // What is set for a tenant goes before what is set for all; 0 is what is set for all.
+    // A tenant's own setting goes before the one for all; 0 stands for the one for all.
     let own = |sessions| TenantSettings {
         sessions,
         ..TenantSettings::default()
@@ -146,7 +146,7 @@ fn windows_are_as_large_as_the_quota_needs() {
 
 #[test]
 fn what_was_recorded_without_limits_is_decided_without() {
-    // As fields are read that a record does not have.
+    // The values of fields that a record does not have.
     let before = ClusterSettings {
         tenant_sessions: 0,
         tenant_addresses: 0,
@@ -164,8 +164,8 @@ fn what_was_recorded_without_limits_is_decided_without() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// However greedy tenants open and close, with whatever quotas and limits, while their limits
-    /// together are less than there is, one that is within its own is not refused.
+    /// For any opens and closes of greedy tenants, and any quotas and limits: while all limits
+    /// together fit, a tenant within its own limits is not refused.
     #[test]
     fn whoever_is_within_its_limits_is_admitted(
         quotas in proptest::collection::vec(0..4_u64, 3),

@@ -1,5 +1,5 @@
-//! Standing grants: who is given one, what takes it back, and how what ran under it is accounted.
-//! That all ops run once and in order is checked in every test, by the model's worker.
+//! Standing grants: the sessions that get one, the events that end it, and the accounts of ops that
+//! ran under it. The model's worker checks in every test that all ops run once and in order.
 
 use bus_schemas::{
     CloseReason, ClusterSettings, DoneReport, GrantKind, Incarnation, Outcome, SessionId,
@@ -10,7 +10,7 @@ use scheduler_leader_core::{Effect, Input, Rows};
 use crate::model::{COSTS, Model, launches, sync, tenant};
 
 const WORKER: Incarnation = Incarnation(100);
-/// Kernel of 20 us.
+/// A kernel of 20 us.
 const KERNEL: usize = 2;
 
 fn standing() -> ClusterSettings {
@@ -25,7 +25,7 @@ fn model(tenants: usize) -> Model {
     Model::new(standing(), tenants, 1)
 }
 
-/// A session of the highest priority, and one of a lower.
+/// A session of the highest priority, and one of a lower one.
 fn pair(settings: ClusterSettings) -> (Model, SessionId, SessionId) {
     let of = |priority| TenantSettings {
         priority,
@@ -69,7 +69,7 @@ fn the_only_session_stands_until_another_opens_and_again_once_that_has_ended() {
     model.announce(alone, 100);
     let view = model.scheduler.session(alone).unwrap();
     assert_eq!((view.granted, view.done), (11, 11));
-    // A second one, of the same tenant or another.
+    // A second session, of the same tenant or another.
     let other = model.open(0).unwrap();
     model.submit(alone, &[sync()], true);
     model.announce(alone, 100);
@@ -137,7 +137,7 @@ fn whatever_ends_the_right_to_it_revokes_it() {
         drain(&mut model);
         assert_eq!(kinds(&model).last(), Some(&GrantKind::Revoke), "{change:?}");
     }
-    // At another priority its parts run anew.
+    // At another priority its parts run under a new grant.
     let mut model = model(1);
     model.open(0).unwrap();
     drain(&mut model);
@@ -176,7 +176,7 @@ fn who_stood_alone_neither_pays_for_it_nor_saved_anything() {
         served[usize::from(grant.session == other)] += grant.cost;
     }
     let quantum = model.settings.quantum_ns;
-    // What ran before the grant was closed came on top.
+    // The ops that ran before the grant was closed come on top.
     assert!(served[0].abs_diff(served[1]) <= 3 * quantum, "{served:?}");
 }
 
@@ -224,7 +224,7 @@ fn the_only_one_of_the_highest_priority_stands_on_behind_the_others() {
     assert_eq!(kinds(&model)[4..], [Run, Standing], "in one input");
     let (_, _, last) = model.grants.last().unwrap();
     assert_eq!((last.session, last.first), (urgent, 0), "where it left off");
-    // It runs before it was announced; what it ran under all of them is accounted as one.
+    // It runs before it is announced; its ops under all of these grants are accounted as one.
     for _ in 0..5 {
         model.submit(urgent, &[launches(KERNEL, 10), sync()], true);
         model.submit(other, &[launches(KERNEL, 10), sync()], true);
@@ -239,7 +239,7 @@ fn the_only_one_of_the_highest_priority_stands_on_behind_the_others() {
     assert_eq!(tenants[0].granted_ns, 5 * (10 * COSTS[KERNEL] + 500));
     assert_eq!(tenants[0].outstanding_ns, 0);
     assert_eq!(tenants[1].granted, 66);
-    // Another of the highest priority: nobody is foremost.
+    // Another session of the highest priority: no session is foremost.
     model.open(0).unwrap();
     assert_eq!(kinds(&model).last(), Some(&Open));
     drain(&mut model);

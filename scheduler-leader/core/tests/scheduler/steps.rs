@@ -1,4 +1,4 @@
-//! Steps of a random cluster: settings, tenants and steps, and how a step is taken.
+//! Steps of a random cluster: settings, tenants and steps, and their application.
 
 use crate::model::{COSTS, Model, launches, sync};
 use bus_schemas::{
@@ -12,7 +12,7 @@ use scheduler_leader_core::{Effect, Input};
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Open(usize),
-    /// Session, runs, whether the worker gets them at once.
+    /// Session, runs, and true if the worker gets them at once.
     Submit(usize, Vec<CostRun>, bool),
     Announce(usize, usize),
     Send(usize),
@@ -20,10 +20,10 @@ pub(crate) enum Step {
     Run(usize, usize),
     Close(usize, bool),
     Hold(bool),
-    /// Tenant, whether it is suspended.
+    /// Tenant, and true if it is suspended.
     Suspend(usize, bool),
     Ticks(u32),
-    /// Worker, what it says of its sessions: which, GiB, where, pinned.
+    /// Worker, and its report of its sessions: index, GiB, place, pinned.
     Memory(usize, Vec<(usize, u64, usize, bool)>),
     TakeOver,
 }
@@ -42,7 +42,7 @@ pub(crate) fn run_strategy() -> impl Strategy<Value = CostRun> {
     ]
 }
 
-/// Any step, with or without leaders that go.
+/// Any step, with or without changes of the leader.
 pub(crate) fn step_strategy(takeovers: bool) -> impl Strategy<Value = Step> {
     let runs = prop::collection::vec(run_strategy(), 1..6);
     prop_oneof![
@@ -68,7 +68,7 @@ pub(crate) fn step_strategy(takeovers: bool) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a worker may say of a session's memory.
+/// A possible report of a session's memory.
 fn row_strategy() -> impl Strategy<Value = (usize, u64, usize, bool)> {
     let pinned = prop::bool::weighted(0.1);
     (any::<usize>(), 0..9u64, 0..4usize, pinned)
@@ -118,7 +118,7 @@ pub(crate) fn settings_strategy() -> impl Strategy<Value = ClusterSettings> {
         )
 }
 
-/// Applies a step and checks what can be checked from outside at every grant.
+/// Applies a step and makes the checks that are possible from outside at every grant.
 pub(crate) fn step(model: &mut Model, step: &Step) {
     let ids: Vec<_> = model.sessions.keys().copied().collect();
     let pick = |index: &usize| ids.get(index % ids.len().max(1)).copied();

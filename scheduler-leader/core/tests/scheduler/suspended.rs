@@ -1,6 +1,6 @@
-//! Suspended tenants: nothing more of theirs is granted, nothing is lost, and what administrators are
-//! told of their sessions and of others. That nothing of them runs is checked at every grant of every
-//! test, by `model/rules.rs` and `model/standing.rs`.
+//! Suspended tenants: they are granted nothing more, and lose nothing. The tests also cover what
+//! administrators are told of their sessions and of others. `model/rules.rs` and
+//! `model/standing.rs` check at every grant of every test that none of their work runs.
 
 use bus_schemas::{
     ClusterSettings, GrantKind, Incarnation, Place, SessionId, SessionResidency, SessionStatus,
@@ -56,7 +56,7 @@ fn a_suspended_tenants_sessions_stand_still_and_go_on_without_debt_or_credit() {
     assert_eq!((view.granted, view.done), (before.granted, before.granted));
     assert_eq!(model.sessions[&other].done, 3_000, "others go on");
     assert_eq!(waits(&model, one), SessionWait::Suspended);
-    // While it is suspended its programs may announce; that is granted later.
+    // While it is suspended its programs may announce; those ops are granted later.
     submit(&mut model, one, 200);
     submit(&mut model, other, 3_000);
     let from = model.grants.len();
@@ -113,7 +113,7 @@ fn its_standing_grant_is_closed_and_it_gets_none() {
     submit(&mut model, one, 100);
     while model.run(WORKER, 1) > 0 {}
     assert_eq!(model.sessions[&one].done, 0);
-    // Its end is no work.
+    // Its close counts as no work.
     let again = model.open(1).unwrap();
     close(&mut model, again);
     model.suspend(0, false);

@@ -1,5 +1,6 @@
-//! Tenants with a target: what goes ahead of them, what waits, and for how long. That no grant breaks
-//! the rules is checked at every grant of every test, by the naive view in `model/targets.rs`.
+//! Tenants with a target: the work that goes ahead of them, and the work that waits, and its wait.
+//! The naive view in `model/targets.rs` checks at every grant of every test that no grant breaks
+//! the rules.
 
 use bus_schemas::{ClusterSettings, CostRun, Incarnation, SessionId, TenantSettings};
 use scheduler_leader_core::Input;
@@ -7,13 +8,13 @@ use scheduler_leader_core::Input;
 use crate::model::{COSTS, Model, launches, sync, tenant};
 
 const WORKER: Incarnation = Incarnation(100);
-/// Of 1.2 ms: longer than a target of 2 ms lets ahead.
+/// A kernel of 1.2 ms: longer than a target of 2 ms lets ahead.
 const LONG: usize = 5;
 const SHORT: usize = 2;
-/// Ticks that a slice set aside waits at most.
+/// Maximum number of ticks that a slice set aside waits.
 const WAIT: u32 = 20;
 
-/// Tenant 0 with a target above tenants 1 and 2, a session each.
+/// Tenant 0 with a target above tenants 1 and 2, with one session each.
 fn three(settings: ClusterSettings, slo_ns: u64) -> (Model, [SessionId; 3]) {
     let tenants = [(0, slo_ns), (4, 0), (4, 0)].map(|(priority, slo_ns)| TenantSettings {
         priority,
@@ -84,7 +85,7 @@ fn what_was_set_aside_for_long_enough_goes_once() {
         drain(&mut model);
     }
     assert_eq!(granted(&model, long), u64::from(rounds / WAIT));
-    // What earlier rounds of its priority took is neither made up for nor held against it.
+    // The use of earlier rounds of its priority is neither made up for nor held against it.
     (0..10).for_each(|_| tick(&mut model));
     drain(&mut model);
     assert_eq!(granted(&model, long), 40);
@@ -105,7 +106,7 @@ fn a_longest_wait_of_nothing_sets_nothing_aside() {
 
 #[test]
 fn the_limit_is_half_of_what_a_request_leaves() {
-    // 1.2 ms are half of 2.4, and the request takes 200.5 microseconds.
+    // 1.2 ms are half of 2.4 ms, and the request takes 200.5 microseconds.
     for (slo_ns, goes) in [(2_600_499, false), (2_600_500, true)] {
         let (mut model, [urgent, long, _]) = three(ClusterSettings::default(), slo_ns);
         request(&mut model, urgent);
@@ -153,7 +154,7 @@ fn lower_priorities_get_a_small_window_while_a_target_is_active() {
         request(&mut model, urgent);
         submit(&mut model, low, &[launches(SHORT, 1_000)]);
         assert_eq!(granted(&model, low), room, "{slo_ns} and {slo_window_ns}");
-        // Its own window is what it was.
+        // Its own window is unchanged.
         submit(&mut model, urgent, &[launches(SHORT, 1_000)]);
         assert_eq!(granted(&model, urgent), 11 + 50);
     }
@@ -184,7 +185,7 @@ fn a_floor_lifts_over_a_target() {
     let (mut model, [urgent, long, _]) = three(settings, 2_000_000);
     request(&mut model, urgent);
     submit(&mut model, long, &[launches(LONG, 3)]);
-    // A tenth of 12 ms is a slice of the long ones; not one tick passes.
+    // A tenth of 12 ms is one of the long slices; no tick passes.
     for _ in 0..60 {
         request(&mut model, urgent);
     }

@@ -17,7 +17,7 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         world.submit(100);
         world.pass(33);
         if round == 70 {
-            // A leader's death in between, with what it had not recorded.
+            // A leader dies in between, with its unrecorded inputs.
             world.acknowledge = false;
             world.submit(100);
             world.pass(30);
@@ -34,9 +34,9 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
     let blocks: Vec<_> = blocks
         .map(|(epoch, number, bytes, _)| of(*epoch, *number, bytes))
         .collect();
-    // What comes to the anchors keeps nothing else, and sees the record in small parts.
+    // The replay that reaches the anchors keeps nothing else, and sees the record in small parts.
     let (mut anchors, mut onward) = (Vec::<Anchor>::new(), Replay::forgetful());
-    // One beside it that keeps everything is told the same ends.
+    // A second one that keeps everything reports the same ends.
     let (mut keeping, mut told, mut also_told) = (Replay::default(), Vec::new(), Vec::new());
     let mut most = 0;
     for (epoch, number, bytes) in &blocks {
@@ -60,10 +60,10 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         [told, also_told].map(|rows| rows.iter().map(unchained).collect::<Vec<_>>());
     assert!(told.len() > 200, "{}", told.len());
     assert_eq!(told, also_told);
-    // What it keeps does not grow with the record.
+    // The data that it keeps does not grow with the record.
     assert!(keeping.kept() > 2 * most, "{most} of {}", keeping.kept());
     assert!(most < 200, "{most}");
-    // Where nothing was cut yet, or only the older of two cuts was made, the replay begins there.
+    // Without a cut, or with only the older of two cuts, the replay begins there.
     let mut marked = blocks.clone();
     marked.extend(
         anchors
@@ -78,8 +78,8 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         cut.retain(|(epoch, _, _)| *epoch >= anchor.epoch);
         let at = cut.len();
         cut.push((anchor.epoch, Anchor::NUMBER, anchor.encode()));
-        // A later leader appended once more what it had not heard to be stored of an earlier epoch:
-        // it is not cut off. Of one epoch that is its end, of another all.
+        // A later leader appended again the blocks of earlier epochs that it did not know to be
+        // stored: they are not cut off. They are the end of one epoch, and all of another.
         let mut before = blocks.iter().filter(|it| it.0 < anchor.epoch).rev();
         let end = before.next().expect("an epoch before");
         cut.push(end.clone());
@@ -106,14 +106,14 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         assert_eq!(rest.adopted + anchor.adopted, whole.adopted);
         assert_eq!(rest.inputs + anchor.inputs, whole.inputs);
         assert_eq!(rest.anchor.as_ref(), Some(anchor));
-        // And from there to the anchors behind it.
+        // And from there to the later anchors.
         let mut again = Replay::forgetful();
         for (epoch, number, bytes) in &cut {
             again.add(*epoch, *number, bytes).unwrap();
         }
         again.advance(|_| {}).unwrap();
         assert_eq!(again.anchor(), anchors.last());
-        // An anchor that is not what lies before is noticed.
+        // An anchor that differs from the earlier record is noticed.
         let mut wrong = anchor.clone();
         wrong.workers[0].tail.chain = wrong.workers[1].tail.chain;
         cut[at].2 = wrong.encode();

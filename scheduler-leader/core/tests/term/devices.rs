@@ -1,4 +1,5 @@
-//! Requests for several devices: all of them, on different workers, or none; and which there are.
+//! Requests for several devices: all of them, on different workers, or none; and queries for the
+//! devices.
 
 use bus_schemas::subject::{ConnectionName, ToLeader};
 use bus_schemas::{
@@ -22,7 +23,7 @@ impl World {
         self.bus.push_back((subject, Some(reply), encode(&request)));
     }
 
-    /// What the leader answers this tenant, which asks for its devices with these bytes.
+    /// The leader's answer to this tenant, which asks for its devices with these bytes.
     fn devices_of(&mut self, tenant: &Tenant, bytes: Vec<u8>) -> Option<Devices> {
         let reply = format!("{}.named", self.subjects.tenant_inbox(tenant));
         self.ask_for_devices(tenant, reply, bytes)
@@ -80,7 +81,7 @@ fn two_devices_are_answered_at_once_and_again() {
         (2, both.clone())
     );
     assert_eq!(world.answers[0], world.answers[1], "no other sessions");
-    // A successor knows them again.
+    // A successor recognizes them.
     world.kill_leader(0);
     world.pass(500);
     world.ask_devices(50, 2);
@@ -97,7 +98,7 @@ fn more_devices_than_workers_wait_for_one_and_are_then_refused() {
     world.ask_devices(50, 3);
     world.pass(600);
     assert!(world.answers.is_empty(), "a worker may still come");
-    // Who asks again is told what is missing, and may ask on.
+    // A client that asks again learns what is missing, and may go on asking.
     world.ask_devices(50, 3);
     world.pass(20);
     let code = |world: &World| {
@@ -122,7 +123,7 @@ fn more_devices_than_workers_wait_for_one_and_are_then_refused() {
 fn a_device_that_is_lost_before_the_answer_takes_the_others_with_it() {
     let mut world = World::new(1, 2);
     world.pass(250);
-    // One worker takes its session, the other is silent from now on.
+    // One worker takes its session, the other one is silent from now on.
     world.workers.remove(1);
     world.ask_devices(50, 2);
     world.pass(20);
@@ -154,7 +155,7 @@ fn a_device_that_took_its_session_and_is_lost_takes_the_others_with_it() {
     world.workers.insert(0, slow);
     world.pass(500);
     assert_eq!(open_sessions(&world), 0, "its other half is closed");
-    // Who asks again has both on what is left.
+    // A client that asks again gets both on the remaining workers.
     world.ask_devices(50, 2);
     world.pass(20);
     assert_eq!(world.workers_had(), [Incarnation(101), Incarnation(102)]);
@@ -194,7 +195,7 @@ fn who_had_other_devices_meanwhile_keeps_them() {
     let late = world.workers.remove(0);
     world.kill_leader(0);
     world.pass(500);
-    // Of what it had, one device is there: it is given two others, of which that may be one.
+    // One of its devices is there: it gets two others, which may include that one.
     world.ask_devices(50, 2);
     world.pass(20);
     let both = world.workers_had();
@@ -220,7 +221,7 @@ fn what_a_client_asked_for_before_it_died_is_given_to_nobody() {
     world.workers.push(late);
     world.pass(500);
     assert_eq!((open_sessions(&world), world.answers.len()), (0, 0));
-    // Connected anew it asks again.
+    // After it has connected again, it asks again.
     world.ask_devices(50, 2);
     world.pass(20);
     assert_eq!(world.workers_had().len(), 2);
@@ -243,7 +244,7 @@ fn a_tenant_is_told_its_devices_and_nothing_of_others() {
         assert_eq!((device.gpu, device.quota), (gpu as u32, 8 << 30));
         assert_eq!(device.properties.name, format!("model {gpu}"));
     }
-    // What it may hold there is its quota; drained and lost workers are no devices.
+    // It may hold its quota there; drained and lost workers are no devices.
     let with = |settings: TenantSettings| StateSnapshot {
         tenants: vec![(tenant(), settings)],
         ..StateSnapshot::default()
@@ -259,7 +260,7 @@ fn a_tenant_is_told_its_devices_and_nothing_of_others() {
     let devices = world.devices_of(&tenant(), ask()).expect("an answer");
     assert_eq!(named(&devices), [all[0]]);
     assert_eq!(devices.devices[0].quota, 3 << 30);
-    // A group without workers has none, and says so.
+    // A group without workers has none, and the answer says so.
     let elsewhere = TenantSettings {
         groups: Groups::new(["rack-9".parse().unwrap()]).unwrap(),
         ..quota

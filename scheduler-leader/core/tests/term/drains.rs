@@ -1,4 +1,4 @@
-//! Workers that an administrator drains: no new sessions, and gone with the last.
+//! Workers that an administrator drains: they get no new sessions, and leave with the last one.
 
 use bus_schemas::subject::{Admin, ConnectionName, ToLeader};
 use bus_schemas::{
@@ -23,7 +23,8 @@ impl World {
         self.pass(10);
     }
 
-    /// Whether the leader's last answer says that a worker is drained, if it names it.
+    /// Returns true if the leader's last answer shows a worker as drained, `None` if it lacks the
+    /// worker.
     fn says(&self, incarnation: Incarnation) -> Option<bool> {
         let status: Status = decode(self.said.as_ref().expect("an answer")).expect("a status");
         let mut workers = status.workers.iter();
@@ -61,7 +62,7 @@ fn a_drained_worker_keeps_its_sessions_gets_no_others_and_leaves_behind_them() {
     world.submit(2_000);
     world.drain(drained, true);
     assert_eq!(world.says(drained), Some(true));
-    // Its session goes on, a new one goes elsewhere, and two devices there are not.
+    // Its session goes on, a new one goes elsewhere, and a request for two devices fails.
     world.submit(2_000);
     for nonce in [100, 200] {
         world.ask_devices(nonce, 1);
@@ -72,7 +73,7 @@ fn a_drained_worker_keeps_its_sessions_gets_no_others_and_leaves_behind_them() {
     world.pass(4_600);
     assert_eq!(world.refusal(), Some(Code::TooFewWorkers));
     assert!(!world.dismissed(drained), "it has a session");
-    // So it is under the next leader, whether it reads what is stored before it leads or after.
+    // The same holds under the next leader, if it reads the store before it leads or after.
     let state = world.stored.clone();
     let standby = 1 - world.leading().unwrap();
     world.tell(standby, Event::State(&state));
@@ -88,7 +89,7 @@ fn a_drained_worker_keeps_its_sessions_gets_no_others_and_leaves_behind_them() {
     world.pass(1_500);
     assert!(world.dismissed(drained), "nobody is there any more");
     world.check();
-    // Gone, it is forgotten: another start of it is another worker.
+    // Once it is gone it is forgotten: another start of it is another worker.
     world.tell(
         standby,
         closed(&ConnectionName::Worker(drained).to_string()),
@@ -141,7 +142,7 @@ fn who_leads_before_it_has_read_of_a_drain_takes_it_then() {
 fn what_the_store_has_forgotten_nobody_has_undone() {
     let mut world = opened(2);
     let drained = world.opened.as_ref().unwrap().incarnation;
-    // What the leader before wrote is stored, then what its successor has.
+    // The store has the previous leader's placement, then its successor's.
     let earlier = world.stored.placement.clone();
     world.kill_leader(0);
     world.pass(200);
@@ -151,7 +152,7 @@ fn what_the_store_has_forgotten_nobody_has_undone() {
     let written = world.stored.clone();
     assert_eq!(written.placement.drained, [drained]);
     world.tell(at, Event::State(&written));
-    // The store loses what it had acknowledged: all but what was there before, and that, too.
+    // The store loses acknowledged writes: all but the earlier ones, and then those too.
     for (nonce, forgotten) in [(100, earlier), (200, Placement::default())] {
         let state = StateSnapshot {
             placement: forgotten.clone(),
@@ -207,7 +208,7 @@ fn a_worker_that_announced_its_leaving_hears_so_once_that_is_recorded_and_is_not
     }
     world.pass(300);
     assert!(world.workers[index].noted);
-    // Whatever is heard last of it, it left.
+    // In spite of its last message, it left.
     world.workers[index].leaves = false;
     let gone = world.workers.remove(index);
     let name = ConnectionName::Worker(gone.incarnation).to_string();
@@ -223,13 +224,14 @@ fn a_worker_that_announced_its_leaving_hears_so_once_that_is_recorded_and_is_not
         (tail.tail.position, tail.tail.chain),
         (gone.position, gone.chain)
     );
-    // Its chain is in the digest, as everybody's.
+    // Its chain is in the digest, like every other.
     let mut ends: Vec<_> = world.finals().into_iter().map(|(_, end)| end).collect();
     ends.push(tail.tail);
     assert_eq!(replayed.digest, bus_schemas::digest(&ends));
 }
 
-/// A world in which a worker has announced that it leaves, and its leader has noted that; with the worker's place.
+/// A world in which a worker has announced that it leaves, and its leader has noted that; and the
+/// worker's index.
 fn a_worker_leaves() -> (World, usize) {
     let mut world = opened(1);
     world.submit(500);
@@ -244,7 +246,8 @@ fn a_worker_leaves() -> (World, usize) {
     (world, index)
 }
 
-/// The leader hands over at once, and the record says that a worker left with all that it accepted.
+/// The leader hands over at once, and the record shows that a worker left with all that it
+/// accepted.
 fn hands_over_and_says_that_it_left(mut world: World, gone: &Worker) {
     world.pass(100);
     assert_eq!(world.leading(), None, "it waits no longer");

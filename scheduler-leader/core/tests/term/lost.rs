@@ -1,4 +1,4 @@
-//! Lost workers: the leader notes their last chain, replay compares.
+//! Lost workers: the leader notes their last chain, and replay compares it.
 
 use bus_schemas::subject::{ConnectionName, ToLeader};
 use bus_schemas::{
@@ -11,7 +11,7 @@ use scheduler_leader_core::{Config, Event, LeaderNode, Placement};
 use crate::worker::Worker;
 use crate::world::{MS, World, closed, launches, opened, tenant};
 
-/// A world at work whose worker with the session is gone, as its leader last knew it.
+/// A world at work that has lost the session's worker, and that worker as its leader last knew it.
 fn bereft(leaders: u64) -> (World, Worker) {
     let mut world = opened(leaders);
     // Closed connections count once ours has been up for a while.
@@ -28,7 +28,7 @@ fn bereft(leaders: u64) -> (World, Worker) {
     (world, lost)
 }
 
-/// Its connection is closed, which all candidates are told of.
+/// Its connection is closed; all candidates are told.
 fn declare(world: &mut World, lost: &Worker) {
     let name = ConnectionName::Worker(lost.incarnation).to_string();
     for at in 0..world.nodes.len() {
@@ -43,7 +43,7 @@ fn tail(replayed: &Replayed, of: Incarnation) -> Tail {
     found.expect("its tail").clone()
 }
 
-/// Changes each place in the record where these bytes are.
+/// Changes these bytes at each place in the record.
 fn tamper(world: &mut World, bytes: &[u8], to: &[u8]) -> usize {
     let mut found = 0;
     for (_, _, block, _) in &mut world.blocks {
@@ -68,7 +68,7 @@ fn what_a_leader_knew_of_a_lost_worker_is_compared_with() {
     let rows = replayed.positions.iter();
     let mut rows = rows.filter(|row| row.incarnation == lost.incarnation);
     let row = rows.find(|row| row.position == own.recorded).unwrap();
-    // Another chain in its place is found, and so is another order behind the same chain.
+    // Another chain in its place is found, and so is another order with the same chain.
     let chain = row.chain.expect("it is in the order");
     let mut other = chain;
     other.0[17] ^= 1;
@@ -135,7 +135,8 @@ fn a_sign_of_life_that_names_very_many_sessions_is_answered_for_some_of_them() {
     assert_eq!(answers(0..200_000), 1_024);
 }
 
-/// The only leader dies, a worker with it, and another leader starts that never heard of either.
+/// The only leader dies together with a worker, and another leader starts that never heard of
+/// either.
 fn succeeded() -> (World, Incarnation) {
     let (mut world, lost) = bereft(1);
     world.kill_leader(0);
@@ -161,15 +162,15 @@ fn a_worker_that_dies_while_nobody_leads_is_declared_lost() {
     assert_eq!(world.stored.placement.lost, [lost]);
     let replayed = replay(&world.record(), &[]).unwrap();
     assert_eq!(tail(&replayed, lost).fate, Fate::Lost);
-    // Whoever had a session there is told so, and not that it never was.
+    // A client that had a session there is told so, and not that the session never was.
     let ended = world.ended.take().and_then(|notice| notice.ended);
     assert_eq!(ended.map(|why| why.code), Some(Code::DeviceLost));
-    // Also who says so only now.
+    // So is a client that reports it only now.
     world.alive();
     world.pass(100);
     let ended = world.ended.take().and_then(|notice| notice.ended);
     assert_eq!(ended.map(|why| why.code), Some(Code::DeviceLost));
-    // Nobody is lost twice.
+    // No worker is lost twice.
     world.pass(4_000);
     assert_eq!(world.stored.placement.lost, [lost]);
     let counts = world.nodes.iter().flatten();
@@ -179,7 +180,7 @@ fn a_worker_that_dies_while_nobody_leads_is_declared_lost() {
     );
 }
 
-/// Why the client's session ended, as it was told.
+/// The reason that the client was told for its session's end.
 fn told(world: &mut World) -> Option<Code> {
     let ended = world.ended.take().and_then(|notice| notice.ended);
     ended.map(|why| why.code)
@@ -194,7 +195,7 @@ fn a_session_whose_worker_was_lost_under_a_leader_before_is_told_so() {
     world.kill_leader(0);
     world.pass(4_000);
     assert!(world.leading().is_some(), "it leads");
-    // What it sends says nothing of its worker, and is not answered by what nobody knows.
+    // Its intents do not name its worker: without knowledge, the leader does not answer them.
     world.queued = 0;
     world.announce();
     world.pass(100);
@@ -207,7 +208,7 @@ fn a_session_whose_worker_was_lost_under_a_leader_before_is_told_so() {
     assert_eq!(told(&mut world), Some(Code::DeviceLost));
 }
 
-/// The only leader dies, a worker with it, before the store has the worker's name; another leader starts.
+/// The only leader and a worker die before the store has the worker's name; another leader starts.
 fn forgotten(config: Config) -> (World, Worker) {
     let (mut world, lost) = bereft(1);
     world.kill_leader(0);
@@ -222,7 +223,7 @@ fn forgotten(config: Config) -> (World, Worker) {
     (world, lost)
 }
 
-/// Milliseconds from the client's word until it knows that its session is gone.
+/// Milliseconds from the client's message until it knows that its session is gone.
 fn word(world: &mut World) -> u32 {
     world.alive();
     for waited in 0..20_000 {

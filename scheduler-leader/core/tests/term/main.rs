@@ -77,15 +77,14 @@ fn leaders_die_and_nothing_is_lost_or_run_twice() {
         world.check();
         let replayed = world.replay().unwrap();
         assert_eq!(replayed.epochs, 4);
-        // At most what was granted in the time that is missing, one position a millisecond, and
-        // the window.
+        // At most the grants of the missing time, at one position per millisecond, and the window.
         assert!(
             replayed.adopted <= 3 * (lost + 10),
             "{} adopted",
             replayed.adopted
         );
         assert!(lost == 0 || replayed.adopted > 0);
-        // What one message does not hold was told in several.
+        // A tail that did not fit into one message was sent in several.
         let pages: usize = world.workers.iter().map(|it| it.pages).sum();
         assert!(pages == 0 || rows < 900, "{pages} pages");
         assert!(pages > 0 || lost < 15 || rows == 900, "no pages");
@@ -98,7 +97,7 @@ fn a_stale_leader_is_fenced() {
     world.submit(2_000);
     world.pass(10);
     let at = world.leading().unwrap();
-    // Cut off: it hears and says nothing, while another takes over.
+    // Cut off: it hears and sends nothing, while another one takes over.
     let stale = world.nodes[at].take();
     world.pass(500);
     let other = world.leading().expect("a successor");
@@ -154,7 +153,7 @@ fn what_a_dead_client_had_on_its_way_does_not_keep_its_session() {
     assert_eq!(sessions(&world), 1, "it may come back");
     world.pass(1_000);
     assert_eq!(sessions(&world), 0, "10 s behind the end of its connection");
-    // One that does come back is heard later than that.
+    // A client that does come back is heard later than that.
     let mut world = opened(1);
     world.tell(0, closed("client-1"));
     world.pass(600);
@@ -187,7 +186,7 @@ fn a_connection_ends_nothing_but_what_its_login_may_speak_for() {
         }
         world.pass(500);
     }
-    // The tenant itself is neither a leader nor a worker, whatever it calls itself.
+    // The tenant itself is neither a leader nor a worker, under any name.
     let own = Author::Tenant(tenant());
     for name in &names[..2] {
         for node in 0..world.nodes.len() {
@@ -208,8 +207,8 @@ fn a_connection_ends_nothing_but_what_its_login_may_speak_for() {
     assert_eq!(sessions(&world), 0, "its own login ends it");
 }
 
-/// A leader of which nothing is acknowledged to be recorded, after so many rounds of launches: more
-/// than it may keep.
+/// A leader with a record that is not acknowledged, after this many rounds of launches: more than
+/// it may keep.
 fn unheard(leaders: u64, rounds: usize) -> World {
     let mut world = World::new(leaders, 2);
     world.settings(|settings| settings.record_buffer = 4_000);
@@ -224,7 +223,7 @@ fn unheard(leaders: u64, rounds: usize) -> World {
     world
 }
 
-/// The record is written again, and the first leader hears that all its blocks are.
+/// The record is written again, and the first leader hears that all its blocks are stored.
 fn all_recorded(world: &mut World) {
     world.acknowledge = true;
     let blocks = world.blocks.iter();
@@ -297,7 +296,7 @@ fn a_full_record_is_a_named_gap_and_a_new_term() {
 
 #[test]
 fn what_a_leader_left_unrecorded_is_with_the_workers_until_the_gap_is_recorded() {
-    // Blocks are stored, and nobody hears of it: the leader goes before it could name its gap.
+    // Blocks are stored without an acknowledgement: the leader goes before it could name its gap.
     let mut world = unheard(2, 60);
     assert!(world.terms.is_empty(), "{:?}", world.terms);
     world.acknowledge = true;
@@ -464,11 +463,11 @@ fn replay_refuses_what_it_does_not_understand_and_notices_what_is_missing() {
     let whole = world.blocks.clone();
     assert!(whole.len() > 3);
     let good = world.replay().unwrap();
-    // A block from the middle of the work, behind which only time passes, is missing: the chain
+    // A block from the middle of the work is missing, and only time passes after it: the chain
     // cannot be reached.
     world.blocks.remove(whole.len() / 4);
     assert!(matches!(world.replay(), Err(ReplayError::Disagrees { .. })));
-    // A block is there twice: it counts once.
+    // A duplicate block counts once.
     world.blocks.clone_from(&whole);
     world.blocks.push(whole[1].clone());
     world.check();

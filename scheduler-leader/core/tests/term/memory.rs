@@ -1,4 +1,5 @@
-//! What workers say of their sessions' memory, on its way to the order, and what leaders say of it.
+//! Workers' reports of their sessions' memory on their way to the order, and leaders' messages
+//! about it.
 
 use bus_schemas::{Place, Residency, SessionId, SessionResidency, Tenant, TenantSettings};
 use scheduler_leader_core::{Event, Scheduler, SessionView};
@@ -19,7 +20,7 @@ impl World {
         self.scheduler().session(self.session()).unwrap()
     }
 
-    /// The session's worker says from now on that it is in a place.
+    /// The session's worker reports this place from now on.
     fn tell_place(&mut self, place: Place) {
         let session = self.session();
         let worker = self.opened.as_ref().unwrap().incarnation;
@@ -37,7 +38,7 @@ impl World {
         });
     }
 
-    /// The workers say nothing of memory for a while, as they may where nothing changes.
+    /// The workers do not report memory for a while, as they may without changes.
     fn be_silent_of_memory(&mut self) {
         self.workers.iter_mut().for_each(|it| it.residency = None);
     }
@@ -62,14 +63,14 @@ fn what_a_worker_says_of_memory_becomes_an_input_once() {
     let worker = world.opened.as_ref().unwrap().incarnation;
     let worker = world.scheduler().worker(worker).unwrap();
     assert_eq!((worker.capacity, worker.free), (20 << 30, 20 << 30));
-    // What is away comes back first.
+    // A session that is away returns first.
     world.submit(100);
     world.pass(100);
     world.check();
     assert!(!world.view().away);
     let returned = world.workers.iter().map(|it| it.returned);
     assert_eq!(returned.sum::<usize>(), 1);
-    // The word of before its return is old, the same word after it is not.
+    // The report from before its return is old; the same report after it is not.
     world.pass(500);
     assert!(!world.view().away);
     world.tell_place(Place::Out);

@@ -1,4 +1,4 @@
-//! What must outlast its leader: that a program is dead, and that a worker is.
+//! Facts that must outlast a leader: the death of a program, and that of a worker.
 
 use bus_schemas::LeaderId;
 use bus_schemas::subject::ConnectionName;
@@ -17,14 +17,14 @@ fn tell_all(world: &mut World, name: &str) {
     }
 }
 
-/// The leader's process is gone, and the broker does not say so.
+/// Ends the leader's process without an event of the broker.
 fn lose_leader(world: &mut World) {
     let at = world.leading().expect("it leads");
     world.nodes[at] = None;
     assert_eq!(world.leading(), None);
 }
 
-/// Another candidate starts, which reads what is stored.
+/// Another candidate starts and reads the store.
 fn start(world: &mut World, id: u64) {
     let node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(id));
     world.nodes.push(Some(node));
@@ -33,7 +33,7 @@ fn start(world: &mut World, id: u64) {
     world.tell(at, Event::Connected);
 }
 
-/// Each candidate reads what is stored, as the watch of the bucket tells it.
+/// Each candidate reads the store, as the watch of the bucket reports it.
 fn watch(world: &mut World) {
     let state = world.stored.clone();
     for at in 0..world.nodes.len() {
@@ -41,7 +41,7 @@ fn watch(world: &mut World) {
     }
 }
 
-/// The leader is killed every 3 s for so long, and a candidate starts in its place.
+/// Kills the leader every 3 s for this many seconds; a candidate starts in its place.
 fn kill_leaders(world: &mut World, seconds: u64) {
     for round in 0..seconds / 3 {
         watch(world);
@@ -74,7 +74,7 @@ fn a_program_that_dies_while_no_leader_leads_is_known_to_be_dead() {
     world.alive();
     world.pass(3_500);
     lose_leader(&mut world);
-    // The candidate that is left hears of it, and leads only then.
+    // The remaining candidate hears of it, and leads only then.
     tell_all(&mut world, "client-1");
     assert_eq!(world.leading(), None);
     world.pass(9_500);
@@ -94,7 +94,7 @@ fn a_program_that_comes_back_lives_on_under_each_leader() {
     world.pass(200);
     kill_leaders(&mut world, 18);
     assert_eq!(sessions(&world), 1);
-    // Its last word may not have reached what is stored: it has a moment to speak up.
+    // Its last message may not have reached the store: it has a moment to speak up.
     tell_all(&mut world, "client-1");
     world.pass(200);
     watch(&mut world);
@@ -115,7 +115,7 @@ fn a_stalled_leader_does_not_start_the_wait_anew() {
     tell_all(&mut world, "client-1");
     for _ in 0..8 {
         world.pass(1_400);
-        // It stands still, and its peers with it.
+        // It stands still together with its peers.
         world.now += 600 * crate::world::MS;
     }
     world.pass(1_000);

@@ -1,4 +1,4 @@
-//! A leader takes over from itself, its epoch being as old as one may be, with many sessions open.
+//! A leader takes over from itself because its epoch has its maximum age, with many sessions open.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use bus_schemas::{
 use crate::worker::Worker;
 use crate::world::{MS, World, opened, tenant};
 
-/// Open sessions that have nothing to do.
+/// Open sessions without work.
 const IDLE: u64 = 1_000;
-/// Messages one behind the other until the next epoch grants something: seal and answer.
+/// Sequential messages until the next epoch grants something: seal and answer.
 const EXCHANGES: usize = 2;
 /// Sessions without work that may be told of the new epoch before it.
 const BEFORE: usize = 64;
@@ -44,7 +44,7 @@ fn crowded() -> World {
     world
 }
 
-/// Sessions whose clients are told something by what is under way.
+/// Sessions with clients that are told something by messages under way.
 fn told(world: &World, names: &BTreeMap<String, SessionId>) -> Vec<SessionId> {
     let notices = world.bus.iter().filter(|(_, _, bytes)| {
         let notice = decode::<LeaderNotice>(bytes);
@@ -85,8 +85,8 @@ fn who_is_at_work_waits_for_a_few_exchanges_however_many_sessions_there_are() {
         world.go_on();
         assert!(world.now < 5_000 * MS, "its epoch does not end");
     }
-    // Its worker tells the client of the new epoch as soon as it is sealed: what is not done is
-    // announced anew, before the leader knows the session.
+    // Its worker tells the client of the new epoch as soon as it is sealed. Unfinished ops are
+    // announced again, before the leader knows the session.
     let session = world.opened.as_ref().expect("it is open").session;
     let mut at = world
         .workers
@@ -149,7 +149,8 @@ fn who_asks_for_what_has_ended_is_told_however_short_its_leaders_epochs_are() {
     world.pass(5_000);
     let epochs = world.terms.len();
     close(&mut world);
-    // The session ends, and its worker is not heard before the next epoch: that knows nothing of it.
+    // The session ends, and its worker is not heard before the next epoch, which knows nothing of
+    // the end.
     while world.terms.len() == epochs {
         world.wake();
         world.deliver();

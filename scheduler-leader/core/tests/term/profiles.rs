@@ -11,7 +11,7 @@ use crate::world::{MS, World, opened, tenant};
 
 fn state(profile: Profile, pinned: Option<Profile>) -> StateSnapshot {
     StateSnapshot {
-        // The worker here knows of slices only.
+        // The worker here knows only slices.
         settings: ClusterSettings {
             standing: false,
             ..ClusterSettings::default()
@@ -60,7 +60,7 @@ fn a_version_outlives_its_leader() {
     let learned = world.written.last().expect("it is kept").clone();
     assert_eq!(learned.entries, [(KernelKey(1), 50_000)]);
     assert_eq!(in_force(&world).hash, learned.hash);
-    // The others read what was kept.
+    // The others read the store.
     tell_all(&mut world, &state(learned.clone(), None));
     world.kill_leader(0);
     world.pass(500);
@@ -69,7 +69,7 @@ fn a_version_outlives_its_leader() {
         learned.hash,
         "from the first input on"
     );
-    // Versions go on above the one that was taken over.
+    // Versions continue above the one that was taken over.
     measure(&mut world, 2, 10, 70_000);
     world.pass(2_000);
     let next = world.written.last().unwrap().clone();
@@ -164,7 +164,7 @@ fn who_leads_before_it_read_the_last_word_on_holding_takes_it_then() {
     world.kill_leader(0);
     world.pass(5_000);
     assert!(is_held(&world), "as its successor had read");
-    // Released just before the leader died; the successor reads of it only now.
+    // Released just before the leader died; the successor reads it only now.
     held.placement.held = false;
     held.placement.version += 1;
     tell_all(&mut world, &held);

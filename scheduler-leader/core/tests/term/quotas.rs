@@ -16,7 +16,7 @@ impl World {
         }
     }
 
-    /// How many lists each worker got, and the last one's rows.
+    /// Number of lists that each worker got, and the last one's rows.
     fn lists(&self) -> Vec<(usize, Vec<TenantQuota>)> {
         let lists = self.workers.iter().map(|worker| {
             let last = worker.lists.last().map(|list| list.quotas.clone());
@@ -34,7 +34,7 @@ fn a_worker_gets_the_quotas_in_force_until_it_has_them_and_from_each_leader() {
         quota,
     };
     world.pass(500);
-    // Nobody has a quota: that is a list too, and once is enough.
+    // No tenant has a quota: that is a list too, and it is sent once.
     assert_eq!(world.lists(), [(1, vec![]), (1, vec![])]);
     let other: Tenant = "batch".parse().unwrap();
     world.set_quota(&tenant(), 3 << 30);
@@ -42,17 +42,17 @@ fn a_worker_gets_the_quotas_in_force_until_it_has_them_and_from_each_leader() {
     world.pass(500);
     let rows = vec![row(&other, 1 << 30), row(&tenant(), 3 << 30)];
     assert_eq!(world.lists(), [(2, rows.clone()), (2, rows.clone())]);
-    // The same again is no news.
+    // The same quota again is no news.
     world.set_quota(&other, 1 << 30);
     world.pass(500);
     assert_eq!(world.lists(), [(2, rows.clone()), (2, rows.clone())]);
-    // One that was lost is sent again; a worker of a build before gets none.
+    // A lost list is sent again; a worker of an earlier build gets none.
     world.workers[0].lists.pop();
     world.workers[1].takes_quotas = false;
     world.workers[1].lists.clear();
     world.pass(500);
     assert_eq!(world.lists(), [(2, rows.clone()), (0, vec![])]);
-    // A quota that is taken away, under the next leader.
+    // A quota is removed, under the next leader.
     let state = world.stored.clone();
     let standby = 1 - world.leading().unwrap();
     world.tell(standby, Event::State(&state));

@@ -1,5 +1,5 @@
-//! A broker of several servers: whose connection is closed may have gone to another one, and who
-//! cannot write the lease may be cut off.
+//! A broker of several servers: a client with a closed connection may have gone to another server,
+//! and a leader that cannot write the lease may be cut off.
 
 use bus_schemas::subject::ConnectionName;
 use bus_schemas::{Incarnation, LeaderId};
@@ -28,7 +28,7 @@ fn lost(world: &World) -> usize {
     world.stored.placement.lost.len()
 }
 
-/// The server of all candidates dies, which each leaves for another one at once.
+/// The server of all candidates dies; each goes to another one at once.
 fn server_dies(world: &mut World) {
     for at in 0..world.nodes.len() {
         world.tell(at, Event::Disconnected);
@@ -39,7 +39,7 @@ fn server_dies(world: &mut World) {
     }
 }
 
-/// The worker without the client's session is gone, and the broker says so if it can.
+/// The worker without the client's session dies; the broker reports that if `told`.
 fn kill_worker(world: &mut World, told: bool) -> Worker {
     let on = world.opened.as_ref().unwrap().incarnation;
     let mut workers = world.workers.iter();
@@ -121,7 +121,7 @@ fn a_worker_that_dies_as_servers_die_is_lost_within_four_seconds() {
     for apart in [0, 500, 1_000, 2_900] {
         let mut world = opened(3);
         server_dies(&mut world);
-        // The servers that are left choose anew which of them stores.
+        // The remaining servers elect the ones that store.
         world.stored_away = true;
         world.pass(apart);
         let gone = kill_worker(&mut world, true).incarnation;
@@ -187,7 +187,7 @@ fn the_next_leader_loses_a_worker_that_died_as_servers_and_their_leader_died() {
     assert_eq!(world.stored.placement.lost, [gone]);
 }
 
-/// A candidate that starts now, and heard of no worker.
+/// A candidate that starts now and has heard no worker.
 fn start_candidate(world: &mut World, id: u64) {
     let config = Config::new("lab".parse().unwrap()).on_servers();
     let node = LeaderNode::new(config, LeaderId(id));
@@ -197,7 +197,7 @@ fn start_candidate(world: &mut World, id: u64) {
     world.tell(at, Event::Connected);
 }
 
-/// Another start of the device of a worker that is gone.
+/// Starts another worker on the device of a gone one.
 pub(crate) fn start_again(world: &mut World, gone: &Worker) {
     let mut started = World::apart(1..=1, gone.gpu..gone.gpu + 1, |_| ());
     let mut worker = started.workers.remove(0);
@@ -278,7 +278,7 @@ fn clients_hear_their_leader_once_a_second() {
 fn a_leader_above_whom_somebody_led_and_went_leads_on_above_both() {
     let mut world = opened(1);
     let at = world.leading().unwrap();
-    // It was cut off from the others, who had a leader and lost it; nobody holds the lease.
+    // It was cut off from the others, which had a leader and lost it; the lease is free.
     let mut state = world.stored.clone();
     state.placement.epoch = 7;
     world.tell(at, Event::State(&state));

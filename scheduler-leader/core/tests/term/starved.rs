@@ -1,4 +1,4 @@
-//! A starved machine: leader, candidates and workers that are late, and not dead.
+//! A starved machine: leader, candidates and workers are late, and not dead.
 
 use bus_schemas::Incarnation;
 use bus_schemas::subject::ConnectionName;
@@ -16,7 +16,7 @@ fn with_events(leaders: u64) -> World {
     world
 }
 
-/// The leader gets no time for so many milliseconds, in which others do.
+/// The leader gets no time for this many milliseconds, while others do.
 fn starve_leader(world: &mut World, milliseconds: u64) {
     let at = world.leading().expect("it leads");
     let node = world.nodes[at].take();
@@ -39,7 +39,7 @@ fn a_leader_that_is_late_is_not_followed() {
 
 #[test]
 fn a_leader_that_stands_still_is_followed_in_its_time() {
-    // Of a quiet machine, after a second; of one that has been late, after three at most.
+    // On a quiet machine, after a second; after an earlier lateness, after three at most.
     for (before, least, most) in [(0, 900, 1_100), (600, 2_500, 3_100)] {
         let mut world = with_events(2);
         if before > 0 {
@@ -59,7 +59,8 @@ fn a_leader_that_stands_still_is_followed_in_its_time() {
 
 #[test]
 fn a_candidate_that_hears_little_follows_in_its_time_all_the_same() {
-    // No worker beats, and the other candidate led: nothing comes but the state of the stores, now and then.
+    // No worker beats, and the other candidate led: only the state of the stores comes from time to
+    // time.
     for every in [400, 600, 1_000, 4_000] {
         let mut world = World::with(2, 0, |config: &mut Config| {
             *config = config.clone().with_events();
@@ -92,13 +93,13 @@ fn a_worker_that_is_late_is_not_lost() {
         world.pass(1_000);
         assert!(world.stored.placement.lost.is_empty(), "{late} ms");
     }
-    // One that is gone is lost all the same.
+    // A worker that is gone is lost nevertheless.
     let gone = world.workers.remove(0).incarnation;
     world.pass(12_200);
     assert_eq!(world.stored.placement.lost, [gone]);
 }
 
-/// The broker says that a worker's connection was closed.
+/// The broker reports that a worker's connection was closed.
 fn close(world: &mut World, worker: Incarnation) {
     let name = ConnectionName::Worker(worker).to_string();
     for at in 0..world.nodes.len() {
@@ -139,18 +140,18 @@ fn a_worker_that_was_heard_until_its_connection_was_closed_is_lost_at_once() {
     world.pass(3_500);
     let gone = world.workers.remove(0).incarnation;
     close(&mut world, gone);
-    // No longer than to write it down.
+    // No longer than it takes to write it.
     world.pass(50);
     assert_eq!(world.stored.placement.lost, [gone]);
 }
 
 #[test]
 fn a_worker_that_died_before_the_broker_came_back_is_lost_once_a_later_start_is_heard() {
-    // However late the leader that learns of it has been.
+    // For any lateness of the leader that learns of it.
     for late in [0, 600] {
         let mut world = opened(2);
         world.pass(3_500);
-        // The closed connection is heard by no leader that lives on.
+        // No surviving leader hears of the closed connection.
         let gone = world.workers.remove(0);
         world.pass(100);
         start_again(&mut world, &gone);
@@ -164,7 +165,7 @@ fn a_worker_that_died_before_the_broker_came_back_is_lost_once_a_later_start_is_
         world.tell(1, Event::Connected);
         world.pass(1_400);
         assert!(world.stored.placement.lost.is_empty());
-        // Before three seconds are over, in which others may come back.
+        // Before the three seconds are over in which others may come back.
         world.pass(300);
         assert_eq!(world.stored.placement.lost, [gone.incarnation], "{late} ms");
     }

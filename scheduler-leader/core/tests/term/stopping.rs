@@ -1,10 +1,10 @@
-//! Replay as the record comes in, and replay that stops at a position.
+//! Replay while the record comes in, and replay that stops at a position.
 
 use scheduler_leader_core::replay::{Replay, Stop, StopError, replay, replay_until};
 
 use crate::world::{MS, World, opened};
 
-/// Three terms; where `lost`, the last inputs of a leader die with it.
+/// Three terms; if `lost` is not 0, the last inputs of a leader die with it.
 fn eventful(lost: u64) -> World {
     let mut world = opened(4);
     for _ in 0..2 {
@@ -37,7 +37,7 @@ fn a_record_that_comes_in_block_by_block_is_replayed_as_the_whole_is() {
             replay(&world.record(), &[]).unwrap(),
         );
         assert_eq!(piecewise, whole);
-        // Whatever ended was told of when it did, as the whole has it.
+        // Each ended position was reported as the whole replay has it.
         assert!(ended.len() > 50, "{}", ended.len());
         assert!(ended.is_sorted_by_key(|row| row.epoch));
         for mut row in ended {
@@ -92,7 +92,7 @@ fn a_replay_stops_right_behind_a_position() {
     let world = eventful(0);
     let order = world.replay().unwrap();
     let blocks = world.record();
-    // Among the grants of one input, and anywhere.
+    // Between the grants of one input, and anywhere.
     let pairs = order.positions.windows(2);
     let among =
         pairs.filter(|pair| (pair[0].epoch, pair[0].input) == (pair[1].epoch, pair[1].input));

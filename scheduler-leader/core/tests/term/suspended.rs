@@ -1,5 +1,5 @@
-//! A tenant that is suspended while leaders come and go, and what administrators are told of its
-//! session meanwhile.
+//! A tenant that is suspended while leaders change, and what administrators are told of its session
+//! meanwhile.
 
 use bus_schemas::subject::Admin;
 use bus_schemas::{
@@ -19,14 +19,14 @@ impl World {
         }
     }
 
-    /// What the leader says of all sessions.
+    /// The leader's answer with all sessions.
     fn sessions(&mut self) -> Sessions {
         let request = encode(&SessionsRequest {
             v: WIRE_VERSION,
             ..SessionsRequest::default()
         });
         let subject = self.subjects.admin(Admin::Sessions);
-        // Where the world looks for answers to administrators.
+        // The reply subject at which the world looks for answers to administrators.
         self.bus
             .push_back((subject, Some("asked.drain".into()), request));
         self.pass(10);

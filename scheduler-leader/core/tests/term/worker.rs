@@ -1,4 +1,5 @@
-//! A worker, as simple as the protocol allows: it accepts, runs one position at a time, reports.
+//! A worker, as simple as the protocol allows: it accepts, runs one position at a time, and
+//! reports.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +10,7 @@ use bus_schemas::{
     encode,
 };
 
-/// The one tenant there is.
+/// The only tenant.
 pub(crate) fn tenant() -> Tenant {
     "chat".parse().unwrap()
 }
@@ -28,25 +29,26 @@ pub(crate) struct Worker {
     pub(crate) reports: Vec<DoneReport>,
     pub(crate) acknowledged: u64,
     pub(crate) started: Vec<(SessionId, u64, u64)>,
-    /// Grants of its tail in one message, and how many pages of it were asked for.
+    /// Number of grants of its tail in one message, and number of its pages that were asked for.
     pub(crate) rows: usize,
     pub(crate) pages: usize,
-    /// A leader told it to leave. It stays, for the sake of the tests.
+    /// True if a leader told it to leave. It stays, for the sake of the tests.
     pub(crate) dismissed: bool,
-    /// It says that it leaves.
+    /// True if it announces that it leaves.
     pub(crate) leaves: bool,
-    /// A leader told it that this is noted.
+    /// True if a leader told it that this is noted.
     pub(crate) noted: bool,
-    /// Lists of quotas that came, and which it has; a worker of a build before takes none.
+    /// Lists of quotas that it got, and true if it takes them; a worker of an earlier build takes
+    /// none.
     pub(crate) lists: Vec<Quotas>,
     pub(crate) takes_quotas: bool,
-    /// What its heartbeats say of memory.
+    /// The memory report of its heartbeats.
     pub(crate) residency: Option<Residency>,
-    /// Returns that it ended.
+    /// Number of returns that it ended.
     pub(crate) returned: usize,
 }
 
-/// What the worker of a device says that it is.
+/// The device properties that a worker reports.
 pub(crate) fn described(gpu: GpuId) -> DeviceProperties {
     DeviceProperties {
         name: format!("model {gpu}"),
@@ -143,7 +145,7 @@ impl Worker {
         })
     }
 
-    /// Ops run.
+    /// Number of ops that ran.
     pub(crate) fn ran(&self) -> u64 {
         let started = self.started.iter();
         started.map(|(_, first, last)| last + 1 - first).sum()
@@ -270,7 +272,7 @@ impl Worker {
         })
     }
 
-    /// The number of the list of quotas that it has of its leader.
+    /// The number of its list of quotas from its leader.
     fn quotas(&self) -> u64 {
         let ours = self.lists.iter().filter(|list| list.epoch == self.epoch);
         ours.map(|list| list.number).max().unwrap_or(0)

@@ -20,12 +20,12 @@ use crate::worker::Worker;
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// The broker says that a connection of this name was closed, which the cluster's own user made.
+/// The broker reports that a connection of this name, made by the cluster's own user, was closed.
 pub(crate) fn closed(name: &str) -> Event<'_> {
     closed_by(name, &Author::Cluster)
 }
 
-/// The same of a connection with any login.
+/// The same for a connection with any login.
 pub(crate) fn closed_by<'a>(name: &'a str, author: &'a Author) -> Event<'a> {
     Event::ConnectionClosed { name, author }
 }
@@ -38,25 +38,25 @@ pub(crate) struct World {
     pub(crate) bus: VecDeque<(String, Option<String>, Vec<u8>)>,
     pub(crate) lease: Option<Lease>,
     pub(crate) revision: u64,
-    /// The lease can be neither read nor written.
+    /// True if the lease can be neither read nor written.
     pub(crate) stored_away: bool,
-    /// Answers to writes of the lease come late: these are under way.
+    /// Set while answers to writes of the lease come late; holds the writes under way.
     pub(crate) lease_late: Option<Vec<(usize, Lease, u64)>>,
-    /// Appended: epoch, number, bytes, when.
+    /// Appended blocks: epoch, number, bytes, time.
     pub(crate) blocks: Vec<(u64, u64, Vec<u8>, u64)>,
     pub(crate) acknowledge: bool,
     pub(crate) opened: Option<Opened>,
     pub(crate) queued: u64,
     pub(crate) submitted: u64,
-    /// The last op announced at a time is a sync.
+    /// True if the last op announced at a time is a sync.
     pub(crate) syncs: bool,
     pub(crate) terms: Vec<(u64, TermEnd)>,
     pub(crate) ended: Option<LeaderNotice>,
-    /// The state bucket: what it was at first, and the placement as leaders keep it.
+    /// The state bucket: its first content, and the placement as leaders keep it.
     pub(crate) stored: StateSnapshot,
-    /// What a leader last answered an administrator.
+    /// A leader's last answer to an administrator.
     pub(crate) said: Option<Vec<u8>>,
-    /// Profiles that leaders had kept.
+    /// Profiles that leaders wrote.
     pub(crate) written: Vec<Profile>,
     /// Heartbeats that the tenant's clients heard.
     pub(crate) tenant_beats: u64,
@@ -64,7 +64,7 @@ pub(crate) struct World {
     pub(crate) answers: Vec<OpenAnswer>,
 }
 
-/// What so many ops are announced as.
+/// The announcement of this many ops.
 pub(crate) fn launches(count: u32) -> CostRun {
     CostRun {
         key: KernelKey(1),
@@ -83,7 +83,7 @@ impl World {
         Self::apart(1..=nodes, 0..workers, adjust)
     }
 
-    /// With these leader ids and devices.
+    /// A world with these leader ids and devices.
     pub(crate) fn apart(
         leaders: RangeInclusive<u64>,
         gpus: Range<u32>,
@@ -93,7 +93,7 @@ impl World {
         let state = StateSnapshot {
             settings: ClusterSettings {
                 learn: false,
-                // The worker here knows of slices only.
+                // The worker here knows only slices.
                 standing: false,
                 ..ClusterSettings::default()
             },
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// What was written of the lease is carried out, and answers come at once again.
+    /// Carries out the late writes of the lease; answers come at once again.
     pub(crate) fn write_lease(&mut self) {
         for (at, lease, expected) in self.lease_late.take().unwrap_or_default() {
             self.act(at, vec![Action::WriteLease { lease, expected }]);
@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    /// What is under way now arrives, and what that leads to is under way.
+    /// Delivers all messages under way; the resulting ones are under way then.
     pub(crate) fn exchange(&mut self) {
         for (subject, reply, bytes) in std::mem::take(&mut self.bus) {
             self.tenant_beats += u64::from(subject == self.subjects.term(&tenant()));
@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// What the client hears.
+    /// Handles a message to the client.
     pub(crate) fn client(&mut self, subject: &str, bytes: &[u8]) {
         if subject == "asked.drain" || subject.ends_with(".dn.inbox.named") {
             self.said = Some(bytes.to_vec());
@@ -299,7 +299,7 @@ impl World {
         self.bus.push_back((subject, Some(reply), encode(&request)));
     }
 
-    /// The client submits so many launches; the worker has them at once.
+    /// The client submits this many launches; the worker has them at once.
     pub(crate) fn submit(&mut self, ops: u64) {
         self.submitted += ops;
         let opened = self.opened.clone().unwrap();
@@ -311,7 +311,7 @@ impl World {
         self.announce();
     }
 
-    /// Intents above what the leader has.
+    /// Announces the ops that the leader does not have.
     pub(crate) fn announce(&mut self) {
         let Some(opened) = self.opened.clone() else {
             return;
@@ -340,7 +340,7 @@ impl World {
         self.bus.push_back((subject, None, encode(&intent)));
     }
 
-    /// The client says that its session lives, and where.
+    /// The client reports that its session lives, and its worker.
     pub(crate) fn alive(&mut self) {
         let opened = self.opened.clone().expect("a session");
         let alive = Alive::of("client-1", [&opened]);
@@ -348,7 +348,7 @@ impl World {
         self.bus.push_back((subject, None, encode(&alive)));
     }
 
-    /// So many milliseconds pass.
+    /// Lets this many milliseconds pass.
     pub(crate) fn pass(&mut self, milliseconds: u64) {
         for _ in 0..milliseconds {
             self.wake();
@@ -356,7 +356,7 @@ impl World {
         }
     }
 
-    /// A millisecond has passed: what leaders do then is under way.
+    /// Lets a millisecond pass; the leaders' resulting messages are under way then.
     pub(crate) fn wake(&mut self) {
         self.now += MS;
         self.deliver();
@@ -368,7 +368,7 @@ impl World {
         }
     }
 
-    /// All that is under way arrives, and clients and workers do their part.
+    /// Delivers all messages under way, and lets clients and workers do their part.
     pub(crate) fn go_on(&mut self) {
         self.deliver();
         if self.now.is_multiple_of(5 * MS) {
@@ -389,7 +389,7 @@ impl World {
         self.deliver();
     }
 
-    /// The leader's process is gone, and blocks so young with it.
+    /// Ends the leader's process, and drops its blocks younger than `lost`.
     pub(crate) fn kill_leader(&mut self, lost: u64) {
         let at = self.leading().expect("a leader");
         let id = self.nodes[at].as_ref().unwrap().leader().id();
@@ -414,7 +414,7 @@ impl World {
         finals.collect()
     }
 
-    /// Until there is a leader and it has opened a session.
+    /// Waits for a leader and lets it open a session.
     pub(crate) fn begin(&mut self) {
         self.pass(250);
         self.open();
@@ -422,7 +422,7 @@ impl World {
         assert!(self.opened.is_some(), "an open request is answered");
     }
 
-    /// The record, as replay wants it.
+    /// The record in the form for replay.
     pub(crate) fn record(&self) -> Vec<(u64, u64, Vec<u8>)> {
         let blocks = self.blocks.iter();
         blocks
@@ -434,7 +434,7 @@ impl World {
         replay(&self.record(), &self.finals())
     }
 
-    /// All submitted ops ran once, in order.
+    /// Checks that all submitted ops ran once, in order.
     pub(crate) fn check(&self) {
         let session = self.opened.as_ref().unwrap().session;
         let mut next = 1;

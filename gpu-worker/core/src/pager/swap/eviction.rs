@@ -1,4 +1,4 @@
-//! Who leaves the device for others.
+//! The choice of sessions that leave the device to make room for others.
 
 use std::cmp::Reverse;
 
@@ -8,26 +8,26 @@ use super::{Pager, SwapAction};
 use crate::Nanos;
 use crate::pager::session::SessionMemory;
 
-/// How long somebody waits before those leave too that have something to run.
+/// Time that a session waits before sessions with work are evicted for it too.
 const PATIENCE_NS: Nanos = 200_000_000;
-/// Who came back stays so long at least while it is at work, and so many times as long as its move took.
+/// Minimum time that a session which was swapped in stays while it works: this long, and this many times as
+/// long as its move took.
 const STAY_NS: Nanos = 50_000_000;
 const STAY_MOVES: u64 = 4;
 const MIB: u64 = 1 << 20;
 
-/// For whom others leave.
+/// The reason for evictions.
 #[derive(Debug, Clone, Copy)]
 struct Cause {
-    /// The session, which does not leave itself; none where nobody waits.
+    /// The session that needs room and does not leave itself; `None` if no session waits.
     session: Option<SessionId>,
     priority: u8,
-    /// It waits for longer than others are left alone.
+    /// True if it has waited longer than sessions with work are spared.
     is_late: bool,
 }
 
 impl Pager {
-    /// Has others leave for a session, so that `lack` bytes become free, unless those that leave already
-    /// bring as much.
+    /// Evicts sessions for a session that lacks `lack` bytes, unless those that leave already free as much.
     pub(super) fn make_room(
         &mut self,
         now: Nanos,
@@ -46,8 +46,8 @@ impl Pager {
         self.evict(now, &may, lack, cause.is_late, actions);
     }
 
-    /// Has idle sessions leave before anybody waits: where what is committed to those on the device does
-    /// not fit there, and where a tenant is above a quota that was lowered.
+    /// Evicts idle sessions before any session waits: if the commitments of sessions on the device do not fit
+    /// there, and if a tenant is above a lowered quota.
     pub(super) fn relieve(&mut self, now: Nanos, actions: &mut Vec<SwapAction>) {
         let cause = Cause {
             session: None,
@@ -76,7 +76,7 @@ impl Pager {
         }
     }
 
-    /// Bytes that are on their way out.
+    /// Bytes on their way out.
     fn leaving(&self) -> u64 {
         let leaving = self.sessions.values();
         let leaving = leaving.filter(|memory| memory.swap.place == Place::Leaving);
@@ -87,8 +87,8 @@ impl Pager {
         now.saturating_sub(memory.swap.used_at) >= self.swap.idle_ns
     }
 
-    /// The sessions that may leave, in the order in which they do: idle ones first, then the less urgent,
-    /// then those that have run nothing for longer.
+    /// Returns the sessions that may leave, in order of eviction: idle ones first, then the less urgent, then
+    /// those that have run nothing for longest.
     fn candidates(
         &self,
         now: Nanos,
@@ -97,7 +97,7 @@ impl Pager {
     ) -> Vec<SessionId> {
         let pinned = self.pinned();
         let may = |(id, memory): &(&SessionId, &SessionMemory)| {
-            // Who was told that there is room asks for it at once.
+            // A session that was told of room asks for it at once.
             let there = memory.swap.place == Place::Resident && memory.swap.kept == 0;
             let there = there && memory.charge > 0;
             let other = cause.session != Some(**id) && !memory.closing;
@@ -131,7 +131,8 @@ impl Pager {
         self.is_idle(now, memory) || (swap.priority >= cause.priority && stayed)
     }
 
-    /// Has the first of these leave that bring as much as is lacking; nobody where all together do not.
+    /// Evicts as many of the first candidates as free the lacking bytes; none if all together do not free
+    /// enough.
     fn evict(
         &mut self,
         now: Nanos,
@@ -159,15 +160,15 @@ impl Pager {
             }
             let idle = memory.is_some_and(|memory| self.is_idle(now, memory));
             self.place(session, Place::Leaving);
-            // Who is idle and has something to run all the same is not idle.
+            // A session that seems idle but has started slices is not idle, and stays.
             let busy_too = busy_too && !idle;
             actions.push(SwapAction::Out { session, busy_too });
         }
     }
 
-    /// The sessions that may not leave, whoever asks: their client or tenant forbids it. Where those
-    /// together leave no room for the largest of the others, the latest of them may, but none whose memory
-    /// others use.
+    /// Returns the sessions that may not leave for any other, because their client or tenant forbids it. If
+    /// they leave no room for the largest of the other sessions, the last of them may leave after all. A
+    /// session with memory that others use never leaves.
     pub(super) fn pinned(&self) -> Vec<SessionId> {
         let is_pinned = |memory: &SessionMemory| {
             memory.swap.pinned || self.pinned_tenants.contains(&memory.tenant)
@@ -176,7 +177,7 @@ impl Pager {
         let stays = |memory: &SessionMemory| is_pinned(memory) || kept(memory);
         let others = self.sessions.values().filter(|memory| !stays(memory));
         let largest = others.map(|memory| memory.charge).max().unwrap_or(0);
-        // The device moves none whose memory others use: nobody's wish comes before.
+        // The device cannot move a session with memory that others use, so these come first.
         let first = self.sessions.iter().filter(|(_, memory)| kept(memory));
         let first: Vec<_> = first.map(|(id, memory)| (*id, memory.charge)).collect();
         let taken = first.iter().map(|(_, charge)| charge).sum::<u64>();
@@ -194,12 +195,13 @@ impl Pager {
         first.chain(fits.map(|(id, _)| *id)).collect()
     }
 
-    /// The most that a session may hold: what fits on the device beside those that may not leave for it.
+    /// Maximum bytes that a session may hold: those that fit on the device beside the sessions that do not
+    /// leave for it.
     pub(in crate::pager) fn most(&self, session: SessionId) -> u64 {
         self.most_beside(session, |_, memory| memory.sums().live)
     }
 
-    /// The same where others hold so much.
+    /// The same with `holds` for the bytes of the other sessions.
     pub(in crate::pager) fn most_beside(
         &self,
         session: SessionId,

@@ -1,5 +1,5 @@
-//! Swapping: which sessions' memory is on the device where not all of it fits. `README.md` beside this
-//! file says what for and how.
+//! Swapping: the choice of sessions with memory on the device if not all of it fits. `README.md` beside this
+//! file describes its purpose and its design.
 
 mod eviction;
 mod moves;
@@ -15,7 +15,7 @@ pub use state::{MoveEnded, SwapAction, SwapUse};
 pub(super) use state::{SessionSwap, Swap};
 
 impl Pager {
-    /// The memory of a session is wanted on the device: it has something to run there, or will have.
+    /// Notes that a session needs its memory on the device: it has work there, or will have.
     pub fn want(&mut self, now: Nanos, session: SessionId, priority: u8) {
         let known = self.swap.wants.iter_mut().find(|it| it.session == session);
         match known {
@@ -35,7 +35,7 @@ impl Pager {
         self.set_priority(session, priority);
     }
 
-    /// A slice of a session on the device lacks so many bytes there.
+    /// Notes that a slice of a session on the device lacks this many bytes there.
     pub(super) fn want_more(&mut self, session: SessionId, more: u64) {
         let memory = self.sessions.get(&session);
         let priority = memory.map_or(4, |memory| memory.swap.priority);
@@ -52,8 +52,8 @@ impl Pager {
         }
     }
 
-    /// Ends the want of a slice that was admitted. After a move that failed the slice asks again before
-    /// it is told that there is room.
+    /// Ends the want of an admitted slice. After a failed move, the slice asks again before it is told of
+    /// room.
     pub(super) fn slice_admitted(&mut self, session: SessionId) {
         let mut wants = self.swap.wants.iter_mut();
         if let Some(want) = wants.find(|want| want.session == session && want.more > 0) {
@@ -61,18 +61,18 @@ impl Pager {
         }
     }
 
-    /// A session's client forbids to swap it out.
+    /// Pins a session, because its client forbids to swap it out.
     pub fn pin(&mut self, session: SessionId) {
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.swap.pinned = true;
         }
     }
 
-    /// Others are to use a session's memory, or it theirs: it must not be swapped out any more. That holds
-    /// only while those that may not leave fit beside the largest of the others.
+    /// Keeps a session on the device because it shares memory with other sessions. This requires that all
+    /// sessions which may not leave fit beside the largest of the others.
     ///
     /// # Errors
-    /// [`Code::NotPinned`] where they would not, and nothing is changed.
+    /// [`Code::NotPinned`] if they would not fit; then nothing is changed.
     pub fn keep(&mut self, session: SessionId) -> Result<(), Failure> {
         let before = self.pinned();
         let Some(memory) = self.sessions.get_mut(&session) else {
@@ -99,20 +99,20 @@ impl Pager {
         Err(Failure::new(Code::NotPinned, why))
     }
 
-    /// The tenants whose sessions are never swapped out.
+    /// Sets the tenants with sessions that are never swapped out.
     pub fn pin_tenants(&mut self, tenants: impl IntoIterator<Item = Tenant>) {
         self.pinned_tenants = tenants.into_iter().collect();
     }
 
-    /// The priority of a session's tenant, 0 (highest) to 4.
+    /// Sets the priority of a session's tenant, 0 (highest) to 4.
     pub fn set_priority(&mut self, session: SessionId, priority: u8) {
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.swap.priority = priority;
         }
     }
 
-    /// Decides what is to be moved now. To be called whenever something has changed, and now and then
-    /// while sessions may hold more than fits.
+    /// Decides on the moves to begin now. Call it after every change, and now and then while sessions may
+    /// hold more than fits.
     pub fn swap(&mut self, now: Nanos, actions: &mut Vec<SwapAction>) {
         self.answer_wants(now, actions);
         if !self.is_overcommitted() {
@@ -128,20 +128,20 @@ impl Pager {
         );
     }
 
-    /// Whether sessions may hold more than fits on the device.
+    /// True if sessions may hold more than fits on the device.
     #[must_use]
     pub fn is_overcommitted(&self) -> bool {
         self.limit > self.capacity
     }
 
-    /// Whether somebody waits for memory on the device.
+    /// True if a session waits for memory on the device.
     #[must_use]
     pub fn has_wants(&self) -> bool {
         !self.swap.wants.is_empty()
     }
 
-    /// Answers who has what it wanted by now, or needs it no more. Room for a slice is kept until that
-    /// asks again.
+    /// Answers the wants that are met by now, and those of sessions that need nothing more. Room for a slice
+    /// is kept until the slice asks again.
     fn answer_wants(&mut self, now: Nanos, actions: &mut Vec<SwapAction>) {
         let mut wants = std::mem::take(&mut self.swap.wants);
         for want in &mut wants {
@@ -165,7 +165,7 @@ impl Pager {
         self.swap.wants = wants;
     }
 
-    /// A session ends: what it waited until now is counted while it is known whose it was.
+    /// Counts the wait of a session that ends, while its tenant is still known.
     pub(super) fn stop_waiting(&mut self, now: Nanos, session: SessionId) {
         let mut wants = self.swap.wants.iter_mut();
         let want = wants.find(|want| want.session == session);
@@ -179,7 +179,8 @@ impl Pager {
             return true;
         };
         let there = memory.swap.place == Place::Resident;
-        // Others that may not leave have grown: what nobody committed to it is refused by now.
+        // Sessions that may not leave have grown. A session without a commitment is refused memory that no
+        // longer fits.
         let is_committed = memory.commitment.is_some();
         if there && !is_committed && memory.held() + want.more > self.most(want.session) {
             return true;
@@ -191,8 +192,8 @@ impl Pager {
         there && fits
     }
 
-    /// Brings in who is wanted, and makes room, the most urgent first, then who has waited longest.
-    /// Nobody passes the first for whom others must leave.
+    /// Swaps in sessions that are wanted, and makes room: the most urgent first, then the longest wait. No
+    /// want passes the first for which others must leave.
     fn serve_wants(&mut self, now: Nanos, actions: &mut Vec<SwapAction>) {
         for want in self.swap.wants.clone() {
             let Some(memory) = self.sessions.get(&want.session) else {
@@ -215,8 +216,7 @@ impl Pager {
         }
     }
 
-    /// A session has left: what a slice of it wanted beside what was there, it asks for anew once it has
-    /// returned.
+    /// Clears the pending growth of a session that left; its slice asks again after the return.
     fn left(&mut self, session: SessionId) {
         let mut wants = self.swap.wants.iter_mut();
         if let Some(want) = wants.find(|want| want.session == session) {
@@ -224,7 +224,7 @@ impl Pager {
         }
     }
 
-    /// Says where a session's memory is from now on.
+    /// Sets the place of a session's memory from now on.
     fn place(&mut self, session: SessionId, place: Place) {
         self.update(session, |memory| {
             memory.swap.place = place;

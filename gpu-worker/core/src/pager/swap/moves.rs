@@ -1,4 +1,4 @@
-//! Moves of sessions' memory: refused, and ended.
+//! The end of moves of sessions' memory, and refused evictions.
 
 use bus_schemas::{Place, SessionId};
 
@@ -6,11 +6,11 @@ use super::{MoveEnded, Pager};
 use crate::Nanos;
 
 const MIB: u64 = 1 << 20;
-/// How long who had something to run is left alone, and what could not be moved.
+/// Time for which a session is left alone after it had work, or could not be moved.
 const REST_NS: Nanos = 20_000_000;
 
 impl Pager {
-    /// A session that was to leave had something to run, and stays.
+    /// Keeps a session that was to leave, because it has work.
     pub fn kept(&mut self, now: Nanos, session: SessionId) {
         self.update(session, |memory| {
             if memory.swap.place == Place::Leaving {
@@ -21,7 +21,7 @@ impl Pager {
         });
     }
 
-    /// A move has ended; one that failed is tried again after a while.
+    /// Handles the end of a move. A failed one is tried again after a while.
     pub fn moved(&mut self, now: Nanos, ended: &MoveEnded) {
         let expected = match ended.out {
             true => Place::Leaving,
@@ -61,7 +61,7 @@ impl Pager {
         }
     }
 
-    /// A session has run something.
+    /// Notes that a session has run something.
     pub(in crate::pager) fn used(&mut self, now: Nanos, session: SessionId) {
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.swap.used_at = now.max(memory.swap.used_at);

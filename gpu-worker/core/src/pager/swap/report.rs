@@ -1,4 +1,4 @@
-//! Where memory is, for leaders and for people.
+//! Reports of the places of memory, for leaders and for users.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use super::{Pager, SwapUse};
 use crate::pager::session::SessionMemory;
 
 impl Pager {
-    /// What leaders are told: nothing where sessions may not hold more than fits.
+    /// Returns the report for leaders; `None` if sessions may not hold more than fits.
     #[must_use]
     pub fn residency_report(&self) -> Option<Residency> {
         if !self.is_overcommitted() {
@@ -37,7 +37,7 @@ impl Pager {
         out.map(SessionMemory::held).sum()
     }
 
-    /// Where the memory of a session is; on the device where it is not known.
+    /// Returns the place of a session's memory; on the device if the session is not known.
     #[must_use]
     pub fn place_of(&self, session: SessionId) -> Place {
         let memory = self.sessions.get(&session);
@@ -53,13 +53,13 @@ impl Pager {
         }
     }
 
-    /// The device says how full the swap space is.
+    /// Takes the device's report of the use of the swap space.
     pub fn swap_used(&mut self, used: SwapUse) {
         self.swap.used = used;
     }
 
-    /// How memory is swapped, and of these sessions those that are not simply on the device; nothing
-    /// where sessions may not hold more than fits.
+    /// Returns the state of swapping, with those of these sessions that are not simply on the device. `None`
+    /// if sessions may not hold more than fits.
     #[must_use]
     pub fn swap_status<'a>(
         &self,

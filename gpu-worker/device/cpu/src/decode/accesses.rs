@@ -2,8 +2,8 @@
 
 use super::form::{GuardSlot, Slot};
 
-/// A read of a register, or a write that no guard can prevent, by the statement whose code begins
-/// at `at`. Reads of a statement come before its writes.
+/// A read of a register, or a write that no guard can prevent. The code of its statement begins at
+/// `at`. Reads of a statement come before its writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     pub(super) at: u32,
@@ -11,26 +11,26 @@ pub(super) struct Access {
     pub(super) write: bool,
 }
 
-/// Where a statement's code begins, and its operands in the module's pool.
+/// Start of a statement's code, and of its operands in the module's pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
     pub(super) code: u32,
     pub(super) pool: u32,
 }
 
-/// What a body's statements do to its registers, in their order.
+/// Register accesses of a body's statements, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accesses {
     pub(super) list: Vec<Access>,
     /// The statements.
     pub(super) begins: Vec<Begin>,
-    /// Where the current statement's code begins.
+    /// Start of the current statement's code.
     at: u32,
     guarded: bool,
 }
 
 impl Accesses {
-    /// A statement begins.
+    /// Starts a statement.
     pub(super) fn statement(&mut self, code: usize, pool: usize) {
         self.at = code as u32;
         self.guarded = false;
@@ -38,14 +38,14 @@ impl Accesses {
             code: self.at,
             pool: pool as u32,
         };
-        // Statements without code are part of the one behind them.
+        // Statements without code are part of the next one.
         match self.begins.last() {
             Some(last) if last.code == self.at => {}
             _ => self.begins.push(begin),
         }
     }
 
-    /// The guard of the statement that has begun.
+    /// Records the guard of the current statement.
     pub(super) fn guard(&mut self, guard: Option<GuardSlot>) {
         self.guarded = guard.is_some();
     }
@@ -54,7 +54,7 @@ impl Accesses {
         let Some(register) = slot.number() else {
             return;
         };
-        // A target may be decoded before a source; the source is read first all the same.
+        // A target may be decoded before a source, but the source is read first.
         let mut place = self.list.len();
         while place > 0 && self.list[place - 1].at == self.at && self.list[place - 1].write {
             place -= 1;

@@ -17,7 +17,7 @@ fn mode(parts: &mut Parts<'_>) -> Mode {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// The operands of an instruction, exactly `n`.
+    /// The operands of an instruction; there must be exactly `n`.
     pub(super) fn exactly<'i>(
         &self,
         instruction: &'i Instruction<'a>,
@@ -41,7 +41,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// Target of one type, then sources of others.
+    /// Decodes a target of one type, then sources of others.
     pub(super) fn plain(
         &mut self,
         op: Op,
@@ -59,7 +59,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// An operation whose operands' types are known: a target, then its sources.
+    /// Decodes an operation with known operand types: a target, then its sources.
     pub(super) fn typed(&mut self, op: Op, i: &Instruction<'a>) -> Result<()> {
         let signature = self.wanted(op.signature(), "an operation of other operands")?;
         self.plain(op, signature.target, i, signature.sources())
@@ -93,7 +93,7 @@ impl<'a> Body<'_, 'a> {
         Ok(true)
     }
 
-    /// Refuses modifiers that do not go with a type.
+    /// Rejects modifiers that a type does not allow.
     fn checked(&self, i: &Instruction<'a>, head: &str, ty: Scalar) -> Result<()> {
         match legal::modifiers(head, ty) {
             Some(known) => self.only(i, known),
@@ -101,7 +101,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// Refuses modifiers other than these.
+    /// Rejects modifiers other than these.
     fn only(&self, i: &Instruction<'a>, known: &[&str]) -> Result<()> {
         let mut parts = i.opcode.split('.').skip(1);
         let other = |part: &&str| !known.contains(part) && Scalar::from_text(part).is_none();
@@ -111,7 +111,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// What integers and floats share.
+    /// Decodes the operations that integers and floats share.
     fn general(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         if parts.take("cc") {
             let takes = parts.head.ends_with('c');
@@ -153,7 +153,7 @@ impl<'a> Body<'_, 'a> {
         self.typed(Op::Carry(kind, ty, takes, gives), i)
     }
 
-    /// What only integers have.
+    /// Decodes the operations that only integers have.
     fn integer(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         self.only(i, legal::of_integers(parts.head))?;
         if parts.head == "lop3" {
@@ -231,7 +231,7 @@ struct Modifiers {
 }
 
 impl Modifiers {
-    /// Those that integers and floats share.
+    /// Ticks off the modifiers that integers and floats share.
     fn of(parts: &mut Parts<'_>) -> Self {
         let (wide, high) = (parts.take("wide"), parts.take("hi"));
         parts.take("lo");

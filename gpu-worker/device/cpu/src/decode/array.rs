@@ -6,7 +6,7 @@ use crate::error::BuildResult as Result;
 use ptx::{Operand, Scalar};
 
 impl<'a> Body<'_, 'a> {
-    /// A register and a number: their sum as integers, whatever the type.
+    /// The sum of a register and a number as integers, whatever the type.
     pub(super) fn sum(&mut self, base: Slot, offset: i64, ty: Scalar) -> Slot {
         let bank = Bank::of(ty);
         let ty = match ty.size() {
@@ -20,8 +20,8 @@ impl<'a> Body<'_, 'a> {
         sum
     }
 
-    /// The address of a kernel's own parameters that a register of 32 bits counts from their start, as
-    /// `mov.b32` of a parameter's name leaves it there.
+    /// The address of an entry's own parameters from a 32-bit offset in a register. `mov.b32` of a
+    /// parameter's name leaves such an offset there.
     pub(super) fn parameter_at(&mut self, name: &str, slot: Slot) -> Result<Slot> {
         let wide = self.widened((name, Bank::Word, slot), Bank::Double, false)?;
         Ok(self.sum(wide, PARAM_WINDOW as i64, Scalar::U64))
@@ -35,7 +35,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The address of the element that a register says, of an array at `address`.
+    /// The address of the element that a register selects, of an array at `address`.
     pub(super) fn indexed(
         &mut self,
         address: Slot,

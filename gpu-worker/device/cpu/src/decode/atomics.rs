@@ -1,4 +1,4 @@
-//! `atom`, `red`, and what orders memory.
+//! `atom`, `red`, and memory ordering.
 
 use super::data::MemoryOperand;
 use super::form::{Atomic, Bank, Constant, Op, Slot};
@@ -7,7 +7,7 @@ use super::parts::Parts;
 use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar, Space};
 
-/// Whether an operation exists for a type, alone or for `lanes` at once.
+/// True if an operation exists for a type, alone or for `lanes` at once.
 fn exists(op: Atomic, ty: Scalar, lanes: usize) -> bool {
     use Scalar::{B16, B32, B64, B128, Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64, U32, U64};
     let pairs = matches!(ty, F16x2 | Bf16x2);
@@ -49,7 +49,7 @@ impl<'a> Body<'_, 'a> {
                 ]);
                 self.emit(Op::Fence, &[]);
             }
-            // Grids of a session run one after another: what came before is done.
+            // Grids of a session run one after another, so earlier ones are done.
             "griddepcontrol" => {
                 self.exactly(i, 0)?;
                 parts.ignore(&["wait", "launch_dependents"]);

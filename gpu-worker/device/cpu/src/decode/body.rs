@@ -13,16 +13,15 @@ use crate::error::BuildResult as Result;
 use ptx::{FunctionKind, Instruction, ParsedVariable, Space, Statement};
 use std::collections::HashMap;
 
-/// Most bytes of the registers of one function that live at once, for a warp: twice the local memory
-/// into which an assembler could spill them.
+/// Maximum bytes of one function's registers that are live at once, for a warp. It is twice the
+/// local memory into which an assembler could spill them.
 const REGISTER_LIMIT: u32 = 32 << 20;
-/// Functions of more instructions than this share places of registers also where code is generated
-/// for them: it would not be code for whole warps.
+/// Functions of more instructions than this share register places even where code is generated for
+/// them. They would not become code for whole warps.
 pub(crate) const APART: usize = 1500;
-/// Bytes that a statement takes, about: its instruction in the forms it is kept in, what it reads and
-/// writes.
+/// Approximate bytes of a statement: its instruction in the forms that are kept, and its accesses.
 const STATEMENT: usize = 512;
-/// Most bytes of one function's local memory.
+/// Maximum bytes of one function's local memory.
 const LOCAL_LIMIT: u64 = 512 << 10;
 
 impl<'a> Body<'_, 'a> {
@@ -40,7 +39,7 @@ impl<'a> Body<'_, 'a> {
         Ok(at as u32)
     }
 
-    /// A formal parameter or result of a function, and where it lies.
+    /// Declares a formal parameter or result of a function, and records its place.
     fn formal(&mut self, variable: &ParsedVariable<'a>, passed: &mut Vec<Passed>) -> Result<()> {
         if variable.space == Space::Reg {
             let named = self.register(variable)?;
@@ -62,7 +61,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// What registers a declaration is of.
+    /// The kind of registers that a declaration makes.
     fn registers_of(variable: &ParsedVariable<'a>) -> Result<Registers> {
         let bytes = variable.scalar.size() * u64::from(variable.lanes);
         match (variable.scalar, variable.lanes) {
@@ -170,7 +169,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// Jumps and tables, now that every label is known.
+    /// Resolves jumps and tables, now that every label is known.
     fn resolve(&mut self) -> Result<()> {
         let missing = |label: Reference<'_>| {
             let message = format!("there is no label `{}`", label.name);
@@ -182,7 +181,7 @@ impl<'a> Body<'_, 'a> {
             };
             self.builder.out.code[at].target = target;
         }
-        // Each list is one table, however many jump by it.
+        // Each list is one table, no matter how many instructions jump by it.
         let mut known = HashMap::new();
         for (at, list) in std::mem::take(&mut self.tables) {
             let Some((scope, names)) = self.labels.find_list(list) else {
@@ -254,7 +253,7 @@ pub(super) fn decode<'a>(
     finish(body, begun, (params, returns), (function.name, native))
 }
 
-/// The blocks in the order in which parted lanes run, if that is not the order of the text.
+/// The blocks in the order in which diverged lanes run, if that is not the order of the text.
 fn block_order(flow: &Flow, start: usize) -> Vec<(u32, u32)> {
     let within = |block: &u32| {
         let (from, to) = (flow.starts[*block as usize], flow.end_of(*block as usize));
@@ -264,8 +263,8 @@ fn block_order(flow: &Flow, start: usize) -> Vec<(u32, u32)> {
     order.iter().map(within).collect()
 }
 
-/// Gives the registers of a decoded body their places. `begun`: where its code, operands and calls
-/// begin in the module's.
+/// Gives the registers of a decoded body their places. `begun`: the start of its code, operands and
+/// calls in the module's lists.
 fn finish(
     body: Body<'_, '_>,
     begun: (usize, usize, usize),

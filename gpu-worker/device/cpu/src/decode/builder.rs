@@ -7,12 +7,12 @@ use crate::watched::Watched;
 use ptx::{FunctionKind, Position, PtxError};
 use std::collections::HashMap;
 
-/// What a module-scope name means.
+/// The meaning of a module-scope name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Symbol {
     Global(u32),
     Shared(u64),
-    /// Behind all static shared memory of the entry.
+    /// Dynamic shared memory, behind all static shared memory of the entry.
     Dynamic,
     Function(u32),
 }
@@ -25,7 +25,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Where a constant lies in the list.
+    /// Position of a constant in the list; it is added if missing.
     pub(super) fn place(&mut self, constant: Constant) -> u32 {
         let list = &mut self.list;
         *self.index.entry(constant).or_insert_with(|| {
@@ -35,9 +35,9 @@ impl Pool {
     }
 }
 
-/// What is known while a module is decoded.
+/// State of a module while it is decoded.
 pub(crate) struct Builder<'a> {
-    /// Says whether to go on.
+    /// Cancels the build on request.
     pub(crate) watched: &'a Watched<'a>,
     pub(crate) out: Decoded,
     pub(crate) symbols: HashMap<&'a str, Symbol>,
@@ -48,17 +48,18 @@ pub(crate) struct Builder<'a> {
     pub(super) layout: ptx::SharedLayout<'a>,
     /// Bytes of the shared variables of the module's scope and of its functions.
     pub(crate) shared: u64,
-    /// Where each function's own begin, by its index; an entry's begin behind all others.
+    /// Start of each function's own shared variables, by its index. Those of an entry begin behind
+    /// all others.
     pub(super) shared_of: Vec<u64>,
-    /// The variables in the session's memory that functions keep to themselves, by where their
-    /// names stand.
+    /// Variables in the session's memory that are local to a function, by the position of their
+    /// names.
     pub(super) statics: HashMap<Position, u32>,
     /// Bytes of one element of each module-scope variable.
     pub(crate) elements: HashMap<&'a str, u64>,
 }
 
 impl<'a> Builder<'a> {
-    /// A module of which nothing is decoded yet.
+    /// An empty module, before decoding.
     pub(super) fn new(watched: &'a Watched<'a>) -> Self {
         Self {
             watched,
@@ -75,7 +76,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Where a function's own shared variables begin.
+    /// Start of a function's own shared variables.
     pub(crate) fn shared_start(&self, function: usize) -> u64 {
         match self.functions[function].kind {
             FunctionKind::Func => self.shared_of[function],
@@ -84,7 +85,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// An error at a place of the text.
+/// An error at a position of the text.
 pub(crate) fn fail<T>(position: Position, message: impl Into<String>) -> Result<T, BuildError> {
     Err(PtxError::new(position, message).into())
 }

@@ -6,7 +6,7 @@ use super::operand::{Body, Named};
 use crate::error::BuildResult as Result;
 use ptx::{FunctionKind, Instruction, Operand, Scalar};
 
-/// Gives a caller's variables the sizes of the formal parameters they are passed for.
+/// Gives the caller's variables the sizes of the formal parameters that they are passed for.
 fn sized(passed: &mut [Passed], formals: &[ptx::ParsedVariable<'_>]) {
     for (passed, formal) in passed.iter_mut().zip(formals) {
         if let Passed::Local(_, size) = passed {
@@ -15,7 +15,7 @@ fn sized(passed: &mut [Passed], formals: &[ptx::ParsedVariable<'_>]) {
     }
 }
 
-/// Registers and pieces of memory that formal parameters or results take.
+/// Number of registers and pieces of memory that formal parameters or results take.
 fn count(formals: &[ptx::ParsedVariable<'_>]) -> usize {
     let one = |formal: &ptx::ParsedVariable<'_>| match formal.space {
         ptx::Space::Reg => usize::from(formal.lanes),
@@ -69,7 +69,7 @@ impl<'a> Body<'_, 'a> {
         Ok(vec![Passed::Register(Bank::Double, value)])
     }
 
-    /// Where a result goes that nobody wants, of the function that `rest` begins with.
+    /// The registers for an unused result `_` of the function that `rest` begins with.
     fn dropped(&mut self, rest: &[Operand<'a>], at: usize) -> Result<Vec<Passed>> {
         if let Some(Operand::Name(name)) = rest.first()
             && let Some(Symbol::Function(index)) = self.builder.symbols.get(name)
@@ -120,7 +120,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// The function that a name means, checked against what it is called with.
+    /// The function that a name stands for, checked against the operands of the call.
     fn callee(&mut self, name: &str, args: &mut [Passed], rets: &mut [Passed]) -> Result<Callee> {
         let Some(Symbol::Function(index)) = self.builder.symbols.get(name).copied() else {
             return self.fail(format!("`{name}` is not a function"));

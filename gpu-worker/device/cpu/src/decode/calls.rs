@@ -3,23 +3,23 @@
 use super::form::{Constant, Frame, Function};
 use std::sync::Arc;
 
-/// Largest stacks a recursive program gets, bytes per warp.
+/// Maximum bytes of a recursive program's register stacks, per warp.
 const RECURSION_REGISTERS: u32 = 1 << 20;
-/// Largest stack of local memory a recursive program gets, bytes per thread.
+/// Maximum bytes of a recursive program's stack of local memory, per thread.
 const RECURSION_LOCAL: u32 = 32 << 10;
 
-/// Constants with their places, by their places.
+/// Constants with their places, in the order of the places.
 pub(crate) type Placed = Arc<[(u32, Constant)]>;
 
-/// What functions and whatever they call take.
+/// Stack sizes of functions, including everything that they call.
 pub(super) struct Stacks {
     need: Vec<Frame>,
-    /// Whether that cannot be known: calls by address, or of itself.
+    /// True for each function of unknown need: it calls by address, or calls itself.
     unbounded: Vec<bool>,
 }
 
 impl Stacks {
-    /// Looks at all functions, each once.
+    /// Computes the stacks of all functions; visits each once.
     pub(super) fn of(functions: &[Function]) -> Self {
         let mut it = Self {
             need: vec![Frame::default(); functions.len()],
@@ -55,7 +55,7 @@ impl Stacks {
         it
     }
 
-    /// A function whose callees are known, those on the path to it apart.
+    /// Finishes a function after its callees, except those that are on the current path.
     fn end(&mut self, at: usize, function: &Function) {
         let mut need = Frame::default();
         let mut unbounded = self.unbounded[at] || function.indirect;
@@ -77,7 +77,7 @@ impl Stacks {
         self.unbounded[at] = unbounded;
     }
 
-    /// What the deepest chain of calls takes; a bounded allowance where it cannot be known.
+    /// The stack of the deepest chain of calls; a bounded allowance if that is unknown.
     pub(super) fn stack(&self, start: usize) -> Frame {
         let mut total = self.need[start];
         if self.unbounded[start] {
@@ -91,11 +91,11 @@ impl Stacks {
     }
 }
 
-/// Functions, calls and constants that are looked at for each one there is, and for every module.
+/// Maximum steps: per function, call and constant, and additionally per module.
 const STEPS: (usize, usize) = (16, 1 << 20);
 
-/// Which constants entries can reach. Many entries that reach much have the module's in common: to
-/// list them for each would be their product.
+/// The constants that entries can reach. If many entries reach much, they get all constants of the
+/// module. Separate lists would grow with the product.
 pub(super) struct Reach<'f> {
     functions: &'f [Function],
     all: (Placed, Placed),
@@ -109,7 +109,7 @@ fn placed(list: &[Constant]) -> Placed {
 }
 
 impl<'f> Reach<'f> {
-    /// Of a module's functions and constants, of words and of doubles.
+    /// Prepares the search in a module's functions and constants, of words and of doubles.
     pub(super) fn new(
         functions: &'f [Function],
         (words, doubles): (&[Constant], &[Constant]),
@@ -124,7 +124,7 @@ impl<'f> Reach<'f> {
         }
     }
 
-    /// Constants used by an entry and whatever it may call.
+    /// Constants used by an entry and by everything that it may call.
     pub(super) fn of(&mut self, start: usize) -> (Placed, Placed) {
         let (mut words, mut doubles) = (Vec::new(), Vec::new());
         let mut path = vec![start];

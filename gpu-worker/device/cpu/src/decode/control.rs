@@ -1,4 +1,4 @@
-//! The family that an instruction belongs to; and control flow.
+//! Dispatch of an instruction to its family; and control flow.
 
 use super::form::Op;
 use super::operand::Body;
@@ -7,7 +7,7 @@ use crate::error::BuildResult as Result;
 use ptx::{FunctionKind, Instruction, Operand, Scalar};
 
 impl<'a> Body<'_, 'a> {
-    /// Refuses what this device has not got, whatever its operands are.
+    /// Rejects instructions that this device does not support, whatever their operands are.
     fn possible(&self, i: &Instruction<'a>) -> Result<()> {
         let head = i.opcode.split('.').next().unwrap_or_default();
         let why = match head {

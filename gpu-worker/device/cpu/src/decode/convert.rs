@@ -6,7 +6,7 @@ use super::parts::Parts;
 use crate::error::BuildResult as Result;
 use ptx::{Instruction, Scalar};
 
-/// A type of `cvt`: one that registers have, or two floats of 8 bits.
+/// A type of `cvt`: a register type, or two floats of 8 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Type {
     Scalar(Scalar),
@@ -21,7 +21,7 @@ fn ty(part: &str) -> Option<Type> {
     })
 }
 
-/// The small format and what is taken to make it, where that is a matter of [`Narrowing`].
+/// The small format and the source that makes it, if the conversion is a [`Narrowing`].
 fn narrowing(to: Type, from: Type, modified: bool) -> Option<(Small, Taken)> {
     let Type::Scalar(from) = from else {
         return None;
@@ -74,7 +74,7 @@ impl<'a> Body<'_, 'a> {
             let round = round.unwrap_or_default();
             return self.typed(Op::Integral(to, Mode { round, ftz, sat }), i);
         }
-        // Float to integer without a rounding goes towards zero.
+        // Float to integer without a rounding mode rounds towards zero.
         let default = if floats == (false, true) {
             Round::Zero
         } else {

@@ -6,7 +6,7 @@ use super::parts::Parts;
 use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar, Space};
 
-/// What hints may say beside where they point.
+/// Parts that hints may have besides their space.
 const HINTS: [&str; 12] = [
     "L1",
     "L2",
@@ -22,7 +22,7 @@ const HINTS: [&str; 12] = [
     "b64",
 ];
 
-/// What is done with a memory barrier object, beside what `pending_count` asks.
+/// Operations on a memory barrier object, except `pending_count`.
 const BARRIER_VERBS: [&str; 8] = [
     "init",
     "inval",
@@ -46,7 +46,7 @@ impl<'a> Body<'_, 'a> {
                 self.address(i.operands.first())?;
                 self.emit(Op::Nothing, &[]);
             }
-            // A policy is opaque, and nothing is done with it.
+            // A policy is opaque and unused.
             "createpolicy" => {
                 parts.pick(Space::from_text);
                 parts.ignore(&HINTS);
@@ -57,7 +57,7 @@ impl<'a> Body<'_, 'a> {
                 let d = self.target(to, Scalar::B64)?;
                 self.emit(Op::Move64, &[d, none]);
             }
-            // Grids of a session run one after the other, and registers are not shared out.
+            // Grids of a session run one after the other, and registers are not a shared resource.
             "griddepcontrol" => {
                 if !parts.take("wait") && !parts.take("launch_dependents") {
                     return self.fail("`griddepcontrol` waits or launches dependents");
@@ -70,7 +70,7 @@ impl<'a> Body<'_, 'a> {
                 self.exactly(i, 1)?;
                 self.emit(Op::Nothing, &[]);
             }
-            // The only block of its cluster: what it maps to itself is as it was.
+            // The block is the only one of its cluster, so the address maps to itself.
             "mapa" => {
                 parts.pick(Space::from_text);
                 let ty = self.ty(parts)?;
@@ -101,7 +101,7 @@ impl<'a> Body<'_, 'a> {
             return self.copies_arrive(i, parts);
         }
         let bulk = parts.take("bulk");
-        // Copies are made at once: there is nothing to wait for.
+        // Copies complete immediately, so there is nothing to wait for.
         if parts.take("commit_group") || parts.take("wait_all") {
             self.exactly(i, 0)?;
             self.emit(Op::Nothing, &[]);
@@ -183,8 +183,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// `cp.async.mbarrier.arrive`: the copies before it are made, so it arrives now. Without
-    /// `.noinc` it first makes room for its own arrival, and so changes nothing.
+    /// Decodes `cp.async.mbarrier.arrive`. The copies before it are complete, so it arrives now.
+    /// Without `.noinc` it first makes room for its own arrival, so it changes nothing.
     fn copies_arrive(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         let counted = parts.take("noinc");
         let space = parts.pick(Space::from_text);
@@ -227,7 +227,7 @@ impl<'a> Body<'_, 'a> {
         self.barrier_object(i, parts.pick(Space::from_text), wait)
     }
 
-    /// The operands of a memory barrier object's instruction.
+    /// Decodes the operands of an `mbarrier` instruction.
     fn barrier_object(
         &mut self,
         i: &Instruction<'a>,
@@ -235,7 +235,7 @@ impl<'a> Body<'_, 'a> {
         wait: Wait,
     ) -> Result<()> {
         let test = matches!(wait, Wait::Test { .. });
-        // Arriving at another block's barrier gives no state.
+        // An arrival at another block's barrier returns no state.
         let remote = matches!(i.operands.first(), Some(Operand::Address(_)));
         let results = usize::from(!remote && (test || matches!(wait, Wait::Arrive { .. })));
         let memory = self.memory(i.operands.get(results), space)?;

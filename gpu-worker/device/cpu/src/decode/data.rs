@@ -9,7 +9,7 @@ use super::parts::Parts;
 use crate::error::BuildResult as Result;
 use ptx::{Address, FunctionKind, Instruction, Operand, Scalar, Space};
 
-/// An address operand, decoded: its register, what is added to it, and where that points.
+/// A decoded address operand: its register, its offset, and its memory space.
 pub(super) struct MemoryOperand {
     pub(super) slot: Slot,
     pub(super) offset: i64,
@@ -87,7 +87,7 @@ impl<'a> Body<'_, 'a> {
         let mut slots = [Slot(0); 6];
         for (at, operand) in list.iter().enumerate() {
             slots[1 + at] = match operand {
-                // What is left out of a whole holds anything: zero.
+                // An omitted part is undefined: zero here.
                 Operand::Name("_") => self.constant(Bank::of(part), Constant::Bits(0)),
                 operand => self.source(operand, part)?,
             };
@@ -131,14 +131,14 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// Where an address points that is not in a space of its own.
+    /// The place for an address in a space.
     fn place_of(&self, space: Option<Space>) -> Result<Place> {
         Ok(match space {
             None => Place::Generic,
             Some(Space::Global | Space::Const) => Place::Global,
             Some(Space::Shared) => Place::Shared,
             Some(Space::Local) => Place::Local,
-            // A kernel's own parameters have generic addresses; those of calls lie in the frame.
+            // A kernel's own parameters have generic addresses; those of calls are in the frame.
             Some(Space::Param) if self.kind == FunctionKind::Entry => Place::Generic,
             Some(Space::Param) => Place::Local,
             Some(Space::Reg) => return self.fail("registers have no address"),
@@ -155,7 +155,7 @@ impl<'a> Body<'_, 'a> {
         self.memory_at(address, space)
     }
 
-    /// As `memory`, of an address that is known.
+    /// As `memory`, for an address that is already parsed.
     fn memory_at(&mut self, address: Address<'a>, space: Option<Space>) -> Result<MemoryOperand> {
         let place = self.place_of(space)?;
         let operand = |slot, offset, place, wide| MemoryOperand {
@@ -188,7 +188,8 @@ impl<'a> Body<'_, 'a> {
                 let slot = self.constant(Bank::Double, Constant::Bits(u64::from(at)));
                 (slot, if entry { Place::Local } else { Place::Frame }, true)
             }
-            // A shared variable that is named without its space is meant in its space, as the assembler takes it.
+            // As in the assembler, a shared variable named without a space is an address in shared
+            // memory.
             found if space.is_none() && self.is_shared(name, found) => (
                 self.source(&Operand::Name(name), Scalar::U64)?,
                 Place::Shared,
@@ -199,7 +200,7 @@ impl<'a> Body<'_, 'a> {
         Ok(operand(slot, address.offset, place, wide))
     }
 
-    /// Says whether a name, which stands for `found` in the body, is of a shared variable.
+    /// True if a name, which stands for `found` in the body, is a shared variable.
     fn is_shared(&self, name: &str, found: Option<Named>) -> bool {
         let symbol = || self.builder.symbols.get(name);
         match found {
@@ -281,7 +282,8 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// A piece of the kernel's parameters, the same for every thread: a constant of the launch.
+    /// A piece of the kernel's parameters. It is the same for every thread, so it is a constant of
+    /// the launch.
     pub(super) fn param(&mut self, ty: Scalar, at: i64) -> Result<Slot> {
         let offset = match u32::try_from(at) {
             Ok(offset) if offset < 1 << 16 => offset,
@@ -350,7 +352,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// `cvta`: shared and local windows have a base, the rest are generic already.
+    /// Decodes `cvta`: shared and local windows have a base; other spaces are generic already.
     fn address_space(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         let to = parts.take("to");
         let space = parts.pick(Space::from_text);

@@ -1,4 +1,4 @@
-//! A body's basic blocks and how they lead to one another.
+//! A body's basic blocks and the edges between them.
 
 use super::form::{Inst, Op};
 use super::lists::Lists;
@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 /// A body's basic blocks.
 ///
-/// A table of targets is a node of its own behind the blocks, between those that jump by it and its
-/// targets: so many jumps by one long table are not as many edges as their product.
+/// A table of targets is a node of its own behind the blocks, between the jumps that use it and its
+/// targets. Many jumps by one long table therefore do not need as many edges as their product.
 pub(super) struct Flow {
     /// First instruction of each block, counted from the body's start.
     pub(super) starts: Vec<u32>,
@@ -15,13 +15,13 @@ pub(super) struct Flow {
     pub(super) end: u32,
     /// Nodes: blocks, then tables.
     pub(super) nodes: usize,
-    /// From where each node is reached.
+    /// Predecessors of each node.
     pub(super) before: Lists,
     /// Blocks that may return.
     pub(super) returns: Vec<u32>,
 }
 
-/// Whether an instruction is the last of its block.
+/// True if an instruction ends its block.
 pub(crate) fn ends(op: Op) -> bool {
     matches!(
         op,
@@ -30,7 +30,7 @@ pub(crate) fn ends(op: Op) -> bool {
 }
 
 impl Flow {
-    /// Cuts a body whose code begins at `first` of the module's; jumps are resolved.
+    /// Cuts a body into blocks. Its code begins at `first` of the module's; jumps are resolved.
     pub(super) fn of(code: &[Inst], first: usize, tables: &[Vec<u32>]) -> Self {
         let mut used: HashMap<usize, u32> = HashMap::new();
         let mut leads = vec![false; code.len() + 1];
@@ -73,7 +73,7 @@ impl Flow {
     ) {
         let blocks = self.starts.len();
         let mut edges = Vec::new();
-        // A label behind the last instruction leads out of the body: nothing runs there.
+        // A label behind the last instruction leads out of the body; no code runs there.
         let mut edge = |from: usize, target: u32| {
             let at = target - first as u32;
             if at < self.end {

@@ -1,6 +1,6 @@
-//! The decoded form: what an instruction is, with registers, labels and symbols resolved.
+//! The decoded form: instructions with registers, labels and symbols resolved.
 //!
-//! It is plain data and knows nothing of how it is executed; `engine::code` picks the lane loops.
+//! It is plain data, independent of its execution; `engine::code` picks the lane loops.
 
 pub(crate) use super::function::{Alive, CallSite, Callee, Frame, Function, Passed, Runtime};
 pub(crate) use super::kind::{
@@ -39,14 +39,14 @@ impl Slot {
     }
 }
 
-/// Which lanes run an instruction: a predicate and its sense.
+/// The predicate that selects the lanes of an instruction, and its sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GuardSlot {
     pub(crate) slot: u32,
     pub(crate) negated: bool,
 }
 
-/// What an instruction does. `slots` are its operands; each group says in which order.
+/// The operation of an instruction. `slots` are its operands; each group names their order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Op {
     /// d, a. Whole registers of 32 bits.
@@ -71,13 +71,13 @@ pub(crate) enum Op {
     Int1(Int1, Scalar),
     /// d, a, b, c (and the fourth for bfi: d, a, b, c, d).
     Int3(Int3, Scalar),
-    /// d, a, b (, c): operation, whether the carry comes in, whether it goes out.
+    /// d, a, b (, c): operation, carry in, carry out.
     Carry(Carry, Scalar, bool, bool),
     /// d, a, b.
     Float2(Float2, Scalar, Mode),
     /// d, a.
     Float1(Float1, Scalar, Mode),
-    /// d, a, b, c: fused; `true`: and then max(0, x).
+    /// d, a, b, c: fused; `true`: then max(0, x).
     Fma(Scalar, Mode, bool),
     /// d, a, b, c.
     Video(Video),
@@ -91,11 +91,11 @@ pub(crate) enum Op {
     Convert(Scalar, Scalar, Mode),
     /// d, a: a float to an integral value of its type.
     Integral(Scalar, Mode),
-    /// d, a (, b): into formats of tensor cores; a is the upper part of a pair.
+    /// d, a (, b): into the formats of tensor cores; a is the upper part of a pair.
     Narrow(Narrowing),
-    /// d, a: two floats of 8 bits into an f16x2; `true`: and then max(0, x).
+    /// d, a: two floats of 8 bits into an f16x2; `true`: then max(0, x).
     WidenPair(Small, bool),
-    /// d, a, b, c: `cvt.pack` into so many bits each.
+    /// d, a, b, c: `cvt.pack` into that many bits each.
     PackSat {
         bits: u8,
         signed: bool,
@@ -114,7 +114,7 @@ pub(crate) enum Op {
     Slct(bool, Scalar, bool),
     /// p, a, b; the flags negate a and b.
     Logic(Logic, bool, bool),
-    /// address, values: where, type, how many.
+    /// address, values: place, type, count.
     Load {
         at: Pointer,
         ty: Scalar,
@@ -126,7 +126,7 @@ pub(crate) enum Op {
         ty: Scalar,
         lanes: u8,
     },
-    /// d, address, b, c; `fetch`: whether d is wanted.
+    /// d, address, b, c; `fetch`: d is used.
     Atomic {
         at: Pointer,
         op: Atomic,
@@ -150,7 +150,7 @@ pub(crate) enum Op {
     Fence,
     /// Nothing to do (prefetches, cp.async groups).
     Nothing,
-    /// to(shared), from(global), what limits the source; each address register's width.
+    /// to(shared), from(global), the limit of the source; each address register's width.
     CopyAsync {
         bytes: u8,
         wide: [bool; 2],
@@ -167,7 +167,7 @@ pub(crate) enum Op {
     Shuffle(Shuffle),
     /// d or p, a, member mask; the flag negates a.
     Vote(Vote, bool),
-    /// d, p, a, member mask: whether `.all`, whether of 64 bits.
+    /// d, p, a, member mask: `.all`, 64 bits.
     Match(bool, bool),
     /// d, a, member mask.
     Redux(Redux, Scalar),
@@ -203,9 +203,9 @@ pub(crate) enum Op {
     Sample(Sample),
     /// object(64); layer, coordinates and values in the pool from `target`.
     Surface(Surface),
-    /// d, object(64): what is asked, whether of a surface.
+    /// d, object(64): the query; `true`: of a surface.
     Ask(Asked, bool),
-    /// p, a(64): whether it is the handle of a texture, or of a surface; of neither if `None`.
+    /// p, a(64): true for the handle of a texture, or of a surface; of neither if `None`.
     IsObject(Option<bool>),
     /// id, count, d or p, a: `arrive` does not wait.
     Barrier {
@@ -218,13 +218,13 @@ pub(crate) enum Op {
     ClusterWait,
     /// d(64): virtual clock; the flag: nanoseconds.
     Clock(bool),
-    /// d(32): what the warp's place gives.
+    /// d(32): a value of the warp's place.
     Place(Special),
     /// d(64): the frame's place in local memory plus `imm`.
     FrameAddress,
     /// d(32).
     Lanemask(Lanemask),
-    /// p, a(64): whether a generic address lies in a window.
+    /// p, a(64): true if a generic address is in a window.
     IsSpace(Place),
     /// To `target`.
     Branch,
@@ -236,9 +236,9 @@ pub(crate) enum Op {
     Return,
     /// The end of the thread.
     Exit,
-    /// A fault; of a breakpoint if `imm` is not 0.
+    /// A fault; a breakpoint if `imm` is not 0.
     Trap,
-    /// Lets others run.
+    /// Lets other warps run.
     Yield,
 }
 
@@ -251,7 +251,7 @@ impl Op {
         }
     }
 
-    /// A number of 32 bits without a sign as one of 64 bits.
+    /// The conversion of an unsigned 32-bit number to 64 bits.
     pub(crate) fn widening() -> Self {
         Self::Convert(Scalar::B64, Scalar::U32, Mode::default())
     }
@@ -286,7 +286,7 @@ pub(crate) struct Inst {
     pub(crate) line: u32,
 }
 
-/// Which bank a register lies in.
+/// The bank of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Bank {
     /// 16- and 32-bit registers, one u32 per lane.
@@ -308,7 +308,7 @@ impl Bank {
     }
 }
 
-/// What a constant of a launch is made of.
+/// A constant of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Constant {
     /// Bits known at decode.
@@ -317,7 +317,7 @@ pub(crate) enum Constant {
     Param { offset: u32, ty: Scalar },
     /// Address of module variable `symbol`, plus bytes.
     Global { symbol: u32, offset: i64 },
-    /// Where dynamic shared memory begins, plus bytes.
+    /// Start of dynamic shared memory, plus bytes.
     DynamicShared { offset: i64 },
     /// `%ntid`.
     Ntid(u8),
@@ -331,14 +331,14 @@ pub(crate) enum Constant {
     Lane,
 }
 
-/// What is said of the shared memory that lies apart from the program's in each block, for libraries
-/// that are part of the toolkit (cooperative groups keep barriers in its second half).
+/// Properties of the reserved shared memory, which is separate from the program's in each block.
+/// Libraries of the toolkit use it: cooperative groups keep barriers in its second half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reserved {
     Begin,
     End,
     Size,
-    /// Where one of its parts begins: 0 or 1.
+    /// Start of part 0 or 1.
     Part(u8),
 }
 
@@ -346,7 +346,7 @@ impl Reserved {
     /// Its bytes, as on every device since compute capability 8.0.
     pub(crate) const BYTES: u32 = 1024;
 
-    /// What is said of memory that begins at an offset.
+    /// The value of this register if the reserved memory begins at an offset.
     pub(crate) fn value(self, begin: u32) -> u32 {
         match self {
             Self::Begin => begin,
@@ -357,7 +357,7 @@ impl Reserved {
     }
 }
 
-/// Registers that a warp's or block's place gives.
+/// Registers that depend on the place of a warp or block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
     Tid(u8),
@@ -375,5 +375,5 @@ pub(crate) const WINDOW_SIZE: u64 = 1 << 32;
 pub(crate) const PARAM_WINDOW: u64 = 0x0400_0000_0000;
 /// Base of the addresses of functions.
 pub(crate) const CODE_WINDOW: u64 = 0x0300_0000_0000;
-/// Distance of two functions' addresses.
+/// Distance between the addresses of two functions.
 pub(crate) const CODE_STRIDE: u64 = 16;

@@ -53,7 +53,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// What a `wmma.load` or `wmma.store` moves, and the type of its registers.
+    /// The fragment that a `wmma.load` or `wmma.store` moves, and the type of its registers.
     fn shape_of_fragment(
         &self,
         i: &Instruction<'a>,

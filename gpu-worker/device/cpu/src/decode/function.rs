@@ -1,10 +1,11 @@
-//! A decoded function: its frame, its parameters, what it calls, and where its registers live.
+//! A decoded function: its frame, its parameters, its callees, and the live ranges of its
+//! registers.
 
 use super::form::{Bank, Slot, Special};
 use super::lists::Lists;
 use std::collections::BTreeSet;
 
-/// Where an argument or result of a call lies.
+/// Place of an argument or result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// A register of a bank.
@@ -13,18 +14,18 @@ pub(crate) enum Passed {
     Local(u32, u32),
 }
 
-/// Whom a call goes to.
+/// The target of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callee {
     /// A function of this module.
     Function(u32),
-    /// The function whose address is in this register.
+    /// The function with the address in this register.
     Register(Slot),
     /// A function that the device provides.
     Runtime(Runtime),
 }
 
-/// What the device provides where a module only declares it.
+/// Functions that the device provides where a module only declares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runtime {
     /// `vprintf(format, arguments)`, also where it is declared without a result.
@@ -38,7 +39,7 @@ pub(crate) enum Runtime {
 }
 
 impl Runtime {
-    /// The function of this name and of so many arguments and results.
+    /// The function of this name with that many arguments and results.
     pub(crate) fn find(name: &str, shape: (usize, usize)) -> Option<Self> {
         Some(match (name, shape) {
             ("vprintf", (2, 0 | 1)) => Self::Print,
@@ -59,7 +60,7 @@ pub(crate) struct CallSite {
 }
 
 impl CallSite {
-    /// Every register it names.
+    /// Every register that the call names.
     pub(crate) fn registers(&self) -> impl Iterator<Item = &Slot> {
         let passed = self.args.iter().chain(&self.rets);
         let passed = passed.filter_map(|passed| match passed {
@@ -86,31 +87,31 @@ pub(crate) struct Function {
     /// Functions called directly.
     pub(crate) calls: Vec<u32>,
     pub(crate) indirect: bool,
-    /// Constants it uses, of words and of doubles.
+    /// Constants that it uses, of words and of doubles.
     pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
-    /// Registers that it may read before it writes them: zeroed when it starts.
+    /// Registers that it may read before it writes them; they are zeroed at its start.
     pub(crate) unwritten: Vec<(Bank, Slot)>,
-    /// The blocks in the order in which parted lanes run, each by its first instruction and that behind its last;
-    /// empty where that is the order of the text.
+    /// The blocks in the order in which diverged lanes run, each by its first instruction and the
+    /// one behind its last. Empty if that is the order of the text.
     pub(crate) order: Vec<(u32, u32)>,
-    /// Where its registers live, for who generates code.
+    /// Live registers, for the code generator.
     pub(crate) alive: Alive,
 }
 
-/// Which of a function's registers live behind its blocks.
+/// Registers of a function that are live behind its blocks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Alive {
     /// First instruction of each block.
     pub(crate) starts: Vec<u32>,
-    /// Numbers of registers that live behind each.
+    /// Numbers of the registers that are live behind each block.
     pub(crate) behind: Lists,
-    /// Numbers of those that are taken to live everywhere.
+    /// Numbers of the registers that are assumed to be live everywhere.
     pub(crate) always: Vec<u32>,
     /// The places of registers, by their numbers.
     pub(crate) places: Vec<(Bank, Slot)>,
 }
 
-/// What one activation of a function takes.
+/// Size of one activation of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Bytes in the bank of 32-bit registers.
@@ -124,7 +125,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// What a bank takes.
+    /// Size in a bank.
     pub(crate) fn bank(&mut self, bank: Bank) -> &mut u32 {
         match bank {
             Bank::Word => &mut self.words,

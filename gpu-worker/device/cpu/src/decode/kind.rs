@@ -1,4 +1,4 @@
-//! The kinds of instructions: what an opcode and its modifiers choose from.
+//! The kinds of instructions that an opcode and its modifiers select.
 
 /// Declares kinds, each of their variants with the modifiers of PTX that name it.
 macro_rules! kinds {
@@ -38,9 +38,9 @@ kinds! {
         Rem = "rem",
         Min = "min",
         Max = "max",
-        /// And then max(0, x).
+        /// With a final max(0, x).
         MinRelu,
-        /// And then max(0, x).
+        /// With a final max(0, x).
         MaxRelu,
         And = "and",
         Or = "or",
@@ -80,12 +80,12 @@ kinds! {
         Fns = "fns",
         Bfi = "bfi",
         Prmt(Permute),
-        /// Whether to the left, and whether the count wraps.
+        /// Direction (true: left), and wrapping of the count.
         Shf(bool, bool),
         Lop3(u8),
         /// Signedness of the two factors.
         Dp4a(bool, bool),
-        /// Signedness of the two factors, and whether the high halves are taken.
+        /// Signedness of the two factors, and true for the high halves.
         Dp2a(bool, bool, bool),
     }
 
@@ -101,7 +101,7 @@ kinds! {
         Max = "max",
         MinNan,
         MaxNan,
-        /// `.xorsign.abs`: of sizes, with the sign of the product.
+        /// `.xorsign.abs`: of the absolute values, with the sign of the product.
         MinXor,
         MaxXor,
         MinNanXor,
@@ -123,7 +123,7 @@ kinds! {
         Tanh = "tanh",
     }
 
-    /// How a float result is rounded.
+    /// Rounding of a float result.
     #[derive(Default)]
     Round {
         /// To nearest, ties to even.
@@ -162,7 +162,7 @@ kinds! {
         Subnormal = "subnormal",
     }
 
-    /// Comparisons. The last six are true where an operand is NaN.
+    /// Comparisons. The last six are true if an operand is NaN.
     Compare {
         Eq = "eq",
         Ne = "ne",
@@ -189,7 +189,7 @@ kinds! {
         Copy,
     }
 
-    /// What an atomic does.
+    /// Operations of an atomic.
     Atomic {
         Add = "add",
         Min = "min",
@@ -255,7 +255,7 @@ pub(crate) enum Small {
     E5m2,
 }
 
-/// What a conversion into a small format takes.
+/// Source of a conversion into a small format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Taken {
     /// An f32.
@@ -266,7 +266,7 @@ pub(crate) enum Taken {
     Halves,
 }
 
-/// How numbers become a small format.
+/// A conversion of numbers to a small format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Narrowing {
     pub(crate) to: Small,
@@ -274,7 +274,7 @@ pub(crate) struct Narrowing {
     pub(crate) round: Round,
     /// `.relu`: negative numbers become zero.
     pub(crate) relu: bool,
-    /// `.satfinite`: what is too large becomes the greatest finite number.
+    /// `.satfinite`: a number that is too large becomes the greatest finite number.
     pub(crate) finite: bool,
 }
 
@@ -287,7 +287,7 @@ pub(crate) enum Carry {
     MadHi,
 }
 
-/// Where a memory instruction points.
+/// Memory space of a memory instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     /// Any window, by address.
@@ -310,22 +310,22 @@ pub(crate) enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pointer {
     pub(crate) place: Place,
-    /// Whether the address register has 64 bits.
+    /// True if the address register has 64 bits.
     pub(crate) wide: bool,
 }
 
-/// How much of the source an asynchronous copy reads; the rest is zero.
+/// The part of the source that an asynchronous copy reads; the rest is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Limit {
-    /// All.
+    /// All of it.
     None,
-    /// That many bytes.
+    /// A number of bytes.
     Bytes,
-    /// None where a predicate holds, or does not if `true`.
+    /// Nothing if a predicate holds, or if it does not hold for `true`.
     Ignored(bool),
 }
 
-/// What is done with a memory barrier object.
+/// Operations on a memory barrier object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Wait {
     Init,
@@ -334,12 +334,12 @@ pub(crate) enum Wait {
     Expect,
     /// Counts bytes as arrived.
     Complete,
-    /// Counts arrivals (or one, and expects bytes); `drop` takes them off all later phases.
+    /// Counts arrivals (or one, and expects bytes); `drop` removes them from all later phases.
     Arrive {
         expect: bool,
         drop: bool,
     },
-    /// Whether the phase of a state, or of a parity, is over.
+    /// Tests for the end of a phase, named by its state or by its parity.
     Test {
         parity: bool,
     },

@@ -1,14 +1,14 @@
-//! Labels: each is known in the block of braces it stands in, and in those inside.
+//! Labels: each is visible in the block of braces that declares it, and in the blocks inside.
 
 use ptx::Position;
 use std::collections::HashMap;
 
-/// A label as an instruction names it.
+/// A label in an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reference<'a> {
     pub(crate) name: &'a str,
     pub(crate) position: Position,
-    /// The block of braces it is named in.
+    /// The block of braces that contains the instruction.
     pub(crate) scope: u32,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Reference<'a> {
 pub(crate) struct Labels<'a> {
     places: HashMap<(u32, &'a str), u32>,
     lists: HashMap<(u32, &'a str), Vec<&'a str>>,
-    /// Each block's outer one; the body itself is its own.
+    /// The enclosing block of each block; the body's is itself.
     outer: Vec<u32>,
     scope: u32,
 }
@@ -34,23 +34,23 @@ impl Default for Labels<'_> {
 }
 
 impl<'a> Labels<'a> {
-    /// A block begins.
+    /// Opens a block.
     pub(crate) fn open(&mut self) {
         self.outer.push(self.scope);
         self.scope = self.outer.len() as u32 - 1;
     }
 
-    /// A block ends.
+    /// Closes a block.
     pub(crate) fn close(&mut self) {
         self.scope = self.outer[self.scope as usize];
     }
 
-    /// A label stands here; false if the block has one of this name.
+    /// Defines a label; false if the block already has one of this name.
     pub(crate) fn define(&mut self, name: &'a str, at: u32) -> bool {
         self.places.insert((self.scope, name), at).is_none()
     }
 
-    /// A label is named here.
+    /// A reference to a label from this block.
     pub(crate) fn refer(&self, name: &'a str, position: Position) -> Reference<'a> {
         Reference {
             name,
@@ -59,18 +59,18 @@ impl<'a> Labels<'a> {
         }
     }
 
-    /// A list of labels has this name here.
+    /// Defines a list of labels in this block.
     pub(crate) fn list(&mut self, name: &'a str, labels: Vec<&'a str>) {
         self.lists.insert((self.scope, name), labels);
     }
 
-    /// Where a label stands, innermost block first.
+    /// Position of a label; the innermost block wins.
     pub(crate) fn find(&self, reference: Reference<'a>) -> Option<u32> {
         let mut scopes = self.around(reference.scope);
         scopes.find_map(|scope| self.places.get(&(scope, reference.name)).copied())
     }
 
-    /// The labels of a list, innermost block first, and the block that the list stands in.
+    /// The labels of a list and the block that defines it; the innermost block wins.
     pub(crate) fn find_list(&self, reference: Reference<'a>) -> Option<(u32, &[&'a str])> {
         self.around(reference.scope).find_map(|scope| {
             let list = self.lists.get(&(scope, reference.name))?;
@@ -78,7 +78,7 @@ impl<'a> Labels<'a> {
         })
     }
 
-    /// A block and those around it.
+    /// A block and the blocks around it.
     fn around(&self, scope: u32) -> impl Iterator<Item = u32> {
         let outer = |scope: &u32| (*scope != 0).then(|| self.outer[*scope as usize]);
         std::iter::successors(Some(scope), outer)

@@ -2,7 +2,7 @@
 
 use ptx::Scalar;
 
-/// The modifiers an opcode has for a type; none if it has not that type.
+/// The modifiers of an opcode for a type; none if it does not support the type.
 pub(super) fn modifiers(head: &str, ty: Scalar) -> Option<&'static [&'static str]> {
     use Scalar::{Bf16, Bf16x2, F16, F16x2, F32, F64, S16, S16x2, S32, S64, U16, U16x2, U32, U64};
     let rounds: &[&str] = &["rn", "rz", "rm", "rp"];

@@ -3,13 +3,13 @@
 /// Lists of numbers, one behind the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lists {
-    /// Where each begins; and the end.
+    /// Start of each list, then the end.
     starts: Vec<u32>,
     items: Vec<u32>,
 }
 
 impl Lists {
-    /// Sorts pairs of a list's number and an item, each list's items in the order given.
+    /// Groups pairs of a list's number and an item by list; items keep their order.
     pub(crate) fn of(count: usize, pairs: &[(u32, u32)]) -> Self {
         let mut starts = vec![0_u32; count + 1];
         for (list, _) in pairs {

@@ -1,9 +1,9 @@
 //! Liveness: the instructions between which each register of a body is needed.
 //!
-//! Each register is followed backwards from the blocks that read it to those that write it: that
-//! takes as many steps as there are blocks in which it lives. All registers together have a number
-//! of steps in proportion to the body; one for which none are left is taken to live everywhere,
-//! which is correct, and costs room.
+//! Each register is followed backwards from the blocks that read it to the blocks that write it.
+//! That takes as many steps as there are blocks in which it is live. All registers together have a
+//! budget of steps in proportion to the body. A register that finds no steps left is assumed to be
+//! live everywhere, which is correct but wastes room.
 
 use super::accesses::Accesses;
 use super::flow::Flow;
@@ -15,27 +15,27 @@ use crate::watched::Watched;
 /// Steps for each instruction and each access, and for every body.
 const STEPS: (usize, usize) = (16, 1 << 16);
 
-/// Bytes that a register takes, about.
+/// Approximate bytes that the analysis takes for a register.
 const REGISTER: usize = 64;
 
-/// A body whose registers are looked at.
+/// The body that is analysed.
 pub(super) struct Subject<'a> {
     pub(super) code: &'a [Inst],
-    /// Where its code begins in the module's.
+    /// Start of its code in the module's.
     pub(super) first: usize,
     pub(super) flow: &'a Flow,
     pub(super) accesses: &'a Accesses,
-    /// Registers it has.
+    /// Number of its registers.
     pub(super) registers: usize,
-    /// The module's pool of operands and calls, as far as they are decoded.
+    /// The part of the module's pool of operands and calls that is decoded.
     pub(super) pool: &'a [Slot],
     pub(super) calls: &'a [super::form::CallSite],
-    /// Registers that it is called with, and that it returns.
+    /// Registers for its arguments and results.
     pub(super) params: &'a [u32],
     pub(super) results: &'a [u32],
-    /// Registers that hold something from the start to the end.
+    /// Registers that keep a value from the start to the end.
     pub(super) kept: &'a [u32],
-    /// Says whether to go on.
+    /// Cancels the analysis on request.
     pub(super) watched: &'a Watched<'a>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Of a register that nothing names.
+    /// The span of a register without accesses.
     pub(super) const NEVER: Self = Self {
         first: u32::MAX,
         last: 0,
@@ -59,19 +59,20 @@ impl Span {
     }
 }
 
-/// What is known of a body's registers.
+/// Result of the analysis of a body.
 #[derive(Default)]
 pub(super) struct Lives {
     pub(super) spans: Vec<Span>,
-    /// Those that may be read before they are written: a frame must find them zeroed.
+    /// Registers that may be read before they are written: a frame must zero them.
     pub(super) unwritten: Vec<u32>,
-    /// Those that live behind each block.
+    /// Registers that are live behind each block.
     pub(super) behind: Lists,
-    /// Those that are taken to live everywhere.
+    /// Registers that are assumed to be live everywhere.
     pub(super) always: Vec<u32>,
 }
 
-/// Spans of what each statement names: within one, nothing shares a place.
+/// Spans of the registers that each statement names; within a statement, no two registers share a
+/// place.
 fn named(subject: &Subject<'_>) -> Vec<Span> {
     let mut spans = vec![Span::NEVER; subject.registers];
     let end = subject.code.len() as u32;
@@ -79,7 +80,7 @@ fn named(subject: &Subject<'_>) -> Vec<Span> {
     let mut at = 0;
     let mut begun = (0_u32, subject.pool.len() as u32);
     for place in 0..=begins.len() {
-        // What comes before the first statement and behind the last has no operands in the pool.
+        // Code before the first statement and behind the last has no operands in the pool.
         let (until, pool) = begins
             .get(place)
             .map_or((end, subject.pool.len() as u32), |begin| {
@@ -110,7 +111,7 @@ fn named(subject: &Subject<'_>) -> Vec<Span> {
     spans
 }
 
-/// The accesses of each register, in order: the block, and whether they write.
+/// The accesses of each register, in order: the block, and true for a write.
 fn by_register(subject: &Subject<'_>) -> Lists {
     let mut block = 0;
     let starts = &subject.flow.starts;
@@ -128,7 +129,7 @@ fn by_register(subject: &Subject<'_>) -> Lists {
     Lists::of(subject.registers, &pairs)
 }
 
-/// Follows registers backwards, one after the other.
+/// Follows registers backwards, one after another.
 struct Walk<'a> {
     flow: &'a Flow,
     steps: usize,
@@ -137,17 +138,17 @@ struct Walk<'a> {
     outside: Vec<u32>,
     written: Vec<u32>,
     path: Vec<u32>,
-    /// Blocks and registers that live behind them.
+    /// Blocks, each with a register that is live behind it.
     behind: Vec<(u32, u32)>,
 }
 
 /// No register.
 const NONE: u32 = u32::MAX;
 
-/// What following a register found.
+/// Result of following a register.
 struct Trace {
     span: Span,
-    /// Whether it lives at the start of the body.
+    /// True if the register is live at the start of the body.
     begins: bool,
 }
 
@@ -165,8 +166,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A register lives at a node's start: so it does behind all that lead there. False if no steps
-    /// are left.
+    /// Marks a register as live at a node's start, and therefore behind all predecessors. False if
+    /// no steps are left.
     fn enter(&mut self, register: u32, node: u32, trace: &mut Trace) -> bool {
         let flow = self.flow;
         if std::mem::replace(&mut self.inside[node as usize], register) == register {
@@ -183,8 +184,8 @@ impl<'a> Walk<'a> {
         left.is_some()
     }
 
-    /// Follows a register from its accesses, and from where it is returned. `None` if no steps are
-    /// left.
+    /// Follows a register from its accesses, and from the returns if it is returned. `None` if no
+    /// steps are left.
     fn follow(&mut self, register: u32, accesses: &[u32], returned: bool) -> Option<Trace> {
         let mut trace = Trace {
             span: Span::NEVER,
@@ -228,7 +229,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Looks at a body.
+/// Analyses a body.
 pub(super) fn lives(subject: &Subject<'_>) -> Result<Lives, BuildError> {
     let mut spans = named(subject);
     let end = subject.code.len().max(1) as u32 - 1;
@@ -248,7 +249,7 @@ pub(super) fn lives(subject: &Subject<'_>) -> Result<Lives, BuildError> {
     let accesses = by_register(subject);
     let size = subject.code.len() + subject.accesses.list.len();
     let mut walk = Walk::new(subject.flow, STEPS.0 * size + STEPS.1);
-    // What is there when the body begins.
+    // Registers that hold a value when the body begins.
     let mut is_given = vec![false; subject.registers];
     let mut is_result = vec![false; subject.registers];
     let mark = |flags: &mut Vec<bool>, list: &[u32]| {
@@ -288,7 +289,7 @@ pub(super) fn lives(subject: &Subject<'_>) -> Result<Lives, BuildError> {
     })
 }
 
-/// The numbers of registers among what is passed.
+/// The register numbers in a list of arguments or results.
 pub(super) fn numbers(list: &[Passed]) -> Vec<u32> {
     let number = |passed: &Passed| match passed {
         Passed::Register(_, slot) => slot.number().map(|number| number as u32),

@@ -25,7 +25,7 @@ const MMA: [(&str, &[Element]); 11] = {
     ]
 };
 
-/// As [`MMA`], of `wmma`.
+/// As [`MMA`], for `wmma`.
 const WMMA: [(&str, &[Element]); 7] = {
     use Element::{B1, Bf16, F16, F64, S4, S8, Tf32, U4, U8};
     [
@@ -74,7 +74,7 @@ pub(super) fn total_bank(total: Total) -> Scalar {
     }
 }
 
-/// Registers of a `wmma` operand: those of f16 are always eight.
+/// Registers of a `wmma` operand; f16 always takes eight.
 pub(super) fn wmma_registers(element: Element, tiles: usize) -> usize {
     if element == Element::F16 { 8 } else { tiles }
 }
@@ -145,7 +145,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// Puts slots into the pool; an instruction names the first.
+    /// Puts slots into the pool and returns the index of the first.
     pub(super) fn pooled(&mut self, slots: impl IntoIterator<Item = Slot>) -> usize {
         let pool = &mut self.builder.out.operands;
         let at = pool.len();
@@ -153,7 +153,7 @@ impl<'a> Body<'_, 'a> {
         at
     }
 
-    /// Emits an instruction whose other operands begin at a place of the pool.
+    /// Emits an instruction; its other operands begin at `pooled` in the pool.
     pub(super) fn emit_pooled(&mut self, op: Op, slots: &[Slot], imm: i64, pooled: usize) {
         let at = self.emit_with(op, slots, imm);
         self.builder.out.code[at].target = pooled as u32;
@@ -166,7 +166,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// `.row` or `.col`: whether it is the latter.
+    /// `.row` or `.col`: true for the latter.
     pub(super) fn by_column(&self, parts: &mut Parts<'a>) -> Result<bool> {
         let layout = parts.pick(|part| match part {
             "row" => Some(false),
@@ -199,14 +199,14 @@ impl<'a> Body<'_, 'a> {
         if parts.take("satfinite") {
             return Finish::Finite;
         }
-        // `.rni` and its like, of three letters, are for conversions.
+        // `.rni` and similar modifiers, of three letters, are for conversions.
         match parts.pick(|part| Round::from_text(part).filter(|_| part.len() == 2)) {
             None | Some(Round::Nearest) => Finish::Plain,
             Some(round) => Finish::Rounded(round),
         }
     }
 
-    /// Checks that elements, sums and finish go together.
+    /// Checks that elements, sums and finish are compatible.
     fn mixed(&self, i: &Instruction<'a>, mma: Mma) -> Result<()> {
         let family = mma.a.family();
         let same = mma.a == mma.b
@@ -236,7 +236,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The multiplication that shape and types name.
+    /// The multiplication named by shape and types.
     pub(super) fn product(
         &self,
         i: &Instruction<'a>,
@@ -292,7 +292,7 @@ impl<'a> Body<'_, 'a> {
         self.multiplication(i, mma, counts)
     }
 
-    /// Emits a multiplication whose A and B are given in that many registers.
+    /// Emits a multiplication with the given numbers of registers for A and B.
     fn multiplication(
         &mut self,
         i: &Instruction<'a>,
@@ -305,7 +305,7 @@ impl<'a> Body<'_, 'a> {
         let b = self.registers(list(2), b_given)?;
         let c = self.registers(list(3), sums * mma.c.registers() as usize)?;
         let d = self.registers(list(0), sums * mma.d.registers() as usize)?;
-        // What a fragment has beyond its tiles repeats them.
+        // Registers of a fragment beyond its tiles repeat them.
         let a = self.sources(&a[..mma.tiles.a_registers()], bank(mma.a))?;
         let b = self.sources(&b[..mma.tiles.b_registers()], bank(mma.b))?;
         let c = self.sources(c, total_bank(mma.c))?;

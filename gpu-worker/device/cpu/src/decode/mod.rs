@@ -55,12 +55,13 @@ use calls::{Reach, Stacks};
 use form::{Constant, Reserved};
 use ptx::ParsedModule;
 
-/// Most decoded instructions of a module.
+/// Maximum number of decoded instructions of a module.
 const CODE_LIMIT: usize = 1 << 22;
 /// Decodes a parsed module.
 ///
-/// Where code is to be generated, the registers of a function that is short enough for code of its
-/// own control flow keep places of their own: whether a register is the same in all lanes is known by its place.
+/// If code is to be generated, the registers of a function that is short enough for native control
+/// flow keep separate places. The place of a register then tells whether it is the same in all
+/// lanes.
 pub(crate) fn decode(
     module: &ParsedModule<'_>,
     native: bool,
@@ -106,7 +107,7 @@ pub(crate) fn decode(
     Ok(builder.out)
 }
 
-/// The entries, with what each takes of stacks and constants.
+/// Adds the entries, with the stacks and constants that each takes.
 fn entries(builder: &mut Builder<'_>, info: &ptx::ModuleInfo) {
     let stacks = Stacks::of(&builder.out.functions);
     let constants = (&builder.words.list[..], &builder.doubles.list[..]);
@@ -117,7 +118,8 @@ fn entries(builder: &mut Builder<'_>, info: &ptx::ModuleInfo) {
             continue;
         };
         let place = *index as usize;
-        // Slots of constants are common to the module; a launch fills those its entry can reach.
+        // Slots of constants are common to the module; a launch fills those that its entry can
+        // reach.
         let (words, doubles) = reach.of(place);
         let asks = |(_, it): &(u32, Constant)| matches!(it, Constant::ReservedShared(_));
         let reserves = words.iter().chain(doubles.iter()).any(asks);

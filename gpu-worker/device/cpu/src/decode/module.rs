@@ -10,16 +10,16 @@ pub(crate) struct Global {
     pub(crate) size: u64,
     pub(crate) align: u64,
     pub(crate) writable: bool,
-    /// Whether more than a declaration was seen.
+    /// True once a definition was seen, not only a declaration.
     pub(crate) defined: bool,
-    /// Initial bytes; what is missing at the end is zero.
+    /// Initial bytes; the missing rest is zero.
     pub(crate) bytes: Vec<u8>,
     /// Addresses to write into it: offset, bytes, symbol, addend, byte mask shift.
     pub(crate) relocations: Vec<Relocation>,
 }
 
 impl Global {
-    /// Its initial bytes, no more than it has.
+    /// Its initial bytes, at most its size.
     pub(crate) fn value(&self) -> &[u8] {
         let bytes = usize::try_from(self.size).unwrap_or(usize::MAX);
         &self.bytes[..self.bytes.len().min(bytes)]
@@ -36,28 +36,29 @@ pub(crate) struct Relocation {
     pub(crate) mask: Option<u64>,
 }
 
-/// An entry as launches see it.
+/// An entry, as launches use it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) function: u32,
     pub(crate) param_bytes: u32,
-    /// With the reserved memory, which lies behind its own and ahead of what is dynamic.
+    /// Includes the reserved memory, which comes after its own static memory and before dynamic
+    /// memory.
     pub(crate) static_shared: u32,
-    /// Whether it asks for reserved shared memory: no other has any.
+    /// True if it uses reserved shared memory; other entries have none.
     pub(crate) reserves: bool,
     pub(crate) maxntid: Option<[u32; 3]>,
     pub(crate) reqntid: Option<[u32; 3]>,
-    /// What one warp's stacks of registers and local memory take.
+    /// Size of one warp's stacks of registers and local memory.
     pub(crate) stack: Frame,
-    /// The constants it and what it calls use, with their places.
+    /// The constants that it and its callees use, with their places.
     pub(crate) words: Placed,
     /// As `words`, of 64 bits.
     pub(crate) doubles: Placed,
 }
 
 impl Entry {
-    /// Bytes that the slots of all its banks lie below, a whole number of rows.
+    /// A bound in bytes above all slots of its banks, a whole number of rows.
     pub(crate) fn reach(&self) -> usize {
         let rows = |list: &[(u32, Constant)]| list.last().map_or(0, |(at, _)| *at as usize + 1);
         let stack = &self.stack;
@@ -66,7 +67,7 @@ impl Entry {
             rows(&self.words) * 128,
             rows(&self.doubles) * 256,
         ];
-        // The last slot may be taken for one of the widest rows.
+        // The last slot may be accessed as one of the widest rows.
         reach.into_iter().max().unwrap_or(0).next_multiple_of(256) + 256
     }
 }
@@ -80,10 +81,10 @@ pub(crate) struct Decoded {
     pub(crate) globals: Vec<Global>,
     pub(crate) sites: Vec<CallSite>,
     pub(crate) tables: Vec<Vec<u32>>,
-    /// Operands of instructions that have more than fit into one, each instruction's together.
+    /// Operands that do not fit into an instruction; those of one instruction are contiguous.
     pub(crate) operands: Vec<Slot>,
     /// All constants of 32 and of 64 bits, by their places.
     pub(crate) constants: [Vec<Constant>; 2],
-    /// Whether it allocates from kernels.
+    /// True if it allocates from kernels.
     pub(crate) heap: bool,
 }

@@ -1,19 +1,20 @@
-//! Names of a body: each is known in the block of braces it is declared in, and in those inside.
+//! Names of a body: each is visible in the block of braces that declares it, and in the blocks
+//! inside.
 //!
-//! A lookup takes the same time however many names, ranges and blocks there are.
+//! A lookup takes the same time, whatever the number of names, ranges and blocks.
 
 use super::form::{Bank, Slot};
 use std::collections::HashMap;
 
-/// What a name of a body means.
+/// The meaning of a name in a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named {
     Register(Bank, Slot),
     /// A register of 128 bits: its halves, the low one first.
     Wide([Slot; 2]),
-    /// A vector register: its elements, and how many there are.
+    /// A vector register: its elements, and their number.
     Vector(Bank, [Slot; 4], u8),
-    /// A variable in the session's memory that this function alone sees.
+    /// A variable in the session's memory that only this function can name.
     Global(u32),
     Shared(u64),
     Dynamic,
@@ -37,7 +38,7 @@ impl Named {
     }
 }
 
-/// `%r<n>`.
+/// A range of registers, `%r<n>`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
     pub(crate) count: u32,
@@ -45,37 +46,37 @@ pub(crate) struct Range {
     pub(crate) shape: Registers,
 }
 
-/// What registers of one declaration hold.
+/// The contents of the registers of one declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registers {
     /// A value of their bank.
     One,
     /// 128 bits.
     Wide,
-    /// So many values of their bank.
+    /// This many values of their bank.
     Vector(u8),
 }
 
-/// What a name was found to be.
+/// Result of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found {
-    /// Declared, or named before.
+    /// Declared, or used before.
     Known(Named),
-    /// A register of a range that is named for the first time, and the depth of the range.
+    /// The first use of a register in a range, and the depth of the range.
     New(Range, u32),
 }
 
-/// Most digits of a register's number.
+/// Maximum number of digits of a register's number.
 const DIGITS: usize = 10;
 
-/// The names that are known at a place of a body.
+/// The names that are visible at a place of a body.
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
     /// By name, innermost block last.
     names: HashMap<&'a str, Vec<(u32, Named)>>,
-    /// By prefix, innermost block last; those of one block by their counts, upwards.
+    /// By prefix, innermost block last; the ranges of one block by ascending count.
     ranges: HashMap<&'a str, Vec<(u32, Vec<Range>)>>,
-    /// What each open block has declared: names, and prefixes of ranges.
+    /// Declarations of each open block: names, and prefixes of ranges.
     open: Vec<(Vec<&'a str>, Vec<&'a str>)>,
 }
 
@@ -90,12 +91,12 @@ impl Default for Names<'_> {
 }
 
 impl<'a> Names<'a> {
-    /// A block begins.
+    /// Opens a block.
     pub(crate) fn open(&mut self) {
         self.open.push(Default::default());
     }
 
-    /// A block ends, and with it what it declared.
+    /// Closes a block and drops its declarations.
     pub(crate) fn close(&mut self) {
         let (names, prefixes) = self.open.pop().unwrap_or_default();
         for name in names {
@@ -119,7 +120,7 @@ impl<'a> Names<'a> {
         self.declare_at(self.depth(), name, named);
     }
 
-    /// Declares a name in an open block; nothing inside that block has declared it.
+    /// Declares a name in an open block; no block inside it may have declared it.
     pub(crate) fn declare_at(&mut self, depth: u32, name: &'a str, named: Named) {
         let list = self.names.entry(name).or_default();
         match list.last_mut() {
@@ -137,7 +138,8 @@ impl<'a> Names<'a> {
         let list = self.ranges.entry(prefix).or_default();
         match list.last_mut() {
             Some((at, ranges)) if *at == depth => {
-                // The first that has a number has it: a later one only what is beyond.
+                // The first range that contains a number owns it; a later range adds only higher
+                // numbers.
                 if ranges.last().is_none_or(|last| last.count < range.count) {
                     ranges.push(range);
                 }
@@ -149,10 +151,10 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What a name means here, innermost block first.
+    /// The meaning of a name here; the innermost block wins.
     pub(crate) fn find(&self, name: &str) -> Option<Found> {
         let known = self.names.get(name).and_then(|list| list.last().copied());
-        // In one block a name comes before a range that has it.
+        // In one block, a name hides a range that contains it.
         let floor = known.map_or(0, |(depth, _)| depth + 1);
         let inner = self.open.get(floor as usize..).unwrap_or_default();
         let found = inner
@@ -167,7 +169,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The innermost range that has a name, not outside of a depth.
+    /// The innermost range that contains a name, at `floor` or deeper.
     fn numbered(&self, name: &str, floor: u32) -> Option<(Range, u32)> {
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let mut best: Option<(Range, u32)> = None;

@@ -50,25 +50,25 @@ pub(crate) struct Body<'b, 'a> {
     pub(crate) specials: Vec<(Special, Slot)>,
     pub(crate) calls: Vec<u32>,
     pub(crate) indirect: bool,
-    /// Constants it uses, of words and of doubles.
+    /// Constants that it uses, of words and of doubles.
     pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
     pub(crate) guard: Option<GuardSlot>,
     pub(crate) position: Position,
-    /// Where the function is declared.
+    /// Position of the function's declaration.
     pub(crate) began: Position,
     pub(crate) labels: Labels<'a>,
-    /// Instructions whose target is still a name.
+    /// Instructions with a target that is still a name.
     pub(crate) jumps: Vec<(usize, Reference<'a>)>,
     /// Instructions that jump by a list of labels that is still a name.
     pub(crate) tables: Vec<(usize, Reference<'a>)>,
     pub(crate) shared: u64,
     /// Bytes of one element of each variable.
     pub(crate) elements: HashMap<&'a str, u64>,
-    /// The stack of `alloca`, where it is used.
+    /// The stack of `alloca`, if used.
     pub(super) stack: Option<Stack>,
-    /// Whether any vector register is declared.
+    /// True if any vector register is declared.
     pub(crate) vectors: bool,
-    /// What has been read and written.
+    /// Register reads and writes.
     pub(crate) accesses: Accesses,
     /// Conversions to emit behind the current instruction.
     after: Vec<(Op, [Slot; 2])>,
@@ -109,12 +109,12 @@ impl<'b, 'a> Body<'b, 'a> {
         fail(self.position, message)
     }
 
-    /// What must be there.
+    /// A required item; without it, decoding fails with `message`.
     pub(super) fn wanted<T>(&self, found: Option<T>, message: &str) -> Result<T> {
         found.map_or_else(|| self.fail(message), Ok)
     }
 
-    /// A new register of a bank; where it lies is settled when the body is known.
+    /// A new register of a bank; it gets its place when the body is complete.
     pub(crate) fn fresh(&mut self, bank: Bank) -> Slot {
         self.registers.push(bank);
         Slot::virtual_register(self.registers.len() - 1)
@@ -124,7 +124,7 @@ impl<'b, 'a> Body<'b, 'a> {
         self.names.declare(name, named);
     }
 
-    /// Registers called `prefix` and a number below `count`.
+    /// Declares registers called `prefix` and a number below `count`.
     pub(crate) fn declare_range(
         &mut self,
         prefix: &'a str,
@@ -136,7 +136,7 @@ impl<'b, 'a> Body<'b, 'a> {
             .declare_range(prefix, Range { count, bank, shape });
     }
 
-    /// What a name means here; a register counts as read.
+    /// The meaning of a name here; a register counts as read.
     pub(crate) fn find(&mut self, name: &'a str) -> Option<Named> {
         let found = self.look(name);
         self.noted_read(found)
@@ -160,7 +160,7 @@ impl<'b, 'a> Body<'b, 'a> {
         Some(found)
     }
 
-    /// What was declared by this name, innermost scope first.
+    /// The declaration of a name; the innermost scope wins.
     pub(super) fn declared(&mut self, name: &'a str) -> Option<Named> {
         let (range, depth) = match self.names.find(name)? {
             Found::Known(named) => return Some(named),
@@ -349,14 +349,14 @@ impl<'b, 'a> Body<'b, 'a> {
         }
     }
 
-    /// A predicate of its own that holds everywhere or nowhere.
+    /// A new predicate that is constantly true or false.
     fn constant_predicate(&mut self, held: bool) -> Slot {
         let temp = self.fresh(Bank::Pred);
         self.emit(Op::Logic(Logic::Xor, false, held), &[temp, temp, temp]);
         temp
     }
 
-    /// A predicate and whether it is negated.
+    /// A predicate, and true if it is negated.
     pub(crate) fn signed_predicate(&mut self, operand: &Operand<'a>) -> Result<(Slot, bool)> {
         match *operand {
             Operand::Not(name) => Ok((self.predicate(&Operand::Name(name))?, true)),
@@ -364,7 +364,7 @@ impl<'b, 'a> Body<'b, 'a> {
         }
     }
 
-    /// A target of a type; what it holds is converted if the register is of another width.
+    /// A target of a type; the value is converted if the register has another width.
     pub(crate) fn target(&mut self, operand: &Operand<'a>, ty: Scalar) -> Result<Slot> {
         let bank = Bank::of(ty);
         let (name, found) = match *operand {
@@ -391,7 +391,7 @@ impl<'b, 'a> Body<'b, 'a> {
         }
     }
 
-    /// A register of a bank that is converted into another behind the current instruction.
+    /// A register of a bank that is converted into `to` behind the current instruction.
     fn converted(&mut self, op: Op, to: Slot, bank: Bank) -> Slot {
         let temp = self.fresh(bank);
         self.after.push((op, [to, temp]));

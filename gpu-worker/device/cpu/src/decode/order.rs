@@ -1,24 +1,24 @@
-//! The order in which the lanes of a warp run that have parted: the earliest block first, in an order in
-//! which a block comes behind all that lead to it.
+//! The order in which the lanes of a diverged warp run: the earliest block first. In this order, a
+//! block comes after all blocks that lead to it.
 //!
-//! As a rule that is the order of the text. Compilers also write a loop's end before its body, or
-//! what is behind a loop before the loop. In the order of the text, lanes that are done with the body would run
-//! on ahead of the others; a GPU has them wait for one another where their ways meet, and there are
-//! programs that count on it. Lanes that leave a loop straight for the head of one around it do not wait: the head is
-//! the earlier of the two.
+//! As a rule that is the order of the text. But compilers also write a loop's end before its body,
+//! or the code behind a loop before the loop. In the order of the text, lanes that have left the
+//! body would then run ahead of the others. A GPU has them wait for one another where their paths
+//! meet, and some programs depend on it. Lanes that leave a loop straight for the head of an
+//! enclosing loop do not wait, because the head is the earlier of the two.
 
 use super::flow::Flow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Bodies of more blocks keep the order of their text: to look for another one takes, at worst, as many steps as
-/// the square of that.
+/// Bodies of more blocks keep the order of their text. The search for another order takes, at
+/// worst, as many steps as the square of the number of blocks.
 const BLOCKS: usize = 4096;
 
-/// A node of which nothing is known.
+/// An unknown node.
 const NONE: u32 = u32::MAX;
 
-/// The blocks of a body in an order in which parted lanes are to run, if it is not that of the text.
+/// The blocks of a body in the order in which diverged lanes run, if it is not that of the text.
 pub(super) fn order(flow: &Flow) -> Option<Vec<u32>> {
     let blocks = flow.starts.len();
     if flow.nodes > BLOCKS {
@@ -57,7 +57,7 @@ impl Graph {
         Self { before, behind }
     }
 
-    /// The order: of the blocks whose turn it may be, the first of the text.
+    /// The order: among the blocks that are ready, the first of the text is next.
     fn sorted(&self, flow: &Flow) -> Vec<u32> {
         let (end, count) = (self.behind.len() - 1, self.behind.len());
         let dominators = Tree::of(0, &self.behind, &self.before);
@@ -66,13 +66,13 @@ impl Graph {
         for (from, to) in edges.iter_mut().enumerate() {
             to.retain(|to| !dominators.is_above(*to, from as u32));
         }
-        // What is behind a loop waits for all of it.
+        // The code behind a loop waits for the whole loop.
         for (head, body) in self.loops(&dominators) {
             let mut meet = behind_all.above[head];
             while meet != NONE && body[meet as usize] {
                 meet = behind_all.above[meet as usize];
             }
-            // Another round of a loop around it is not behind it.
+            // Another round of an enclosing loop is not behind the loop.
             if meet == NONE || meet as usize == end || dominators.is_above(meet, head as u32) {
                 continue;
             }
@@ -86,7 +86,7 @@ impl Graph {
             .iter()
             .flatten()
             .for_each(|to| waits[*to as usize] += 1);
-        // A table of targets stands for no instruction: it goes with what leads to it.
+        // A table of targets stands for no instruction, so it follows its predecessor at once.
         let place = |node: u32| {
             if (node as usize) < flow.starts.len() {
                 node + 1
@@ -103,7 +103,7 @@ impl Graph {
         loop {
             let node = match ready.pop() {
                 Some(Reverse((_, node))) => node,
-                // A loop with more than one way in: it begins where the text does.
+                // A loop with more than one entry begins at its first block in the text.
                 None => match (next..count).find(|at| !done[*at]) {
                     Some(at) => at as u32,
                     None => break,
@@ -127,7 +127,7 @@ impl Graph {
         order
     }
 
-    /// Each loop: where it begins, and which nodes are in it.
+    /// Each loop: its head, and the nodes in it.
     fn loops(&self, dominators: &Tree) -> Vec<(usize, Vec<bool>)> {
         let mut found = Vec::new();
         for head in 0..self.before.len() {
@@ -152,10 +152,10 @@ impl Graph {
     }
 }
 
-/// Which node each one lies under: every way to it from the root leads over that one.
+/// A dominator tree. Every path from the root to a node passes through the nodes above it.
 struct Tree {
     above: Vec<u32>,
-    /// When each was entered and left on a walk through the tree.
+    /// Times at which a walk through the tree entered and left each node.
     walk: Vec<(u32, u32)>,
 }
 
@@ -197,14 +197,14 @@ impl Tree {
         Self { above, walk }
     }
 
-    /// Whether each way to `node` leads over `top`.
+    /// True if each path to `node` passes through `top`.
     fn is_above(&self, top: u32, node: u32) -> bool {
         let (top, node) = (self.walk[top as usize], self.walk[node as usize]);
         node.1 != 0 && top.0 <= node.0 && node.1 <= top.1
     }
 }
 
-/// What can be reached, each node ahead of what is behind it only.
+/// The reachable nodes in reverse postorder: each before its successors, except along jumps back.
 fn backwards(root: usize, behind: &[Vec<u32>]) -> Vec<u32> {
     let mut order: Vec<(u32, u32)> = walk(root, behind)
         .iter()
@@ -216,7 +216,7 @@ fn backwards(root: usize, behind: &[Vec<u32>]) -> Vec<u32> {
     order.into_iter().map(|(_, node)| node).collect()
 }
 
-/// When each node was entered and left for the last time, on a walk into depth; 0 for what was not reached.
+/// Times at which a depth-first walk entered and last left each node; 0 for unreachable nodes.
 fn walk(root: usize, behind: &[Vec<u32>]) -> Vec<(u32, u32)> {
     let mut times = vec![(0, 0); behind.len()];
     let mut clock = 1;
@@ -260,10 +260,10 @@ mod tests {
 
     #[test]
     fn what_is_in_order_stays() {
-        // A loop, and two ways that meet behind it.
+        // A loop, and two paths that meet behind it.
         let edges = [(0, 1), (1, 1), (1, 2), (2, 3), (2, 4), (3, 5), (4, 5)];
         assert_eq!(ordered(6, &edges), None);
-        // A way out of a loop that lies within it: nothing waits for the loop but where ways meet.
+        // A path out of a loop that is inside it: code waits for the loop only where paths meet.
         assert_eq!(
             ordered(5, &[(0, 1), (1, 2), (1, 3), (3, 1), (2, 4), (3, 4)]),
             None
@@ -302,7 +302,7 @@ mod tests {
             let mut sorted = order.clone();
             sorted.sort_unstable();
             proptest::prop_assert_eq!(sorted, (0..12).collect::<Vec<_>>());
-            // Ways that lead up in the text and never back can only be from what comes before.
+            // Without a jump back, every edge comes from an earlier block.
             let forward: Vec<_> = edges.iter().copied().filter(|(from, to)| from < to).collect();
             proptest::prop_assert_eq!(ordered(12, &forward), None);
         }

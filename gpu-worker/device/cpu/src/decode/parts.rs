@@ -18,7 +18,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether a modifier is there; it is ticked off.
+    /// Ticks off a modifier; true if it is present.
     pub(crate) fn take(&mut self, name: &str) -> bool {
         let place = self.list.iter().position(|part| *part == name);
         place.map(|at| self.list.remove(at)).is_some()
@@ -40,7 +40,7 @@ impl<'a> Parts<'a> {
         self.pick(Scalar::from_text)
     }
 
-    /// How many values `.v2`, `.v4` or `.v8` says; one without it.
+    /// Number of values by `.v2`, `.v4` or `.v8`; one without them.
     pub(crate) fn lanes(&mut self) -> u8 {
         let lanes = self.pick(|part| match part {
             "v2" => Some(2),
@@ -51,12 +51,12 @@ impl<'a> Parts<'a> {
         lanes.unwrap_or(1)
     }
 
-    /// Modifiers that change nothing here.
+    /// Ticks off modifiers that change nothing here.
     pub(crate) fn ignore(&mut self, names: &[&str]) {
         self.list.retain(|part| !names.contains(part));
     }
 
-    /// Cache hints, scopes, and proxies.
+    /// Ticks off cache hints, scopes, and proxies.
     pub(crate) fn ignore_hints(&mut self) {
         self.list
             .retain(|part| !part.starts_with("L1::") && !part.starts_with("L2::"));
@@ -66,7 +66,7 @@ impl<'a> Parts<'a> {
         self.ignore(&["level::eviction_priority"]);
     }
 
-    /// What was not understood.
+    /// A part that was not understood.
     pub(crate) fn rest(&self) -> Option<&'a str> {
         self.list.first().copied()
     }

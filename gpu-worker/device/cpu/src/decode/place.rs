@@ -1,4 +1,5 @@
-//! Places of a body's registers in its frame: two that never live at the same time share one.
+//! Places of a body's registers in its frame. Registers that are never live at the same time share
+//! a place.
 
 use super::form::{Bank, CallSite, Callee, Frame, GuardSlot, Inst, Passed, Slot};
 use super::liveness::Span;
@@ -17,12 +18,12 @@ fn step(bank: Bank) -> u32 {
 /// The places of registers, by their numbers.
 pub(super) struct Places {
     pub(super) list: Vec<(Bank, Slot)>,
-    /// What they take.
+    /// Size of all places.
     pub(super) frame: Frame,
 }
 
 impl Places {
-    /// A place of its own for each register.
+    /// A separate place for each register.
     pub(super) fn apart(banks: &[Bank]) -> Self {
         let mut frame = Frame::default();
         let list = banks.iter().map(|bank| {
@@ -35,8 +36,8 @@ impl Places {
         Self { list, frame }
     }
 
-    /// Places given in the order in which registers are needed first, and given back behind the
-    /// last need: as few as there are registers needed at once.
+    /// Places given in the order in which registers are first needed, and freed after the last
+    /// need. There are as few as there are registers live at once.
     pub(super) fn shared(banks: &[Bank], spans: &[Span]) -> Self {
         let mut list: Vec<(Bank, Slot)> = banks.iter().map(|bank| (*bank, Slot(0))).collect();
         let mut frame = Frame::default();
@@ -76,7 +77,7 @@ impl Places {
         }
     }
 
-    /// Gives the registers that instructions and their operands name their places.
+    /// Replaces the registers in instructions and their operands by their places.
     pub(super) fn assign(&self, code: &mut [Inst], pool: &mut [Slot]) {
         for inst in code {
             inst.slots.iter_mut().for_each(|slot| self.slot(slot));
@@ -89,7 +90,7 @@ impl Places {
         pool.iter_mut().for_each(|slot| self.slot(slot));
     }
 
-    /// As `assign`, of calls.
+    /// As `assign`, for calls.
     pub(super) fn assign_calls(&self, calls: &mut [CallSite]) {
         for site in calls {
             self.assign_passed(&mut site.args);
@@ -100,7 +101,7 @@ impl Places {
         }
     }
 
-    /// As `assign`, of what is passed.
+    /// As `assign`, for arguments and results.
     pub(super) fn assign_passed(&self, list: &mut [Passed]) {
         for passed in list {
             if let Passed::Register(_, slot) = passed {

@@ -1,4 +1,4 @@
-//! A module's scope: its variables, functions and aliases, and what the variables begin with.
+//! A module's scope: its variables, functions and aliases, and the initial values of the variables.
 
 use super::builder::{Builder, Symbol, code, fail};
 use super::form;
@@ -8,7 +8,7 @@ use ptx::{FunctionKind, Init, Linkage, ParsedModule, ParsedVariable, Space, Stat
 use std::collections::HashMap;
 
 impl<'a> Builder<'a> {
-    /// The variables, each a symbol; declarations and their definition are one.
+    /// Adds the variables, each as a symbol; declarations and their definition are one.
     pub(super) fn variables(&mut self, module: &'a ParsedModule<'a>) -> Result<(), BuildError> {
         self.layout = ptx::SharedLayout::of(module)?;
         self.shared = self.layout.end();
@@ -20,8 +20,8 @@ impl<'a> Builder<'a> {
             let symbol = match variable.space {
                 Space::Global | Space::Const => {
                     if let Some(Symbol::Global(index)) = self.symbols.get(variable.name).copied() {
-                        // Declarations and their definition are one; what is defined twice in one
-                        // module is none.
+                        // Declarations and their definition are one; two definitions in one module
+                        // are an error.
                         let known = &mut self.out.globals[index as usize];
                         let declared = [Linkage::Extern, Linkage::Common, Linkage::Weak];
                         let again = !declared.contains(&variable.linkage);
@@ -70,9 +70,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The functions and their aliases, each a symbol.
+    /// Adds the functions and their aliases, each as a symbol.
     pub(super) fn prototypes(&mut self, module: &'a ParsedModule<'a>) -> Result<(), BuildError> {
-        // A definition after its declaration takes the declaration's place.
+        // A definition after its declaration takes the declaration's index.
         for function in &module.functions {
             match self.symbols.get(function.name) {
                 Some(Symbol::Function(index)) => {
@@ -105,8 +105,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Initial values of the variables, now that all symbols are known; and the variables that
-    /// functions keep to themselves, behind those that others see.
+    /// Sets the initial values of the variables, now that all symbols are known. Adds the variables
+    /// that are local to functions, behind the module's own.
     pub(super) fn initialise(&mut self, module: &'a ParsedModule<'a>) -> Result<(), BuildError> {
         let nobody = HashMap::new();
         for variable in &module.variables {
@@ -139,7 +139,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A variable's initial values. `own` are those of its function, which come before others.
+    /// A variable's initial values. `own` are the variables of its function, which hide others.
     fn begin(
         &mut self,
         index: u32,
@@ -196,8 +196,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Gives the functions' own shared variables their places, one function behind the other: any
-    /// may call any.
+    /// Places the functions' own shared variables, one function behind the other, because any
+    /// function may call any other.
     pub(super) fn lay_shared(&mut self) {
         let mut places = vec![0; self.functions.len()];
         for (place, function) in places.iter_mut().zip(&self.functions) {

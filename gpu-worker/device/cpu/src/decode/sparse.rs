@@ -34,14 +34,15 @@ impl<'a> Body<'_, 'a> {
         let Ok(types) = <[_; 4]>::try_from(types) else {
             return self.fail("`mma.sp` takes the types of D, A, B and C");
         };
-        // A is stored as one of half as many columns.
+        // A is stored with half as many columns.
         let stored = Shape {
             k: whole.k / 2,
             ..whole
         };
         let mma = self.product(i, (name, stored), types, (finish, &SHAPES))?;
         let operands = self.exactly(i, 6)?;
-        // Two bits for each element, or unit of them, of sixteen rows, in eight groups of lanes.
+        // Two bits for each element, or unit of elements, of sixteen rows, in eight groups of
+        // lanes.
         let lanes = match mma.a.bits() {
             4 => whole.k / 32,
             32 => whole.k / 8,

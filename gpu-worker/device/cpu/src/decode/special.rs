@@ -1,4 +1,4 @@
-//! Special registers: `%tid.x` and its like.
+//! Special registers such as `%tid.x`.
 
 use super::form::{Bank, Constant, Lanemask, Op, Reserved, Slot, Special};
 use super::operand::Body;
@@ -6,15 +6,15 @@ use super::vector;
 use crate::error::BuildError;
 use ptx::FunctionKind;
 
-/// Where a special register's value comes from.
+/// Source of a special register's value.
 enum Origin {
     /// The warp's place.
     Place(Special),
-    /// Something that stays the same for a launch.
+    /// A value that stays the same for a launch.
     Launch(Constant),
     Number(u64),
     Lanemask(Lanemask),
-    /// The clock: whether of nanoseconds, and whether its upper half.
+    /// The clock: true for nanoseconds, true for its upper half.
     Clock(bool, bool),
 }
 
@@ -34,7 +34,7 @@ fn axes(base: &str, axis: u8) -> Option<Origin> {
     })
 }
 
-/// Whether a name is a prefix with a number below `count` behind it.
+/// True if a name is a prefix and a number below `count`.
 fn numbered(name: &str, prefix: &str, count: u32) -> bool {
     let number = name.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
     number.is_some_and(|number: u32| number < count)
@@ -81,7 +81,7 @@ fn origin(name: &str) -> Option<Origin> {
 }
 
 impl Body<'_, '_> {
-    /// The register of an entry that a warp's place fills.
+    /// The register of an entry that is filled from a warp's place.
     fn place_register(&mut self, special: Special) -> Slot {
         let known = self.specials.iter().find(|(known, _)| *known == special);
         let slot = match known {
@@ -96,7 +96,7 @@ impl Body<'_, '_> {
         slot
     }
 
-    /// A special register's value in a bank; none if there is no such register.
+    /// A special register's value in a bank; `None` if there is no such register.
     pub(super) fn special(&mut self, name: &str, bank: Bank) -> Result<Option<Slot>, BuildError> {
         let Some(origin) = origin(name) else {
             return Ok(None);
@@ -108,7 +108,7 @@ impl Body<'_, '_> {
                 return Ok(Some(self.clock(bank, nanoseconds, upper)));
             }
             Origin::Place(special) if self.kind == FunctionKind::Func => {
-                // A function is called from many places: it asks again.
+                // A function is called from many places, so it reads the value itself.
                 let temp = self.fresh(Bank::Word);
                 self.emit(Op::Place(special), &[temp]);
                 temp

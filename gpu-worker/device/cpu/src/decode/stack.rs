@@ -1,8 +1,8 @@
 //! `alloca`, `stacksave`, `stackrestore`: local memory behind a function's variables.
 //!
-//! Each thread has a pointer of its own to the first free byte, which rises. A function that uses
-//! it has a fixed number of bytes; what does not fit gets an address that faults when it is used,
-//! as the ISA allows.
+//! Each thread has its own pointer to the first free byte, which grows upwards. A function that
+//! uses the stack has a fixed number of bytes. An allocation that does not fit gets an address that
+//! faults on use, as the ISA allows.
 
 use super::form::{Bank, Compare, Int2, Op, Slot};
 use super::operand::{Body, Stack};
@@ -12,11 +12,11 @@ use ptx::{Instruction, Operand, Scalar, Statement};
 
 /// Bytes that a function can allocate on its stack, for each thread.
 const ROOM: u32 = 16 << 10;
-/// Where no local memory is.
+/// An address without local memory.
 const NOWHERE: u64 = 0xffff_0000;
-/// The least alignment.
+/// The minimum alignment.
 const ALIGN: u64 = 8;
-/// The greatest alignment that the ISA has.
+/// The maximum alignment in the ISA.
 const MOST_ALIGN: i64 = 1 << 23;
 
 fn uses_it(statement: &Statement<'_>) -> bool {
@@ -28,7 +28,7 @@ fn uses_it(statement: &Statement<'_>) -> bool {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// Prepares the stack of a function that uses it.
+    /// Prepares the stack, if the function uses it.
     pub(super) fn open_stack(&mut self, body: &[Statement<'a>]) {
         if !body.iter().any(uses_it) {
             return;
@@ -64,7 +64,7 @@ impl<'a> Body<'_, 'a> {
             return self.fail(format!("`{}` is not supported here", i.opcode));
         };
         let ty = match parts.ty() {
-            // Addresses have 64 bits where nothing else is said.
+            // Addresses have 64 bits by default.
             None => Scalar::U64,
             Some(ty @ (Scalar::U32 | Scalar::U64)) => ty,
             Some(_) => return self.fail(format!("`{}` is for .u32 and .u64", parts.head)),
@@ -99,7 +99,7 @@ impl<'a> Body<'_, 'a> {
         Ok(wide)
     }
 
-    /// An address of 64 bits as a result of a type.
+    /// Writes an address of 64 bits to a result of a type.
     fn given(&mut self, operand: &Operand<'a>, ty: Scalar, from: Slot) -> Result<()> {
         let to = self.target(operand, ty)?;
         if ty == Scalar::U64 {
@@ -135,7 +135,7 @@ impl<'a> Body<'_, 'a> {
             body.emit(Op::Int2(op, Scalar::U64), &[d, a, b]);
             d
         };
-        // No size that does not fit 32 bits does fit the stack: sums stay below 64 bits.
+        // A size beyond 32 bits never fits the stack; with this bound, sums stay below 64 bits.
         let most = number(self, u64::from(u32::MAX));
         let size = two(self, Int2::Min, size, most);
         let (low, mask) = (number(self, align - 1), number(self, !(align - 1)));

@@ -39,7 +39,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// An object and the elements of the coordinates behind it.
+    /// An object and the elements of the coordinates that follow it.
     fn coordinates(&mut self, operand: Option<&Operand<'a>>) -> Result<(Slot, Vec<Operand<'a>>)> {
         let Some(Operand::Coordinates(address, list)) = operand else {
             return self.fail("an object and coordinates in brackets are wanted here");
@@ -51,7 +51,7 @@ impl<'a> Body<'_, 'a> {
         Ok((self.object(*address)?, elements))
     }
 
-    /// What a list, a vector register or a register alone is made of.
+    /// The elements of a list, a vector register, or a single register.
     fn elements(&mut self, operand: &Operand<'a>) -> Vec<Operand<'a>> {
         match operand {
             Operand::Vector(list) => list.clone(),
@@ -65,7 +65,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// As many sources as are wanted: of four elements, the last may be there for nothing.
+    /// Exactly `count` sources; a fourth element after three is unused and may be present.
     fn exact_sources(
         &mut self,
         list: &[Operand<'a>],
@@ -112,7 +112,7 @@ impl<'a> Body<'_, 'a> {
         let count = geometry.registers();
         if geometry.layered && list.len() >= count {
             let layer = self.source(&list[0], Scalar::U32)?;
-            // Of four elements the last says nothing.
+            // The last of four elements is unused.
             let spare = usize::from(count == 3 && list.len() == 4);
             let rest = &list[1..list.len() - spare];
             let mut slots = vec![layer];
@@ -141,7 +141,7 @@ impl<'a> Body<'_, 'a> {
         if !matches!(by, Scalar::S32 | Scalar::F32) {
             return self.no_form(i);
         }
-        // There is one level only: which one is asked for is read, and changes nothing.
+        // There is one level only, so the requested level is decoded and ignored.
         let more = i.operands.get(2..).unwrap_or_default();
         let levels = usize::from(level) + 2 * usize::from(grad);
         if more.len() < levels {
@@ -184,7 +184,7 @@ impl<'a> Body<'_, 'a> {
         self.sample(i, sample, (ty, by), more)
     }
 
-    /// A lookup whose modifiers are known; `more` are the operands behind the coordinates.
+    /// Decodes a lookup after its modifiers; `more` are the operands behind the coordinates.
     fn sample(
         &mut self,
         i: &Instruction<'a>,
@@ -227,7 +227,7 @@ impl<'a> Body<'_, 'a> {
         };
         let at = self.pooled(results.into_iter().chain(place).chain(offsets));
         self.emit_pooled(Op::Sample(sample), &[object], 0, at);
-        // Whatever a texture has is in memory.
+        // A texture is always resident.
         if let Some(p) = held {
             self.emit(Op::Logic(Logic::Xor, false, true), &[p, p, p]);
         }
@@ -330,7 +330,7 @@ impl<'a> Body<'_, 'a> {
             Some(match part {
                 "texref" => Some(false),
                 "surfref" => Some(true),
-                // An object has its sampler with it.
+                // An object includes its sampler.
                 "samplerref" => None,
                 _ => return None,
             })

@@ -2,23 +2,23 @@
 
 use ptx::Scalar;
 
-/// What coordinates are of.
+/// Shape of the coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Coordinates beside the layer: 1, 2 or 3.
+    /// Coordinates besides the layer: 1, 2 or 3.
     pub(crate) dimensions: u8,
-    /// Whether a layer comes before them.
+    /// True if a layer comes before them.
     pub(crate) layered: bool,
 }
 
 impl Geometry {
-    /// Registers that say where: the layer, then coordinates.
+    /// Number of registers for the position: the layer, then coordinates.
     pub(crate) fn registers(self) -> usize {
         usize::from(self.dimensions) + usize::from(self.layered)
     }
 }
 
-/// What a lookup gives.
+/// Result registers of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
     /// Four registers of 32 bits.
@@ -30,7 +30,7 @@ pub(crate) enum Given {
 }
 
 impl Given {
-    /// Registers it takes.
+    /// Number of registers.
     pub(crate) fn registers(self) -> usize {
         if self == Self::Pairs { 2 } else { 4 }
     }
@@ -41,22 +41,22 @@ impl Given {
 pub(crate) struct Sample {
     pub(crate) geometry: Geometry,
     pub(crate) given: Given,
-    /// Whether coordinates are integers: texels are then neither scaled nor filtered.
+    /// True if coordinates are integers: texels are then neither scaled nor filtered.
     pub(crate) integers: bool,
-    /// The channel of which four texels are wanted (`tld4`).
+    /// The channel of the four texels to return (`tld4`).
     pub(crate) gather: Option<u8>,
-    /// Whether numbers of texels are added to the coordinates.
+    /// True if offsets in texels are added to the coordinates.
     pub(crate) offsets: bool,
 }
 
-/// What becomes of an access outside a surface.
+/// Handling of an access outside a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bounds {
     /// A fault.
     Trap,
     /// The nearest place inside.
     Clamp,
-    /// Zero is read, nothing written.
+    /// Reads return zero, writes are dropped.
     Zero,
 }
 
@@ -66,16 +66,16 @@ pub(crate) struct Surface {
     pub(crate) geometry: Geometry,
     /// The type of each value.
     pub(crate) ty: Scalar,
-    /// How many there are.
+    /// Number of values.
     pub(crate) lanes: u8,
     pub(crate) bounds: Bounds,
-    /// A store, not a load.
+    /// True for a store, false for a load.
     pub(crate) write: bool,
-    /// Whether values are channels of an element, and are converted (`.p`).
+    /// True if values are channels of an element, and are converted (`.p`).
     pub(crate) formatted: bool,
 }
 
-/// What is asked of a texture or a surface.
+/// Queries of a texture or a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Width,
@@ -85,12 +85,12 @@ pub(crate) enum Asked {
     ChannelType,
     ChannelOrder,
     Normalized,
-    /// One, everywhere: mipmap levels, samples.
+    /// Always one: mipmap levels, samples.
     One,
-    /// Zero, everywhere: what only other devices force.
+    /// Always zero: properties that only other devices have.
     Never,
     Filter,
     Mode(u8),
-    /// Whether it lies in rows of device memory.
+    /// True if its memory is rows of device memory.
     Linear,
 }

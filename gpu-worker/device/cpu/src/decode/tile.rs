@@ -1,7 +1,7 @@
-//! Operands of matrix instructions: element types, shapes, and how registers hold them.
+//! Operands of matrix instructions: element types, shapes, and their layout in registers.
 //!
-//! Every register of a fragment holds one **tile** of its matrix: lane `4 g + t` holds columns
-//! (of A), rows (of B) `t * elements ..` of row (of A) or column (of B) `g`; C and D have pairs of
+//! Every register of a fragment holds one **tile** of its matrix. Lane `4 g + t` holds columns (of
+//! A) or rows (of B) `t * elements ..`, in row (of A) or column (of B) `g`. C and D have pairs of
 //! columns instead. So a register of A is eight rows of sixteen bytes, one after the other, and so
 //! is a register of B, transposed. All shapes of `mma` and `wmma` but one are lists of such tiles;
 //! `mma.m8n8k4` of halves is the exception.
@@ -9,7 +9,7 @@
 use super::kind::{Round, kinds};
 
 kinds! {
-    /// What A or B is made of.
+    /// Element types of A and B.
     Element {
         F16 = "f16",
         Bf16 = "bf16",
@@ -26,7 +26,7 @@ kinds! {
         E5m2 = "e5m2",
     }
 
-    /// What C or D is made of.
+    /// Element types of C and D.
     Total {
         F16 = "f16",
         F32 = "f32",
@@ -57,12 +57,12 @@ impl Element {
         }
     }
 
-    /// How far a register reaches along k.
+    /// Elements along k that one register covers.
     pub(crate) fn reach(self) -> u32 {
         4 * self.each()
     }
 
-    /// Elements that can be multiplied with one another.
+    /// The family of elements that can be multiplied with one another.
     pub(crate) fn family(self) -> Family {
         match self {
             Self::F16 | Self::Bf16 | Self::Tf32 | Self::E4m3 | Self::E5m2 => Family::Single,
@@ -73,7 +73,7 @@ impl Element {
     }
 }
 
-/// In what the products are summed.
+/// The type in which products are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     Single,
@@ -107,7 +107,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape spelt `text`, whatever its sizes.
+    /// The shape spelt `text`, for any sizes.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
         let (n, k) = rest.split_once('k')?;
@@ -129,7 +129,7 @@ impl Shape {
     }
 }
 
-/// Sizes in tiles: of m and n by 8, of k by what a register reaches.
+/// Sizes in tiles: m and n in units of 8, k in units of a register's reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tiles {
     pub(crate) rows: u8,
@@ -138,42 +138,42 @@ pub(crate) struct Tiles {
 }
 
 impl Tiles {
-    /// Which register of A holds a tile: by 16 rows, in those by depth, then the upper half first.
+    /// Index of the register of A for a tile: by 16 rows, then by depth, then the upper half first.
     pub(crate) fn a(self, row: usize, depth: usize) -> usize {
         let high = usize::from(self.rows).min(2);
         row / 2 * 2 * usize::from(self.depth) + depth * high + row % 2
     }
 
-    /// Which register of B holds a tile: by columns, in those by depth.
+    /// Index of the register of B for a tile: by column, then by depth.
     pub(crate) fn b(self, column: usize, depth: usize) -> usize {
         column * usize::from(self.depth) + depth
     }
 
-    /// Which tile of C and D it is: by columns, in those by rows.
+    /// Index of a tile of C and D: by column, then by row.
     pub(crate) fn c(self, row: usize, column: usize) -> usize {
         column * usize::from(self.rows) + row
     }
 
-    /// Registers of A that hold a tile each.
+    /// Number of registers of A, one per tile.
     pub(crate) fn a_registers(self) -> usize {
         usize::from(self.rows) * usize::from(self.depth)
     }
 
-    /// Registers of B that hold a tile each.
+    /// Number of registers of B, one per tile.
     pub(crate) fn b_registers(self) -> usize {
         usize::from(self.columns) * usize::from(self.depth)
     }
 
-    /// Tiles of C and D.
+    /// Number of tiles of C and D.
     pub(crate) fn sums(self) -> usize {
         usize::from(self.rows) * usize::from(self.columns)
     }
 }
 
-/// What becomes of products and sums.
+/// Final treatment of products and sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Finish {
-    /// Integers wrap, floats are as they are.
+    /// Integers wrap, floats stay unchanged.
     Plain,
     /// `.satfinite`: the sum is clamped to its type's finite range.
     Finite,
@@ -185,8 +185,8 @@ pub(crate) enum Finish {
     Rounded(Round),
 }
 
-/// A multiplication. Its registers are in the pool: D, A, B, C, each as many as there are tiles
-/// (a register of A or B for a tile, one or two of C or D).
+/// A multiplication. Its registers are in the pool: D, A, B, C, in the order of their tiles. A tile
+/// of A or B takes one register; a tile of C or D takes one or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mma {
     pub(crate) tiles: Tiles,
@@ -197,18 +197,18 @@ pub(crate) struct Mma {
     pub(crate) finish: Finish,
 }
 
-/// `mma.sp`: a multiplication of which A has every other element. Registers are those of [`Mma`],
-/// of which `tiles` are those of A as it is stored, with twice the tiles of B; then one with the
-/// numbers of the elements that A has.
+/// `mma.sp`: a multiplication with a sparse A that stores every other element. Its registers are
+/// those of [`Mma`]. `tiles` counts A as stored, and B has twice the tiles. One more register has
+/// the positions of A's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sparse {
     pub(crate) mma: Mma,
-    /// The first lane of each four whose numbers count.
+    /// The first lane of each group of four that provides positions.
     pub(crate) first_lane: u8,
 }
 
-/// `mma.m8n8k4` of halves: four multiplications by eight lanes each. Registers as in [`Mma`]: two
-/// of A and B, eight of C and D in f32 and four in f16.
+/// `mma.m8n8k4` of halves: four multiplications by eight lanes each. Registers are in the order of
+/// [`Mma`]: two of A and B, eight of C and D in f32 and four in f16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Quads {
     pub(crate) a_by_column: bool,
@@ -217,7 +217,7 @@ pub(crate) struct Quads {
     pub(crate) d: Total,
 }
 
-/// Which matrix of a multiplication a fragment belongs to.
+/// The matrix of a multiplication that a fragment belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     A,
@@ -226,14 +226,14 @@ pub(crate) enum Role {
     Sum,
 }
 
-/// What `wmma.load` and `wmma.store` move. Lines are what lies contiguously in memory: rows, or
-/// columns if `crossed` for A and C or not for B.
+/// The fragment that `wmma.load` and `wmma.store` move. A line is contiguous in memory. It is a
+/// row, or a column if `crossed` for A and C or not for B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fragment {
     pub(crate) role: Role,
     /// Bits of an element.
     pub(crate) bits: u8,
-    /// Whether lines run across what registers hold in a row.
+    /// True if lines run across the direction that registers hold contiguously.
     pub(crate) crossed: bool,
     pub(crate) tiles: Tiles,
     /// Registers in the pool; those beyond one for each tile repeat the first.
@@ -241,7 +241,7 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// Lines and elements of a line, as registers hold them.
+    /// Number of lines, and of elements of a line, in the registers' own layout.
     pub(crate) fn straight(self) -> (usize, usize) {
         let Tiles {
             rows,

@@ -1,4 +1,4 @@
-//! Vector registers: what a whole one stands for.
+//! Vector registers: expansion of whole ones into elements.
 
 use super::form::{Bank, Op, Slot};
 use super::names::{Named, Registers};
@@ -7,7 +7,7 @@ use super::parts::Parts;
 use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar};
 
-/// Which element of a vector a name behind a dot means.
+/// The element of a vector that a name behind a dot selects.
 pub(super) fn element(name: &str) -> Option<u8> {
     Some(match name {
         "x" | "r" => 0,
@@ -30,7 +30,7 @@ const PLACES: [(&str, [&str; 4]); 4] = [
 ];
 
 impl<'a> Body<'_, 'a> {
-    /// What a name means here: also `v.x`, an element of a vector register.
+    /// The meaning of a name here; also `v.x`, an element of a vector register.
     pub(super) fn look(&mut self, name: &'a str) -> Option<Named> {
         if self.vectors
             && let Some((vector, place)) = name.rsplit_once('.')
@@ -51,7 +51,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// A new register, whatever its shape.
+    /// A new register of any shape.
     pub(super) fn fresh_register(&mut self, bank: Bank, shape: Registers) -> Named {
         match shape {
             Registers::One => Named::Register(bank, self.fresh(bank)),
@@ -67,8 +67,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The instruction with the elements of vector registers in place of these; none where it
-    /// names no vector register.
+    /// The instruction with vector registers replaced by their elements; `None` if it names no
+    /// vector register.
     pub(super) fn spelt_out(&mut self, i: &Instruction<'a>) -> Option<Instruction<'a>> {
         if !self.vectors {
             return None;

@@ -1,4 +1,4 @@
-//! Video instructions: `vadd` and its kin, on one value, two halves or four bytes.
+//! Video instructions: `vadd` and similar, on one value, two halves or four bytes.
 
 use super::form::{
     Compare, Field, Negated, Op, Secondary, Slot, Video, VideoMad, VideoOp, VideoParts,
@@ -37,7 +37,7 @@ fn digits(selector: &str, bits: u8) -> Option<Vec<u8>> {
     digits.bytes().rev().map(digit).collect()
 }
 
-/// The comparisons of `vset`, which are those of whole numbers.
+/// The comparisons of `vset`, which are the integer ones.
 fn compare(part: &str) -> Option<Compare> {
     let known = ["eq", "ne", "lt", "le", "gt", "ge"].contains(&part);
     known.then(|| Compare::from_text(part)).flatten()
@@ -89,7 +89,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// Whether each of the types is signed: of the result, which `vset` has not, and of A and B.
+    /// Signedness of the types: of the result, which `vset` lacks, and of A and B.
     fn signs(&self, i: &Instruction<'a>, parts: &mut Parts<'a>, op: VideoOp) -> Result<[bool; 3]> {
         let mut signs = [false; 3];
         let first = usize::from(matches!(op, VideoOp::Set(_)));
@@ -119,7 +119,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// A source, the field of it that is meant, and whether it is subtracted.
+    /// A source, its selected field, and true if it is subtracted.
     fn video_source(&mut self, operand: &Operand<'a>, signed: bool) -> Result<(Slot, Field, bool)> {
         let (name, minus) = match *operand {
             Operand::Name(name) => (name, false),
@@ -180,7 +180,7 @@ impl<'a> Body<'_, 'a> {
                 None => return self.fail(format!("`{name}` names no byte or half of a register")),
             },
         };
-        // A third source that nothing is done with may be there all the same.
+        // An unused third source may be present.
         let wanted = if then == Secondary::None && i.operands.len() == 3 {
             3
         } else {
@@ -243,8 +243,8 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// A register and which parts of both sources its selector names; `first` is the lowest where
-    /// there is none.
+    /// A register, and the parts of both sources that its selector names. Without a selector,
+    /// `first` is the lowest part.
     fn chosen(&mut self, operand: &Operand<'a>, bits: u8, first: u16) -> Result<(Slot, u16)> {
         let Operand::Name(name) = *operand else {
             return self.fail("this operand must be a register");

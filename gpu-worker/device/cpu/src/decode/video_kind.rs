@@ -2,7 +2,7 @@
 
 use super::kind::Compare;
 
-/// What a video instruction does with two sources.
+/// The operation of a video instruction on two sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum VideoOp {
     Add,
@@ -12,7 +12,7 @@ pub(crate) enum VideoOp {
     Max,
     /// The mean, halves rounded away from zero (`vavrg2`, `vavrg4`).
     Average,
-    /// By at most 32, or by the low five bits if `wrap`.
+    /// Shift by at most 32, or by the low five bits if `wrap`.
     ShiftLeft {
         wrap: bool,
     },
@@ -20,7 +20,7 @@ pub(crate) enum VideoOp {
     ShiftRight {
         wrap: bool,
     },
-    /// One where it holds, zero elsewhere.
+    /// One if the comparison holds, else zero.
     Set(Compare),
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct Field {
     pub(crate) signed: bool,
 }
 
-/// What becomes of the result of a scalar video instruction.
+/// Secondary operation of a scalar video instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Secondary {
     None,
     Add,
     Min,
     Max,
-    /// It replaces a field of the third source; whether its type is signed.
+    /// Replaces a field of the third source; the flag of the field is its signedness.
     Merge(Field),
 }
 
@@ -49,19 +49,19 @@ pub(crate) struct Video {
     pub(crate) op: VideoOp,
     pub(crate) a: Field,
     pub(crate) b: Field,
-    /// Whether the result's type is signed.
+    /// True if the result's type is signed.
     pub(crate) signed: bool,
     pub(crate) sat: bool,
     pub(crate) then: Secondary,
 }
 
-/// What `vmad` subtracts or adds.
+/// Negated part of a `vmad`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Negated {
     Nothing,
     Product,
     Summand,
-    /// Nothing, and one is added (`.po`).
+    /// None, and one is added (`.po`).
     PlusOne,
 }
 
@@ -81,15 +81,16 @@ pub(crate) struct VideoParts {
     pub(crate) op: VideoOp,
     /// Bits of a part.
     pub(crate) bits: u8,
-    /// Which part of both sources each one of A and B is, of three bits each, the lowest first.
+    /// For each part of A and B, its index among the parts of both sources: three bits each, the
+    /// lowest first.
     pub(crate) a: u16,
     pub(crate) b: u16,
     /// Signedness of the two sources and of the result.
     pub(crate) signs: [bool; 3],
-    /// Clamped to the result's type, instead of cut.
+    /// True to clamp to the result's type instead of truncating.
     pub(crate) sat: bool,
-    /// The parts of the mask are added to the third source, instead of replacing its parts.
+    /// True to add the selected parts to the third source instead of replacing its parts.
     pub(crate) add: bool,
-    /// One bit for each part that counts.
+    /// One bit for each selected part.
     pub(crate) mask: u8,
 }

@@ -1,4 +1,4 @@
-//! Barriers, and instructions for the lanes of a warp together.
+//! Barriers, and instructions that the lanes of a warp execute together.
 
 use super::form::{Bank, BarRed, Constant, Op, Redux, Shuffle, Slot, Vote};
 use super::operand::Body;
@@ -174,7 +174,7 @@ impl<'a> Body<'_, 'a> {
         let sync = parts.take("sync");
         let kind = self.wanted(parts.pick(Vote::from_text), "`vote` needs a mode")?;
         let ty = self.ty(parts)?;
-        // The result's bank follows from the mode: another type would name another bank's row.
+        // The result's bank follows from the mode; another type would access the wrong bank.
         let wanted = if kind == Vote::Ballot {
             Scalar::B32
         } else {

@@ -12,7 +12,7 @@ impl<'a> Body<'_, 'a> {
         self.halves_of(operand, Self::find)
     }
 
-    /// As `halves`, of a register that is written.
+    /// As `halves`, for a register that is written.
     pub(super) fn halves_written(&mut self, operand: &Operand<'a>) -> Result<[Slot; 2]> {
         self.halves_of(operand, Self::find_target)
     }
@@ -57,7 +57,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// A register of 128 bits is loaded as two of 64, at the alignment of the whole.
+    /// Loads a register of 128 bits as two of 64, at the alignment of the whole.
     pub(super) fn load_wide(
         &mut self,
         i: &Instruction<'a>,
@@ -85,8 +85,8 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// Eight values of 32 bits are four of 64, at the alignment of the whole; smaller ones are two
-    /// times four.
+    /// Loads eight values of 32 bits as four of 64, at the alignment of the whole. Smaller values
+    /// are loaded as two times four.
     pub(super) fn load_eight(
         &mut self,
         memory: MemoryOperand,
@@ -117,7 +117,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// Loads so many values of 64 bits into registers of their own.
+    /// Loads `lanes` values of 64 bits into new registers.
     fn load_whole(&mut self, memory: &MemoryOperand, lanes: u8) -> [Slot; 5] {
         let mut slots = [memory.slot; 5];
         for slot in slots[1..].iter_mut().take(usize::from(lanes)) {
@@ -128,7 +128,7 @@ impl<'a> Body<'_, 'a> {
         slots
     }
 
-    /// Faults where eight values of a type do not lie at the alignment of all.
+    /// Emits a load that faults if eight values are not aligned as a whole.
     fn aligned(&mut self, memory: &MemoryOperand, ty: Scalar) {
         self.load_whole(memory, ty.size() as u8);
     }
@@ -189,7 +189,7 @@ fn load(memory: &MemoryOperand, ty: Scalar, lanes: u8) -> Op {
     Op::Load { at, ty, lanes }
 }
 
-/// Where the first or the second four of eight values lie.
+/// Offset of the first or the second four of eight values.
 fn half_offset(memory: &MemoryOperand, ty: Scalar, half: usize) -> i64 {
     memory
         .offset

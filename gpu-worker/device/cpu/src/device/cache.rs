@@ -1,4 +1,4 @@
-//! Modules as they were decoded: once for all sessions, on whichever thread.
+//! Cache of decoded modules: each is decoded once for all sessions, on any thread.
 
 use crate::engine::Program;
 use crate::error::BuildError;
@@ -8,7 +8,7 @@ use device::{BlockBytes, Compiler, FunctionInfo, PreparedModule, Watch};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A module as it is cached.
+/// A cached module.
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
     pub(super) program: Arc<Program>,
@@ -47,7 +47,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// No modules yet; they are built for this instruction set.
+    /// An empty cache; modules are built for this instruction set.
     pub(super) fn new(isa: Isa) -> Self {
         Self {
             modules: Mutex::default(),
@@ -55,7 +55,8 @@ impl Cache {
         }
     }
 
-    // Whoever panicked with the lock held has inserted a whole module, or none.
+    // A panic with the lock held leaves the map with or without the whole module, so it is
+    // consistent.
     fn lock(&self) -> MutexGuard<'_, HashMap<ModuleHash, Prepared>> {
         self.modules.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,7 +66,7 @@ impl Cache {
     }
 }
 
-/// Whether an image is machine code for a GPU: an ELF file, or NVIDIA's container of several.
+/// True if an image is machine code for a GPU: an ELF file, or NVIDIA's container of several.
 fn is_machine_code(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF") || image.starts_with(&0xba55_ed50_u32.to_le_bytes())
 }
@@ -84,7 +85,7 @@ impl Compiler for Cache {
             let detail = "this worker has no GPU: it runs PTX, and the image has machine code only";
             return Err(Failure::new(Code::NoBinary, detail));
         }
-        // Without the lock: sessions that run load modules meanwhile.
+        // Built without the lock, because running sessions load modules meanwhile.
         let program = Program::build_watched(image, self.isa, watch).map_err(|error| {
             let code = match error {
                 BuildError::Halted(_) => Code::ModuleLimit,

@@ -1,7 +1,7 @@
-//! Memory of one session that another uses.
+//! Memory of one session that another one uses.
 //!
-//! One session runs at a time, and nothing of this changes while one does, but that what it frees is taken
-//! from those that have imported it before its pages go.
+//! One session runs at a time, and the exports do not change while it runs. The exception is a
+//! free: importers lose the memory before its pages go.
 
 use super::CpuDevice;
 use super::failure::memory_failure;
@@ -13,7 +13,7 @@ use bus_schemas::{Code, ExportPlace, Failure, SessionId};
 use device::ExportMemory;
 use std::cell::RefCell;
 
-/// The memory of a session that is open and not here is with the mover, and will be here again.
+/// The mover has the memory of a session that is open but not here; it will come back.
 fn elsewhere() -> Failure {
     let why = "the session's memory is being moved: it can be used when it is back";
     Failure {
@@ -39,10 +39,10 @@ impl CpuDevice {
 }
 
 impl CpuDevice {
-    /// A session is about to be closed: nobody reaches what it has exported.
+    /// Ends the exports of a session that is about to be closed: importers lose access.
     pub(super) fn end_exports(&mut self, session: SessionId) {
         for (id, at) in self.exports.get_mut().closed(session) {
-            // None of them is away: who imports stays.
+            // No importer is away, because a session with imports is never moved.
             if let Some(importer) = self.sessions.get_mut(&id) {
                 importer.get_mut().memory.drop_import(at);
             }
@@ -62,7 +62,8 @@ impl ExportMemory for CpuDevice {
             return Err(elsewhere());
         };
         if let Some(mut guest) = owner.guest() {
-            // What it shares with others it has for itself from now on: they are not to see its writes.
+            // The exporter takes its own copy of shared units, because sharers must not see its
+            // writes.
             let sharing = self.sharing.get_mut();
             if !sharing.keep_apart(&mut guest, address..address + bytes) {
                 return Err(memory_failure(MemoryError::OutOfMemory(bytes)));

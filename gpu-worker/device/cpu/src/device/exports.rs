@@ -1,11 +1,11 @@
-//! Allocations that sessions let others use: who has imported which.
+//! Allocations that sessions have exported, with their importers.
 
 use crate::memory::ExportedPages;
 use bus_schemas::SessionId;
 use device::TenantNumber;
 use std::collections::BTreeMap;
 
-/// What the sessions of a device have exported.
+/// Exports of the sessions of a device.
 #[derive(Debug, Default)]
 pub(super) struct Exports {
     /// By the numbers of the exports.
@@ -21,7 +21,7 @@ struct Exported {
     imports: Vec<Import>,
 }
 
-/// A session that has imported something, and where.
+/// A session that has imported an allocation, and its address there.
 pub(super) type Importer = (SessionId, u64);
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct Import {
 }
 
 impl Exports {
-    /// A session exports the allocation that begins at `address`.
+    /// Records that a session exports the allocation that begins at `address`.
     pub(super) fn add(
         &mut self,
         export: u64,
@@ -48,19 +48,19 @@ impl Exports {
         self.exported.insert(export, exported);
     }
 
-    /// Where the pages of an export lie, if it is there.
+    /// Pages of an export, if it exists.
     pub(super) fn pages(&self, export: u64) -> Option<ExportedPages> {
         self.exported.get(&export).map(|exported| exported.pages)
     }
 
-    /// How many imports there are of a tenant's sessions, and of all others.
+    /// Number of imports by sessions of a tenant, and by all others.
     pub(super) fn imports(&self, tenant: Option<TenantNumber>) -> (usize, usize) {
         let all = || self.exported.values().flat_map(|it| &it.imports);
         let own = all().filter(|it| it.tenant == tenant).count();
         (own, all().count() - own)
     }
 
-    /// It was imported by a session of this tenant's.
+    /// Records an import by a session of this tenant.
     pub(super) fn imported(
         &mut self,
         export: u64,
@@ -72,20 +72,20 @@ impl Exports {
         }
     }
 
-    /// What was imported is not used any more.
+    /// Records that an import has ended.
     pub(super) fn dropped(&mut self, importer: Importer) {
         for exported in self.exported.values_mut() {
             exported.imports.retain(|it| it.importer != importer);
         }
     }
 
-    /// The allocation of a session that begins at `address` is about to be freed: those that have imported it
-    /// are to reach nothing there any more.
+    /// Ends the export of an allocation that begins at `address` and is about to be freed. The
+    /// returned importers must lose access to it.
     pub(super) fn freed(&mut self, session: SessionId, address: u64) -> Vec<Importer> {
         self.end(|it| (it.session, it.address) == (session, address))
     }
 
-    /// A session is about to be closed, likewise.
+    /// Ends the exports of a session that is about to be closed, likewise.
     pub(super) fn closed(&mut self, session: SessionId) -> Vec<Importer> {
         for exported in self.exported.values_mut() {
             exported.imports.retain(|it| it.importer.0 != session);
@@ -103,7 +103,7 @@ impl Exports {
         importers
     }
 
-    /// The exports that are gone since this was last asked.
+    /// Takes the exports that have ended since the last call.
     pub(super) fn take_gone(&mut self, gone: &mut Vec<u64>) {
         gone.append(&mut self.gone);
     }

@@ -32,7 +32,7 @@ pub(super) fn fault_failure(fault: &Fault) -> Failure {
     Failure::new(code, fault.to_string())
 }
 
-/// Refuses what only GPUs from Hopper on run.
+/// The failure of a feature that only GPUs from Hopper on support.
 pub(super) fn hopper() -> Failure {
     let detail = "clusters and tensor maps run on GPUs of compute capability 9.0 and later, not on a CPU worker";
     Failure::new(Code::BadLaunch, detail)

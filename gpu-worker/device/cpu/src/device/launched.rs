@@ -1,4 +1,4 @@
-//! Launches under way, and equal ones behind one another.
+//! Launches under way, and runs of equal ones.
 
 use std::time::{Duration, Instant};
 
@@ -14,27 +14,27 @@ pub(super) struct Launched {
     pub(super) key: KernelKey,
     /// Threads that its blocks can occupy.
     pub(super) sms: u64,
-    /// Time of its own, up to the last park.
+    /// Its own run time up to the last park.
     pub(super) spent: Duration,
 }
 
 impl Launched {
-    /// Forgets it and its buffers.
+    /// Drops the launch and its buffers.
     pub(super) fn drop_buffers(self) {
         Engine::forget(self.running);
     }
 }
 
-/// Launches of one kernel key, one behind the other. Reading the clock costs as much as a small
-/// launch, so it is read where they begin and where they end. Each of them has ended within its
+/// Consecutive launches of one kernel key. Reading the clock costs as much as a small launch, so it
+/// is read only at the start and at the end of the streak. Each launch of a streak ended within its
 /// first stride, or is alone.
 #[derive(Debug)]
 pub(super) struct Streak {
     pub(super) key: KernelKey,
     pub(super) sms: u64,
     pub(super) began: Instant,
-    /// Those that have ended.
+    /// Number of launches that have ended.
     pub(super) count: u64,
-    /// Their time from before they were parked.
+    /// Their run time from before they were parked.
     pub(super) spent: Duration,
 }

@@ -1,7 +1,7 @@
-//! Launches of a session: started, timed, parked and gone on with.
+//! Launches of a session: started, timed, parked and resumed.
 //!
-//! Programs launch the same kernel again and again. So what a launch is made of goes from one to
-//! the next that is like it, and the clock is read once for all of them.
+//! Programs launch the same kernel repeatedly. So a launch passes its buffers on to the next equal
+//! one, and the clock is read once for all of them.
 
 use super::failure::{fault_failure, hopper, launch_failure};
 use super::launched::{Launched, Streak};
@@ -12,15 +12,15 @@ use bus_schemas::{Code, Failure, Launch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Warp instructions per thread between two looks at the time: about half a millisecond.
+/// Warp instructions per thread between two reads of the clock: about half a millisecond.
 const STRIDE: u64 = 50_000;
 
-/// The watchdog counts processor time: on a busy machine a kernel is no worse for it. Time that
-/// passes without counts after so many times as much.
+/// The watchdog counts processor time, so that a busy machine does not hurt a kernel. Time without
+/// processor use counts once it is this many times as long.
 const WAITING: u32 = 20;
 
-/// The message for a program whose kernel the watchdog ended. That a kernel waits for what comes
-/// behind it works on a GPU and never here, so that this is said too.
+/// The message for a program after the watchdog ended its kernel. A kernel that waits for a later
+/// operation works on a GPU but never here, so the message names that case too.
 fn exceeded_words(limit: Duration) -> String {
     format!(
         "it ran longer than worker.watchdog ({limit:?}). If it waited for a kernel of another stream, \
@@ -30,7 +30,8 @@ fn exceeded_words(limit: Duration) -> String {
 }
 
 impl Progressing {
-    /// Counts the launches of the streak that has been, if there was one: when it ended.
+    /// Counts the launches of the current streak. Returns the time of its end, if there was a
+    /// streak.
     pub(super) fn end_streak(&mut self) -> Option<Instant> {
         let streak = self.streak.take()?;
         let now = Instant::now();
@@ -42,7 +43,7 @@ impl Progressing {
         Some(now)
     }
 
-    /// The streak that a launch goes on with or begins.
+    /// The streak that a launch continues or begins.
     fn streak(&mut self, launched: &Launched) -> &mut Streak {
         if self.streak.as_ref().is_none_or(|it| it.key != launched.key) {
             let began = self.end_streak().unwrap_or_else(Instant::now);
@@ -61,8 +62,8 @@ impl Progressing {
         });
     }
 
-    /// The time a launch has run that did not end within a stride. From here on it is alone: the
-    /// equal ones before it take the stride, for the key they share.
+    /// The run time of a launch that did not end within a stride. From here on it is alone in its
+    /// streak: the stride counts for the equal launches before it, which share its key.
     fn own_time(&mut self, launched: &Launched) -> Duration {
         let streak = self.streak(launched);
         if streak.count > 0 {
@@ -72,14 +73,14 @@ impl Progressing {
         launched.spent + self.streak(launched).began.elapsed()
     }
 
-    /// Bytes that the blocks of the next launch may take.
+    /// Maximum bytes for the blocks of the next launch.
     fn launch_bytes(&self) -> u64 {
         let granted = self.slice.launch_bytes.iter().rev();
         let granted = granted.copied().find(|(op, _)| *op <= self.next);
         granted.map_or(device::SMALL_LAUNCH, |(_, bytes)| bytes)
     }
 
-    /// Gives the scratch of the launch before back to the engine.
+    /// Gives the scratch of the previous launch back to the engine.
     pub(super) fn forget(&mut self, run: &Run<'_>) {
         if let Some(launched) = self.ended.take() {
             run.engine.recycle(launched.running);
@@ -88,7 +89,7 @@ impl Progressing {
 }
 
 impl Session {
-    /// Starts a launch, or goes on with the one that was parked.
+    /// Starts a launch, or resumes the parked one.
     pub(super) fn launch(
         &mut self,
         run: &Run<'_>,
@@ -125,7 +126,7 @@ impl Session {
             let own = progress.own_time(&launched);
             let exceeded = launched.running.busy() > run.watchdog;
             if exceeded || own > run.watchdog.saturating_mul(WAITING) {
-                // The next look sees the flag and blames the thread that was running.
+                // The next check sees the flag and reports the thread that was running.
                 kill.store(true, Ordering::Relaxed);
             } else if run.is_over() {
                 launched.spent = own;

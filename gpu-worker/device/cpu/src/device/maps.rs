@@ -1,4 +1,4 @@
-//! Allocations that get other addresses, and those that are reached at further ones.
+//! Allocations that get other addresses, and allocations that get additional ones.
 
 use super::failure::memory_failure;
 use super::moves::{PIECE, in_pieces};
@@ -52,7 +52,7 @@ impl Session {
         mapped.map_err(memory_failure)
     }
 
-    /// What is shared with others there is the session's own from now on: no page of it is elsewhere.
+    /// Ends sharing within the range: from now on the session has all of its pages to itself.
     fn keep_apart(&mut self, run: &Run<'_>, address: u64, bytes: u64) -> Result<(), Failure> {
         let end = address.checked_add(bytes);
         let Some(range) = end.map(|end| address..end) else {
@@ -67,7 +67,7 @@ impl Session {
         }
     }
 
-    /// Whether the session may have one map more.
+    /// Fails if the session has no room for another map.
     fn has_room_for_maps(&self, maps: bool) -> Result<(), Failure> {
         let most = limits::MAPS;
         if !maps || self.memory.maps() < most {

@@ -1,9 +1,9 @@
 //! The CPU as a worker's device: module cache, sessions, slices in turn.
 //!
-//! One session at a time runs: the most urgent that has work, and among equals each for a quantum.
-//! What does not end within it, or is overtaken, is parked as plain data and goes on where it was.
-//! A kernel stops at its next jump back, a copy behind the piece it is at. Before something less
-//! urgent runs, a session that is likely to come back at once is waited for: see [`Feed`].
+//! One session runs at a time: the most urgent that has work; equals take turns of a quantum. Work
+//! that exceeds the quantum, or that is preempted, is parked as plain data and resumes where it
+//! was. A kernel stops at its next backward jump, a copy after the current piece. Before less
+//! urgent work runs, the device waits for a session that is likely to return at once: see [`Feed`].
 
 mod cache;
 mod exchange;
@@ -43,16 +43,16 @@ use std::time::{Duration, Instant};
 /// The configuration of a CPU device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuConfig {
-    /// Threads that run the blocks of one launch.
+    /// Number of threads that run the blocks of one launch.
     pub threads: usize,
     /// Bytes that all sessions can allocate together.
     pub capacity: u64,
-    /// Processor time after which a launch is ended; or twenty times as much time of any kind,
-    /// that in which it was parked apart.
+    /// Processor time after which a launch is ended. Twenty times as much elapsed time also ends
+    /// it; parked time does not count.
     pub watchdog: Duration,
-    /// What modules are built for: the interpreter's lane loops alone, or native code as well.
+    /// Build target of modules: the interpreter's lane loops alone, or native code as well.
     pub isa: Isa,
-    /// What it says of itself.
+    /// The GPU that the device reports to be.
     pub model: DeviceModel,
 }
 
@@ -69,9 +69,9 @@ impl Default for CpuConfig {
     }
 }
 
-/// How long a session runs while others wait.
+/// Time that a session runs while others wait.
 const QUANTUM: Duration = Duration::from_millis(2);
-/// Buffers of transfers and answers that are kept for later ones.
+/// Maximum number of buffers of transfers and answers that are kept for reuse.
 const SPARES: usize = 64;
 
 /// PTX on the CPU, as a device.
@@ -81,13 +81,13 @@ pub struct CpuDevice {
     config: CpuConfig,
     engine: Engine,
     modules: Arc<Cache>,
-    /// What its sessions' memory lies in, or why the host gives none.
+    /// Pages for its sessions' memory, or the host's error.
     physical: Result<Arc<PhysicalMemory>, Failure>,
     sessions: Sessions,
-    /// Those whose memory is not here, or on its way.
+    /// Sessions that are swapped out or being moved.
     away: Away<Session>,
-    /// Where units that sessions share lie, and chunks that may be copied; none where the host does not
-    /// help.
+    /// Store of units that sessions share and of chunks that may be copied; `None` if the host does
+    /// not support it.
     store: Option<Arc<Store>>,
     sharing: RefCell<Sharing>,
     exports: RefCell<Exports>,
@@ -95,7 +95,7 @@ pub struct CpuDevice {
     turn: VecDeque<SessionId>,
     feed: Feed,
     interrupt: Arc<Interrupt>,
-    /// Since when its clock runs.
+    /// Time at which its clock began.
     began: Instant,
     spares: Arc<Mutex<Spares>>,
 }
@@ -143,10 +143,11 @@ impl CpuDevice {
         }
     }
 
-    /// The device, where the host can serve it: one that cannot opens no session.
+    /// Returns the device, if the host can serve it; a device without host support opens no
+    /// session.
     ///
     /// # Errors
-    /// If the host has no files in memory, or does not let us have one.
+    /// If the host does not support files in memory, or denies us one.
     pub fn usable(self) -> Result<Self, Failure> {
         match &self.physical {
             Ok(_) => Ok(self),
@@ -154,7 +155,7 @@ impl CpuDevice {
         }
     }
 
-    /// Where in the turn the next to run is, and how urgent it is.
+    /// Position in the turn of the next session to run, and its urgency.
     fn next(&self) -> Option<(usize, u8)> {
         let priority = |session: &RefCell<Session>| session.borrow().priority();
         let urgency = |id| self.sessions.get(id).map_or(u8::MAX, priority);
@@ -167,14 +168,14 @@ impl CpuDevice {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Waits while this urgency is held back, until `end` at most or interrupted. Gives whether it
-    /// may run now.
+    /// Waits while the feed holds this urgency back, until `end` or an interrupt. True if it may
+    /// run now.
     fn may_run(&self, urgency: u8, end: Instant) -> bool {
         while !self.feed.gate(self.now()).admits(urgency) {
             if self.interrupt.is_raised() || Instant::now() >= end {
                 return false;
             }
-            // Sleeping would take longer than what is waited for; who needs the core gets it.
+            // Sleeping would take longer than the wait; a process that needs the core gets it.
             std::thread::yield_now();
         }
         true
@@ -268,9 +269,9 @@ impl Device for CpuDevice {
     }
 
     fn close(&mut self, session: SessionId) {
-        // Nobody reaches what it exported before its pages go.
+        // Importers lose access before the exported pages go.
         self.end_exports(session);
-        // What it shows goes before it is said that nobody shows it.
+        // The session's mappings must go before sharing records that no session maps the units.
         if let Some(closed) = self.sessions.remove(&session) {
             closed.into_inner().drop_launch();
         }
@@ -334,8 +335,8 @@ impl Device for CpuDevice {
         self.away.completed(completions);
         let mut served = None;
         while let Some((place, priority)) = self.next() {
-            // Before anything less urgent runs, the commands are looked at: what they bring may be
-            // more so, and nobody would say that it came.
+            // Before less urgent work runs, return to read commands. They may bring more urgent
+            // work, and no interrupt would announce it.
             if served.is_some_and(|served| priority > served) {
                 break;
             }

@@ -1,6 +1,6 @@
-//! Models of GPUs whose properties a CPU device can report. Programs choose their kernels by them: how
-//! many multiprocessors there are, how much shared memory. What runs at once, credits and quotas stay
-//! the machine's own.
+//! Models of GPUs that a CPU device can report to be. Programs choose their kernels by the
+//! properties: the number of multiprocessors, the size of shared memory. Parallelism, credits and
+//! quotas stay the machine's own.
 //!
 //! Sources: CUDA C++ Programming Guide, "Technical specifications per compute capability", and the
 //! products' data sheets.
@@ -9,16 +9,16 @@ use bus_schemas::DeviceProperties;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a CPU device says of itself.
+/// The GPU that a CPU device reports to be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DeviceModel {
-    /// A GPU of compute capability 8.0 and no name, with as many multiprocessors as libraries ask for
-    /// before they take their usual ways.
+    /// A GPU of compute capability 8.0 without a name. It has as many multiprocessors as libraries
+    /// require for their usual code paths.
     #[default]
     Usual,
     /// One multiprocessor for each thread.
     Machine,
-    /// A GPU that is sold.
+    /// A commercial GPU.
     Product(&'static Product),
 }
 
@@ -35,7 +35,7 @@ pub struct Product {
     l2_kib: u64,
 }
 
-/// The products, by the words of the setting.
+/// The products, by the names of the setting.
 static PRODUCTS: [Product; 7] = [
     Product {
         setting: "t4",
@@ -97,8 +97,8 @@ static PRODUCTS: [Product; 7] = [
         memory_bus_bits: 384,
         l2_kib: 72 << 10,
     },
-    // Newer than NVIDIA's libraries before CUDA 12.8: for a GPU that they do not know they take PTX, and
-    // machine code for those that they know.
+    // Newer than NVIDIA's libraries before CUDA 12.8. For an unknown GPU they use PTX, and for a
+    // known one machine code.
     Product {
         setting: "rtx5090",
         name: "NVIDIA GeForce RTX 5090",
@@ -111,14 +111,14 @@ static PRODUCTS: [Product; 7] = [
     },
 ];
 
-/// Multiprocessors of [`DeviceModel::Usual`]: as an A100 has.
+/// Multiprocessors of [`DeviceModel::Usual`], as on an A100.
 const USUAL_SMS: u32 = 108;
 
 /// Limits of a multiprocessor by compute capability.
 struct Limits {
     threads: u32,
     blocks: u32,
-    /// KiB of shared memory: of a multiprocessor, of a block that opts in, kept for the device.
+    /// KiB of shared memory: per multiprocessor, per block that opts in, reserved for the device.
     shared_kib: (u32, u32, u32),
 }
 
@@ -143,14 +143,14 @@ impl DeviceModel {
         ["usual", "machine"].into_iter().chain(products)
     }
 
-    /// Has the properties of a machine say what the model does; what a block may have of shared memory
-    /// stays within what the engine has.
+    /// Overwrites a machine's properties with those of the model. Shared memory per block stays
+    /// within the engine's limit.
     pub(super) fn apply(self, properties: &mut DeviceProperties) {
         match self {
             Self::Machine => return,
             Self::Usual => {
                 properties.sms = USUAL_SMS;
-                // Programs divide by them.
+                // Nonzero, because programs divide by them.
                 properties.memory_clock_khz = 1_215_000;
                 properties.memory_bus_bits = 5_120;
             }

@@ -9,7 +9,7 @@ use crate::error::MemoryError;
 use bus_schemas::{Code, Failure, ModuleHash, Row as _, Symbol, limits};
 
 impl Session {
-    /// Where the variables of a slot's module lie.
+    /// Addresses of the variables of a slot's module.
     pub(super) fn symbols(&self, slot: u32) -> Result<Vec<u8>, Failure> {
         let Some((instance, _)) = self.slots.get(&slot) else {
             let detail = format!("no module in slot {slot}");
@@ -28,7 +28,7 @@ impl Session {
         Ok(rows)
     }
 
-    /// Loads a module into a slot, in place of what is there.
+    /// Loads a module into a slot and replaces the previous one.
     pub(super) fn load(
         &mut self,
         run: &Run<'_>,

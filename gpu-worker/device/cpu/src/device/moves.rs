@@ -1,4 +1,4 @@
-//! Ops that move many bytes, in pieces: something more urgent need not wait for a gigabyte.
+//! Ops that move many bytes, in pieces, so that more urgent work need not wait for a gigabyte.
 
 use super::failure::memory_failure;
 use super::session::{Progressing, Run, Session, Step};
@@ -12,23 +12,23 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Bytes written between two looks at who waits: a few hundred microseconds, pages touched for
-/// the first time included. A unit that may be shared, so that each piece of a copy is one.
+/// Bytes written between two checks for waiting sessions: a few hundred microseconds, including the
+/// first touch of pages. Equal to the unit of sharing, so that each piece of a copy is one unit.
 pub(super) const PIECE: u64 = UNIT;
-/// Bytes given back to the host between two looks: below a millisecond.
+/// Bytes given back to the host between two checks: below a millisecond.
 pub(super) const FREED: u64 = 4 << 20;
 
-/// What a copy from the host brings.
+/// Source of the bytes of a copy from the host.
 #[derive(Clone, Copy)]
 enum Source<'s> {
-    /// With its op.
+    /// Sent with its op.
     Sent(&'s [u8]),
-    /// Ahead of it.
+    /// Staged ahead of its op.
     Staged(&'s CopyBytes),
 }
 
 impl<'s> Source<'s> {
-    /// The bytes of a range that it has, in pieces.
+    /// The bytes of a range, in pieces.
     fn slices(self, offset: u64, len: u64) -> impl Iterator<Item = &'s [u8]> {
         let (offset, len) = (offset as usize, len as usize);
         let (sent, staged) = match self {
@@ -38,7 +38,7 @@ impl<'s> Source<'s> {
         sent.into_iter().chain(staged.into_iter().flatten())
     }
 
-    /// The slot that what it has from an offset on is kept in.
+    /// The slot that stores the bytes from an offset on, if any.
     fn slot(self, offset: u64) -> Option<Arc<Slot>> {
         let Self::Staged(staged) = self else {
             return None;
@@ -49,7 +49,7 @@ impl<'s> Source<'s> {
     }
 }
 
-/// Moves what is left of `total` bytes: `each` gets the offset and length of a piece.
+/// Moves the rest of `total` bytes: `each` gets the offset and length of a piece.
 pub(super) fn in_pieces(
     run: &Run<'_>,
     moved: &mut u64,
@@ -107,7 +107,7 @@ impl Session {
         let source = Source::Staged(staged);
         let step = self.bring(run, &mut progress.moved, source, (address, bytes))?;
         if let Step::Done = step {
-            // Named once, so nobody needs it any more.
+            // An op names a transfer once, so it is not needed any more.
             let (_, staged) = progress.slice.transfers.swap_remove(index);
             if let Ok(CopyBytes::Sent(parcel)) = Arc::try_unwrap(staged) {
                 run.spares().take_apart(parcel);
@@ -116,8 +116,8 @@ impl Session {
         Ok(step)
     }
 
-    /// Brings what the host copies here: units that others hold alike are shared, the rest is
-    /// written.
+    /// Copies bytes from the host to the device: units that other sessions hold alike are shared,
+    /// the rest is written.
     fn bring(
         &mut self,
         run: &Run<'_>,
@@ -185,7 +185,7 @@ impl Session {
     ) -> Result<Step, Failure> {
         self.live(from, bytes)?;
         self.live(to, bytes)?;
-        // Where the ranges overlap, nothing is written before it was read.
+        // If the ranges overlap, bytes are read before they are overwritten.
         let backwards = to > from;
         in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
             let at = match backwards {
@@ -204,7 +204,7 @@ impl Session {
         (count, width): (u64, u8),
     ) -> Result<Step, Failure> {
         let width = u32::from(width);
-        // Of nothing: only the width and the address are judged.
+        // A fill of no bytes: checks only the width and the address.
         let judged = self.memory.fill(addr, value, width, 0);
         judged.map_err(memory_failure)?;
         let bytes = count.checked_mul(u64::from(width)).ok_or_else(|| {
@@ -236,7 +236,7 @@ impl Session {
             self.end_export(run, address);
         }
         if bytes > FREED {
-            // A large allocation's pages go first: all at once they take milliseconds.
+            // A large allocation's pages go first, in pieces: all at once they take milliseconds.
             let step = in_pieces(run, &mut progress.moved, (bytes, FREED), |offset, len| {
                 let at = address + offset;
                 if let Some(mut guest) = self.guest() {
@@ -257,7 +257,7 @@ impl Session {
         Ok(Step::Done)
     }
 
-    /// An exported allocation is about to be freed: those that have imported it reach nothing there any more.
+    /// Ends the export of an allocation that is about to be freed: importers lose access.
     fn end_export(&mut self, run: &Run<'_>, address: u64) {
         let id = self.id();
         for (importer, at) in run.exports.borrow_mut().freed(id, address) {

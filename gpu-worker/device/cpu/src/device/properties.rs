@@ -1,24 +1,24 @@
 //! Properties that the CPU device reports: those of a device of compute capability 8.0, with the
-//! limits that launches are held to and the processor's clock and cache.
+//! limits enforced for launches and the processor's clock and cache.
 
 use crate::engine::launch::{BLOCK_LIMITS, BLOCK_THREADS, GRID_LIMITS, SHARED_LIMIT};
 use crate::lane_loop::LANES;
 use bus_schemas::DeviceProperties;
 use std::path::Path;
 
-/// Shared memory that a kernel has without asking for more, on every CUDA device.
+/// Shared memory of a kernel that does not opt in to more, on every CUDA device.
 const BLOCK_SHARED: u32 = 48 << 10;
-/// Registers of a multiprocessor of compute capability 8.0, of which a block may have all. The
-/// engine has as many as a kernel declares.
+/// Registers of a multiprocessor of compute capability 8.0; a block may have them all. The engine
+/// has as many as a kernel declares.
 const REGISTERS: u32 = 64 << 10;
 
-/// The properties of a device of so many threads and bytes.
+/// The properties of a device with that many threads and bytes.
 pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
     let processor = Processor::read();
     DeviceProperties {
         kind: "cpu".to_owned(),
         name: format!("{} (cpu, {threads} threads)", processor.name),
-        // It has no number of its own.
+        // It has no identifier of its own.
         uuid: [0; 16],
         compute: (8, 0),
         driver: 13_000,
@@ -53,11 +53,11 @@ pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
     }
 }
 
-/// What the machine says of its processor; 0 where it says nothing.
+/// Processor data that the machine reports; 0 if unknown.
 struct Processor {
     name: String,
     clock_khz: u32,
-    /// Bytes of the last cache.
+    /// Bytes of the last-level cache.
     cache: u64,
 }
 
@@ -81,19 +81,19 @@ impl Processor {
     }
 }
 
-/// What stands behind a name in `/proc/cpuinfo`.
+/// The value of a name in `/proc/cpuinfo`.
 fn line<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     line.split(':').nth(1).map(str::trim)
 }
 
-/// `2445.404` MHz.
+/// Parses `2445.404` (MHz).
 fn khz(megahertz: &str) -> Option<u32> {
     let value: f64 = megahertz.parse().ok()?;
     Some((value * 1_000.0) as u32)
 }
 
-/// `32768K`, `1M` or `512`.
+/// Parses `32768K`, `1M` or `512`.
 fn bytes(size: &str) -> Option<u64> {
     let size = size.trim();
     let (digits, unit) = match size.as_bytes().last()? {

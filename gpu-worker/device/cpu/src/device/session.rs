@@ -1,4 +1,4 @@
-//! One session: its memory, its modules, its slices and the launch it is in.
+//! One session: its memory, its modules, its slices and its current launch.
 
 use super::exports::Exports;
 use super::failure::{hopper, memory_failure};
@@ -20,53 +20,54 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The sessions of a device. All but the one that runs can be borrowed.
+/// The sessions of a device. All but the running one can be borrowed.
 pub(super) type Sessions = BTreeMap<SessionId, RefCell<Session>>;
 
-/// What a session runs with.
+/// Environment of a running session.
 pub(super) struct Run<'d> {
     pub(super) engine: &'d Engine,
     pub(super) modules: &'d Cache,
     pub(super) watchdog: Duration,
     pub(super) threads: usize,
-    /// Bytes this session may hold, given what the others hold.
+    /// Maximum bytes this session may hold, given what the others hold.
     pub(super) room: u64,
-    /// When to stop.
+    /// Time at which it must stop.
     pub(super) until: Instant,
-    /// When a launch is to stop though it has not run much, for few instructions can take long.
+    /// Time at which a launch must stop even if it has executed few instructions, because those can
+    /// take long.
     pub(super) latest: Instant,
-    /// What says to stop before.
+    /// Signal to stop earlier.
     pub(super) interrupt: &'d Interrupt,
-    /// When the device's clock began.
+    /// Time at which the device's clock began.
     pub(super) began: Instant,
     pub(super) spares: &'d Mutex<Spares>,
-    /// What sessions share, and the others of them.
+    /// State of sharing; the other sessions are `neighbours`.
     pub(super) sharing: &'d RefCell<Sharing>,
-    /// What sessions let others use.
+    /// Exports of sessions.
     pub(super) exports: &'d RefCell<Exports>,
     pub(super) neighbours: &'d Sessions,
 }
 
 impl Run<'_> {
-    /// Memory of transfers and answers.
+    /// Spare buffers for transfers and answers.
     pub(super) fn spares(&self) -> MutexGuard<'_, Spares> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Set to park what is in progress.
+    /// True if work in progress must be parked.
     pub(super) fn is_over(&self) -> bool {
         self.interrupt.is_raised() || Instant::now() >= self.until
     }
 }
 
-/// Ops between two looks whether the session's turn is over.
+/// Ops between two checks for the end of the session's turn.
 const TURNS: u64 = 8;
 
-/// How far a session came.
+/// Result of running a session.
 pub(super) enum Advance {
-    /// Its first slice is done.
+    /// Its first slice is complete.
     Completed(Completion),
-    /// The time was up.
+    /// Its time was up.
     Parked,
 }
 
@@ -78,41 +79,41 @@ pub(super) struct Progressing {
     at: (usize, usize),
     pub(super) next: OpNumber,
     pub(super) completion: Completion,
-    /// Time of its own, up to the last park.
+    /// Its own run time up to the last park.
     spent: Duration,
-    /// The launches that the last ops were, if they were equal.
+    /// The streak of the last ops, if they were equal launches.
     pub(super) streak: Option<Streak>,
-    /// The launch that ended last, for an equal one.
+    /// The last launch that ended; an equal one reuses its buffers.
     pub(super) ended: Option<Box<Launched>>,
     /// Bytes that the op in progress has moved.
     pub(super) moved: u64,
-    /// What a copy to the host has read.
+    /// Bytes that a copy to the host has read.
     pub(super) out: Parcel,
 }
 
-/// A session's side of the device.
+/// State of a session on the device.
 #[derive(Debug)]
 pub(super) struct Session {
     id: SessionId,
     pub(super) window: Window,
-    /// Whom it may share memory with.
+    /// Sharing domain of the session, if any.
     domain: Option<SharingDomain>,
     pub(super) memory: Memory,
     pub(super) slots: BTreeMap<u32, (Instance, Prepared)>,
-    /// The module whose load is in progress.
+    /// The module that is being loaded.
     pub(super) loading: Option<(Placement, Prepared)>,
     slices: VecDeque<Slice>,
     current: Option<Progressing>,
     pub(super) launched: Option<Box<Launched>>,
-    /// The last launch's key: most launches are like the one before.
+    /// The last launch's key; most launches repeat the previous one.
     pub(super) last: Option<(Launch, KernelKey)>,
-    /// What its kernels printed since the last sync.
+    /// Output of its kernels since the last sync.
     pub(super) printed: Printed,
-    /// What ended it; later slices fail the same way.
+    /// The fault that ended it; later slices fail the same way.
     pub(super) fault: Option<Failure>,
 }
 
-/// True if an op is done.
+/// Result of an op: done, or parked.
 pub(super) enum Step {
     Done,
     Parked,
@@ -123,7 +124,7 @@ pub(super) fn nanos(time: Duration) -> u64 {
 }
 
 impl Shares for Session {
-    /// Its side of what is shared, if it may share.
+    /// Its state for sharing, if it may share.
     fn guest(&mut self) -> Option<Guest<'_>> {
         let (id, memory) = (self.id, &mut self.memory);
         self.domain.map(|domain| Guest { id, domain, memory })
@@ -167,10 +168,10 @@ impl Session {
         self.slices.push_back(slice);
     }
 
-    /// How urgent it is: as the most urgent of its slices, for they run in order.
+    /// Its urgency: that of the most urgent of its slices, because they run in order.
     pub(super) fn priority(&self) -> u8 {
         if self.fault.is_some() {
-            // Nothing of it runs any more: what it still has under way is only reported.
+            // It runs no more code: its remaining work is only reported.
             return 0;
         }
         let current = self.current.iter().map(|progress| &progress.slice);
@@ -178,23 +179,23 @@ impl Session {
         priorities.min().unwrap_or(u8::MAX)
     }
 
-    /// Bytes it has allocated: what it may hold without sharing.
+    /// Bytes that it has allocated: its charge without sharing.
     pub(super) fn allocated(&self) -> u64 {
         self.memory.used()
     }
 
-    /// Bytes it is charged.
+    /// Bytes that it is charged.
     pub(super) fn resident(&self, sharing: &Sharing) -> u64 {
         sharing.charge(self.id, self.allocated())
     }
 
-    /// Ends what it has under way and all that comes: each of its slices completes with this failure.
+    /// Ends its current and all later work: each of its slices completes with this failure.
     pub(super) fn stop(&mut self, failure: Failure) {
         self.drop_launch();
         self.fault.get_or_insert(failure);
     }
 
-    /// Runs its first slice until that is done or the time is up.
+    /// Runs its first slice until it is complete or the time is up.
     pub(super) fn advance(&mut self, run: &Run<'_>) -> Advance {
         let started = Instant::now();
         let Some(mut progress) = self.current.take().or_else(|| {
@@ -261,7 +262,7 @@ impl Session {
         while let Some(span) = progress.slice.spans.get(progress.at.0).cloned() {
             let mut ops = span.ops().iter();
             if let Some(last) = progress.at.1.checked_sub(1) {
-                // Those that ran before it was parked.
+                // Skips the ops that ran before it was parked.
                 ops.nth(last);
             }
             for op in ops {
@@ -285,7 +286,7 @@ impl Session {
         Ok(Step::Done)
     }
 
-    /// Drops what it has in progress: the buffers of large launches elsewhere.
+    /// Drops the launch in progress and its buffers.
     pub(super) fn drop_launch(&mut self) {
         if let Some(launched) = self.launched.take() {
             launched.drop_buffers();
@@ -353,7 +354,7 @@ impl Session {
         Ok(moved)
     }
 
-    /// Adds the result of an operation that has one.
+    /// Adds the result of an op that has one.
     fn report(&mut self, progress: &mut Progressing, op: &Op, device_ns: u64) {
         let kind = match op {
             Op::Sync => ResultKind::Sync,

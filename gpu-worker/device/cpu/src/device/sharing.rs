@@ -1,10 +1,10 @@
-//! Sharing of equal bytes between the CPU device's sessions: how it begins and ends.
+//! Start and end of sharing equal bytes between the CPU device's sessions.
 //!
-//! The first copy of some bytes goes where it always went, and its fingerprint is noted. When a
-//! later copy has the same fingerprint, the bytes that came are compared with what lies there now:
-//! that is a stronger proof than a hash, and holds whatever was written since. If they are equal,
-//! the unit goes into the store and both sessions show it. Wherever the host refuses something, the
-//! copy is an ordinary one.
+//! The first copy of some bytes is an ordinary one, and its fingerprint is noted. When a later copy
+//! has the same fingerprint, its bytes are compared with the current bytes at that place. That is a
+//! stronger proof than a hash, and holds after any writes in between. If they are equal, the unit
+//! goes into the store and both sessions show it. If the host refuses anything, the copy is an
+//! ordinary one.
 
 mod arrivals;
 
@@ -19,30 +19,30 @@ use device::SharingDomain;
 use crate::memory::Memory;
 use crate::shared::{Book, Index, Key, Looks, Pagemap, Parted, Place, Slot, Store, mappings};
 
-/// Units whose places are remembered: 32 GiB of copies.
+/// Maximum number of units with remembered places: 32 GiB of copies.
 const NOTED: usize = 32 << 10;
-/// Units of which it is remembered that their session writes to them.
+/// Maximum number of units that are remembered as written by their session.
 const WRITTEN: usize = 32 << 10;
-/// Units that are to be shared again when their sessions are back.
+/// Maximum number of units that are to be shared again when their sessions are back.
 const PARTED: usize = 32 << 10;
-/// Units looked at each time that the device has nothing to run.
+/// Units checked each time that the device has nothing to run.
 const STEP: usize = 2;
 
-/// A session's side of what is shared.
+/// A session's state for sharing.
 pub(super) struct Guest<'a> {
     pub(super) id: SessionId,
-    /// Whom it may share with.
+    /// Its sharing domain.
     pub(super) domain: SharingDomain,
     pub(super) memory: &'a mut Memory,
 }
 
-/// Whoever may share: a session of the device.
+/// A session of the device that may share memory.
 pub(super) trait Shares {
-    /// Its side of what is shared, if it may share at all.
+    /// Its state for sharing, if it may share.
     fn guest(&mut self) -> Option<Guest<'_>>;
 }
 
-/// What the host lends for it.
+/// Resources of the host that sharing needs.
 #[derive(Debug)]
 struct Ground {
     store: Arc<Store>,
@@ -53,24 +53,24 @@ struct Ground {
 #[derive(Debug)]
 struct Shown {
     slot: Arc<Slot>,
-    /// What it is found by.
+    /// The key of the unit in the index.
     key: Key,
 }
 
-/// What the sessions of a device share.
+/// State of sharing between the sessions of a device.
 #[derive(Debug)]
 pub(super) struct Sharing {
     ground: Option<Ground>,
-    /// Units that may be shown at a time.
+    /// Maximum number of units shown at a time.
     most: usize,
     book: Book,
     index: Index,
     looks: Looks,
     /// The slots that sessions show, by their numbers.
     slots: BTreeMap<u32, Shown>,
-    /// Units that their sessions have written and that became private: no weights.
+    /// Units that became private because their sessions wrote to them: not weights.
     written: BTreeSet<(SessionId, u64)>,
-    /// Units whose sessions' memory left the device.
+    /// Units of sessions that left the device.
     parted: Parted,
     spare: Vec<u8>,
 }
@@ -92,12 +92,13 @@ impl Default for Sharing {
 }
 
 impl Sharing {
-    /// Prepares to share what lies in a store, if it has not. Without the host's help nothing is shared.
+    /// Prepares sharing through a store, if not done yet. Without the host's support nothing is
+    /// shared.
     pub(super) fn begin(&mut self, store: Option<&Arc<Store>>) {
         if self.ground.is_some() {
             return;
         }
-        // Each unit may split a mapping in two, and others in the process need some too.
+        // Each unit may split a mapping in two, and the rest of the process needs mappings too.
         let most = mappings() / 4;
         let ground = store.and_then(|store| {
             let store = Arc::clone(store);
@@ -108,7 +109,7 @@ impl Sharing {
         self.ground = ground;
     }
 
-    /// Puts zeros in the place of a shared unit. Gives whether the host did.
+    /// Replaces a shared unit with zeros. True if the host did it.
     fn part(&mut self, guest: &mut Guest<'_>, address: u64) -> bool {
         let Some((at, unit)) = self.book.next(guest.id, address) else {
             return true;
@@ -120,7 +121,7 @@ impl Sharing {
         parted
     }
 
-    /// A session does not show a unit any more.
+    /// Records that a session has stopped showing a unit.
     fn leave(&mut self, id: SessionId, address: u64) {
         let Some((_, unit)) = self.book.next(id, address).filter(|(at, _)| *at == address) else {
             return;
@@ -128,12 +129,12 @@ impl Sharing {
         if let Some(slot) = self.book.leave(id, address) {
             self.free(slot);
         } else if let Some(last) = self.book.only(unit.slot) {
-            // Whoever is alone has nothing of a slot whose pages it has written.
+            // The last session must not keep the slot if it has written any of its pages.
             self.looks.due(last, self.book.units_of(last));
         }
     }
 
-    /// Nobody shows a slot any more.
+    /// Frees a slot that no session shows any more.
     fn free(&mut self, slot: u32) {
         if let Some(Shown { key, .. }) = self.slots.remove(&slot)
             && self.index.get(&key) == Some(Place::Slot(slot))
@@ -142,16 +143,16 @@ impl Sharing {
         }
     }
 
-    /// What lies in a range is not wanted any more.
+    /// Drops the shared units within a range: its bytes are not needed any more.
     pub(super) fn discard(&mut self, guest: &mut Guest<'_>, range: Range<u64>) {
         for (address, _) in self.book.within(guest.id, range) {
-            // Where the host refuses, the unit stays until its allocation is freed.
+            // If the host refuses, the unit stays until its allocation is freed.
             self.part(guest, address);
         }
     }
 
-    /// All of a range is the session's own from now on, with the bytes that it has. Gives whether the host
-    /// did that everywhere.
+    /// Gives the session its own copy of every shared unit in a range; the bytes stay the same.
+    /// True if the host did it everywhere.
     pub(super) fn keep_apart(&mut self, guest: &mut Guest<'_>, range: Range<u64>) -> bool {
         for (address, unit) in self.book.within(guest.id, range.clone()) {
             if !guest.memory.own(address, unit.bytes, &mut self.spare) {
@@ -163,7 +164,8 @@ impl Sharing {
         true
     }
 
-    /// The session has freed the allocation that was there: no page of it is shown any more.
+    /// Removes the units of an allocation that the session has freed; it shows none of their pages
+    /// any more.
     pub(super) fn freed(&mut self, id: SessionId, range: Range<u64>) {
         for (address, _) in self.book.within(id, range.clone()) {
             self.leave(id, address);
@@ -176,7 +178,8 @@ impl Sharing {
         self.parted.freed(id, range);
     }
 
-    /// A session's memory has been with the mover: it shows no more what it does not show now.
+    /// Updates the units of a session after a move: it has stopped showing all that it does not
+    /// show now.
     pub(super) fn moved(&mut self, id: SessionId, shows: impl Fn(u64) -> bool) {
         for (address, unit) in self.book.within(id, 0..u64::MAX) {
             if !shows(address) {
@@ -184,25 +187,25 @@ impl Sharing {
                 self.parted.note(id, address, unit.bytes);
             }
         }
-        // Looks that were due meanwhile found nobody.
+        // Checks that were due during the move did not find the session.
         match self.book.units_of(id) {
             0 => self.looks.closed(id),
             units => self.looks.due(id, units),
         }
     }
 
-    /// A session is closed, and its memory gone.
+    /// Removes a session that is closed, with its memory.
     pub(super) fn closed(&mut self, id: SessionId) {
         self.freed(id, 0..u64::MAX);
         self.looks.closed(id);
     }
 
-    /// Whether a session shares anything.
+    /// True if a session shares anything.
     pub(super) fn shares(&self, id: SessionId) -> bool {
         self.book.units_of(id) > 0
     }
 
-    /// A session has run for `ns`.
+    /// Counts `ns` of run time for a session, and checks the units that become due.
     pub(super) fn ran(&mut self, guest: &mut Guest<'_>, ns: u64) {
         let units = self.book.units_of(guest.id);
         for _ in 0..self.looks.ran(guest.id, units, ns) {
@@ -210,7 +213,7 @@ impl Sharing {
         }
     }
 
-    /// Looks at some units that are due. Gives whether more are.
+    /// Checks some units that are due. True if there may be more.
     pub(super) fn tend(
         &mut self,
         sessions: &mut BTreeMap<SessionId, RefCell<impl Shares>>,
@@ -227,8 +230,8 @@ impl Sharing {
         true
     }
 
-    /// Shares a unit of a session that is back again, if others hold the same bytes still. Gives whether
-    /// there was one.
+    /// Shares a unit of a returned session again, if other sessions still hold the same bytes. True
+    /// if there was such a unit.
     fn rejoin(&mut self, sessions: &BTreeMap<SessionId, RefCell<impl Shares>>) -> bool {
         let is_there = |id| sessions.contains_key(&id);
         let Some((id, address, bytes)) = self.parted.take(is_there) else {
@@ -240,7 +243,7 @@ impl Sharing {
         };
         let mut unit = std::mem::take(&mut self.spare);
         unit.clear();
-        // Where a unit is shared by now, there is nothing to do: and none of it may be written over.
+        // A unit that is shared again by now must not be overwritten, and needs no work.
         let private = self.book.within(id, address..address + bytes).is_empty();
         if let Some(mut guest) = session.guest().filter(|_| private) {
             if let Ok(there) = guest.memory.bytes(address, bytes) {
@@ -255,8 +258,8 @@ impl Sharing {
         true
     }
 
-    /// Looks how much of a session's next unit was written since. Where it is more than half, or
-    /// nobody else has the unit, the rest is copied too.
+    /// Checks how much of a session's next unit was written. If that is more than half, or no other
+    /// session has the unit, the rest is copied too.
     fn look(&mut self, guest: &mut Guest<'_>) {
         let Some(from) = self.looks.from(guest.id) else {
             return;
@@ -284,17 +287,17 @@ impl Sharing {
         }
     }
 
-    /// What a session is charged that has so many bytes allocated.
+    /// Bytes charged to a session that has `allocated` bytes.
     pub(super) fn charge(&self, id: SessionId, allocated: u64) -> u64 {
         self.book.charge(id, allocated)
     }
 
-    /// Bytes that sessions hold and that are not stored for each of them.
+    /// Bytes saved by sharing, over all sessions.
     pub(super) fn saved(&self) -> u64 {
         self.book.saved()
     }
 
-    /// Sessions whose charge may have changed since this was last asked.
+    /// Takes the sessions with a charge that may have changed since the last call.
     pub(super) fn take_changed(&mut self) -> BTreeSet<SessionId> {
         self.book.take_changed()
     }

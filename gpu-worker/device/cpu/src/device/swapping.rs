@@ -1,7 +1,8 @@
-//! Sessions whose memory leaves the device, and those that come back.
+//! Sessions with memory that leaves the device, and their return.
 //!
-//! A session that moves is out of the device's table: it is the mover's, with all that it has. So kernels
-//! of others run meanwhile, and nothing that a session knows of another one can be wrong for it moved.
+//! A session that moves leaves the device's table; the mover owns it with all of its state. So
+//! kernels of other sessions run meanwhile, and the move invalidates nothing that one session knows
+//! of another.
 
 use super::CpuDevice;
 use super::session::Session;
@@ -12,15 +13,15 @@ use device_swap::{Away, Keep, Movable, SwapSpace};
 use std::cell::RefCell;
 
 impl CpuDevice {
-    /// The device, with this room for the memory of sessions that is not on it. Without any its sessions'
-    /// memory stays.
+    /// The device, with this room for the memory of sessions that are swapped out. Without room,
+    /// its sessions' memory stays.
     #[must_use]
     pub fn swapping(mut self, space: Option<SwapSpace>) -> Self {
         self.away = Away::new(space);
         self
     }
 
-    /// Bytes that are allocated on the device, those of sessions on their way among them.
+    /// Bytes that are allocated on the device, including those of sessions that are being moved.
     pub(super) fn allocated(&self) -> u64 {
         let here = self.sessions.values();
         let here = here.map(|session| session.borrow().allocated());
@@ -54,7 +55,7 @@ impl CpuDevice {
         }
     }
 
-    /// Takes the sessions back that are here again, and says how all moves ended.
+    /// Takes back the sessions that have returned, and reports the end of all moves.
     pub(super) fn take_returned(&mut self, told: &mut Vec<Moved>) {
         for mut returned in self.away.ended(told) {
             let id = returned.moved.session;
@@ -75,7 +76,7 @@ impl CpuDevice {
     }
 }
 
-/// Whether a session shows a unit that it has shown.
+/// A function that tells if a session still shows a unit at an address.
 fn shows(session: Option<&Session>) -> impl Fn(u64) -> bool {
     move |unit| session.is_some_and(|it| it.memory.shows(unit, unit + 1))
 }
@@ -107,12 +108,13 @@ impl Movable for Session {
         self.memory.resident() + shown
     }
 
-    /// What it shows is copied first, and shown until all the rest is out: so long nothing is lost.
+    /// Copies the shown units first; the session shows them until all the rest is out, so that a
+    /// failure loses nothing.
     fn take_out(&mut self, keep: &mut Keep<'_>) -> Result<(), Failure> {
         let memory = &mut self.memory;
         let (shown, mut unit) = (memory.shown(), Vec::new());
         for (address, bytes) in shown.iter().copied() {
-            // Once the session is closed, others may be given what is shown here.
+            // Once the session is closed, the shown slots may be given to other sessions.
             keep.while_open(|| {
                 unit.clear();
                 let there = memory.bytes(address, bytes)?;
@@ -134,7 +136,7 @@ impl Movable for Session {
     fn bring_in(&mut self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
         let end = address + bytes.len() as u64;
         if self.memory.shows(address, end) {
-            // It never went.
+            // The unit never left.
             return Ok(());
         }
         Ok(self.memory.bring_in(address, bytes)?)

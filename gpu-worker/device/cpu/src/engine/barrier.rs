@@ -7,7 +7,7 @@ use crate::decode::form::{Bank, BarRed, Inst, Op, Slot};
 use crate::error::FaultKind;
 use crate::lane_value::LANES;
 
-/// The barrier of the cluster, which is the block alone.
+/// Index of the cluster's barrier; the cluster has just this block.
 const CLUSTER: usize = 16;
 
 impl Block {
@@ -53,7 +53,7 @@ impl Block {
             barrier.count = 0;
             barrier.expected = expected;
         }
-        // With a count, a warp whose live threads are all here counts as a whole one.
+        // With a count, a warp counts as a whole one if all its live threads are here.
         let whole = counted && mask == self.warps[warp].live;
         barrier.arrived += if whole {
             LANES as u32
@@ -72,7 +72,7 @@ impl Block {
         true
     }
 
-    /// `barrier.cluster.arrive`: goes on.
+    /// `barrier.cluster.arrive`: does not wait.
     pub(super) fn arrive_in_cluster(&mut self, (warp, at): (usize, usize)) {
         let split = &mut self.warps[warp].splits[at];
         split.pc += 1;
@@ -80,7 +80,7 @@ impl Block {
         self.barriers[CLUSTER].arrived += split.mask.count_ones();
     }
 
-    /// `barrier.cluster.wait`: goes on at once if everybody had arrived since.
+    /// `barrier.cluster.wait`: does not wait if all threads have arrived.
     pub(super) fn wait_for_cluster(&mut self, (warp, at): (usize, usize)) {
         let warp = &mut self.warps[warp];
         let split = &mut warp.splits[at];

@@ -1,4 +1,4 @@
-//! One block in execution: warps, their splits, register files, barriers. Plain data.
+//! One block in execution: warps, their splits, register files, barriers. It is plain data.
 
 use crate::decode::form::{Bank, Slot, Special};
 use crate::engine::launch::Launch;
@@ -6,7 +6,7 @@ use crate::engine::printed::Printed;
 use crate::engine::warp_budget::WarpBudget;
 use crate::lane_value::{Doubles, LANES, Words};
 
-/// Where the registers and local memory of an activation begin.
+/// Start of the registers and local memory of an activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) words: u32,
@@ -15,7 +15,7 @@ pub(crate) struct Base {
     pub(crate) local: u32,
 }
 
-/// What a call returns to.
+/// State that a call returns to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Activation {
     pub(crate) pc: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Activation {
     pub(crate) base: Base,
 }
 
-/// What a split waits for.
+/// The condition that a split waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
@@ -32,39 +32,39 @@ pub(crate) enum State {
     Gathered,
     /// At a barrier.
     Barrier(u8),
-    /// For these lanes, at pc.
+    /// Waits for these lanes, at pc.
     Lanes(u32),
-    /// For nothing more: its threads have ended. The last one of a warp stays as room for the next
-    /// block's first.
+    /// Its threads have ended. The last split of a warp is kept for the first one of the next
+    /// block.
     Ended,
 }
 
-/// Lanes of a warp that are at the same place.
+/// Lanes of a warp at the same instruction.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) state: State,
-    /// Jumps back it made while others of its warp waited.
+    /// Backward jumps that it made while others of its warp waited.
     pub(crate) age: u32,
     pub(crate) function: u32,
     pub(crate) base: Base,
     pub(crate) calls: Vec<Activation>,
 }
 
-/// Thirty-two threads.
+/// A warp of thirty-two threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warp {
     pub(crate) splits: Vec<Split>,
     pub(crate) live: u32,
     pub(crate) carry: u32,
-    /// Lanes whose arrival at the cluster's barrier is answered, but which have not waited yet.
+    /// Lanes for which the cluster's barrier is complete, but that have not waited for it yet.
     pub(crate) answered: u32,
 }
 
 impl Warp {
-    /// All its threads at the start of a function. In place: a split that is copied waits until it
-    /// has left the store buffer.
+    /// Sets up all its threads at the start of a function. In place, because a copied split would
+    /// have to wait until it has left the store buffer.
     fn begin(&mut self, mask: u32, function: u32, pc: u32) {
         self.live = mask;
         self.carry = 0;
@@ -96,42 +96,42 @@ impl Warp {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Barrier {
     pub(crate) arrived: u32,
-    /// Threads it waits for; 0: all that live.
+    /// Number of threads that it waits for; 0 for all live ones.
     pub(crate) expected: u32,
     pub(crate) count: u32,
     pub(crate) all: bool,
     pub(crate) any: bool,
 }
 
-/// How far a round over a block's warps is.
+/// Progress of a round over a block's warps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
-    /// Warps that have had their turn.
+    /// Number of warps that have had their turn.
     pub(crate) ran: usize,
-    /// Jumps back that are left to the next one, if its turn was interrupted.
+    /// Backward jumps left to the next warp, if its turn was interrupted.
     pub(crate) jumps: u32,
-    /// Some warp could run.
+    /// True if some warp could run.
     pub(crate) moved: bool,
-    /// Some warp used its jumps up.
+    /// True if some warp used up its jumps.
     pub(crate) spun: bool,
 }
 
-/// Local memory of a block that is cleared at once when a block starts there; more of it is cleared
+/// Maximum local memory of a block that is cleared at once when a block starts. More is cleared
 /// warp by warp, just before the warp runs.
 const AT_ONCE: usize = 64 << 10;
-/// Bytes cleared between two looks at the time.
+/// Bytes cleared between two checks of the time.
 const PIECE: u32 = 256 << 10;
 
-/// What an earlier block left in a warp's local memory.
+/// Uncleared data of an earlier block in a warp's local memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Leftover {
-    /// Bytes of each thread's that are to be cleared.
+    /// Bytes of each thread that must be cleared.
     bytes: u32,
-    /// Threads whose bytes are.
+    /// Number of threads that are cleared already.
     lanes: u32,
 }
 
-/// A block's scratch and state.
+/// Scratch and state of a block.
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) index: u64,
@@ -142,24 +142,25 @@ pub(crate) struct Block {
     pub(crate) preds: Vec<u32>,
     pub(crate) shared: Vec<u128>,
     pub(crate) local: Vec<u128>,
-    /// By warp, where local memory is too large to be cleared at once.
+    /// By warp, if local memory is too large to be cleared at once.
     leftovers: Vec<Leftover>,
     /// Bytes of each thread's local memory that its frames have reached.
     pub(crate) top: u32,
-    /// A block has run here since everything was cleared.
+    /// True if a block has run here since everything was cleared.
     used: bool,
     pub(crate) barriers: [Barrier; 17],
-    /// Barriers that somebody has arrived at, a bit each: most blocks use few, or none.
+    /// Barriers with arrivals, one bit each. Most blocks use few barriers, or none.
     pub(crate) awaited: u32,
     pub(crate) live: u32,
-    /// When it began, among the launch's blocks.
+    /// Its position in the order in which the launch's blocks began.
     pub(crate) place: u64,
     pub(crate) round: Round,
     pub(crate) spins: u32,
     pub(crate) printed: Printed,
 }
 
-/// Where a block lies in its grid. Many launches have one block, and divisions cost as much as the rest of its start.
+/// Position of a block in its grid. Many launches have one block, and divisions cost as much as the
+/// rest of its start.
 fn ctaid(grid: [u32; 3], index: u64) -> [u32; 3] {
     let [x, y, _] = grid.map(u64::from);
     match index {
@@ -173,9 +174,9 @@ fn ctaid(grid: [u32; 3], index: u64) -> [u32; 3] {
 }
 
 impl Block {
-    /// Sizes and clears the scratch for a launch; nothing of an earlier one can be read. Every bank
-    /// has room behind its last register for any slot of any bank: an instruction decoded amiss finds
-    /// a wrong value there, and never somebody else's memory.
+    /// Sizes and clears the scratch for a launch, so that data of an earlier one cannot be read.
+    /// Every bank has room behind its last register for any slot of any bank. An instruction that
+    /// is decoded wrongly reads a wrong value there, but never foreign memory.
     pub(crate) fn fit(&mut self, launch: &Launch) {
         fn zeroed<T: Clone>(list: &mut Vec<T>, count: usize, zero: T) {
             list.clear();
@@ -199,7 +200,7 @@ impl Block {
         let local = warps * LANES * stack.local as usize / 16;
         self.leftovers.clear();
         if local * 16 > AT_ONCE {
-            // From the system, which gives zeroed pages as they are touched.
+            // Fresh memory from the system: its pages are zeroed on first touch.
             self.local = vec![0; local];
             self.leftovers.resize(warps, Leftover::default());
         } else {
@@ -223,11 +224,11 @@ impl Block {
         (warp * launch.stack.words as usize + (base.words + slot.0) as usize) / 128
     }
 
-    /// Clears what an earlier block left in shared and local memory: what a kernel reads there
-    /// before it writes must not depend on which blocks this thread has run.
+    /// Clears the data of an earlier block in shared and local memory. A kernel that reads it
+    /// before it writes must not depend on the blocks that this thread has run.
     fn wipe(&mut self, launch: &Launch) {
-        // Filling nothing by way of `memset` costs a masked store to an address that is none: a
-        // hundred nanoseconds on some processors.
+        // An empty fill by `memset` costs a masked store to an invalid address: a hundred
+        // nanoseconds on some processors.
         if !self.shared.is_empty() {
             self.shared.fill(0);
         }
@@ -252,8 +253,8 @@ impl Block {
         }
     }
 
-    /// Clears what an earlier block left in a warp's local memory, as far as its turn goes. Gives
-    /// whether all of it is cleared.
+    /// Clears the data of an earlier block in a warp's local memory, within the time of its turn.
+    /// True if all of it is cleared.
     pub(crate) fn is_cleared(
         &mut self,
         launch: &Launch,
@@ -281,7 +282,7 @@ impl Block {
         whole
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the block takes.
     pub(crate) fn bytes(&self) -> u64 {
         let registers = size_of_val(&*self.words) + size_of_val(&*self.doubles);
         let rest = size_of_val(&*self.preds) + size_of_val(&*self.shared);
@@ -383,7 +384,7 @@ impl Block {
         }
     }
 
-    /// Stores lanes of a mask.
+    /// Stores the lanes of a mask.
     pub(crate) fn write(
         &mut self,
         launch: &Launch,

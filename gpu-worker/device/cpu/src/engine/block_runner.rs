@@ -1,4 +1,4 @@
-//! One thread's share of a launch: its blocks in turn, until they end or it is to stop.
+//! One thread's share of a launch: runs its blocks in turn, until they end or it must stop.
 
 use super::block::{Block, Round, Split, State};
 use super::config::{BlockOrder, EngineConfig};
@@ -12,19 +12,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Jumps back of one warp before another warp of its block runs.
+/// Backward jumps of one warp before another warp of its block runs.
 const WARP_JUMPS: u32 = 1024;
-/// Rounds over a block's warps without an end before another block runs.
+/// Rounds over a block's warps that do not end it, before another block runs.
 const BLOCK_ROUNDS: u32 = 4;
-/// Warp instructions between two looks at the kill flag.
+/// Warp instructions between two checks of the kill flag.
 const LOOK: u64 = 1 << 14;
-/// Turns of blocks after which it looks at the time even where they ran fewer.
+/// Turns of blocks between two checks of the time, even if they ran fewer instructions.
 const TURNS: u32 = 16;
-/// Warp instructions that a thread may spend on earlier blocks once one has faulted: they may be
-/// waiting for that one.
+/// Maximum warp instructions that a thread spends on earlier blocks after a fault of another one;
+/// they may be waiting for that one.
 const DRAIN: u64 = 1 << 24;
 
-/// One thread's blocks. Boxed: a small launch would spend most of its time moving them.
+/// One thread's blocks. They are boxed, because a small launch would spend most of its time moving
+/// them.
 #[derive(Default)]
 #[expect(
     clippy::vec_box,
@@ -41,29 +42,29 @@ pub(super) struct BlockRunner {
     clock: u64,
     pub(super) executed: u64,
     pub(super) blocks: u64,
-    /// What its blocks printed, by block; and their places.
+    /// Output of its blocks by block, with their places.
     pub(super) printed: BTreeMap<u64, (u64, Printed)>,
     pub(super) printed_bytes: usize,
-    /// The fault of the earliest of its blocks that had one, and that block's place.
+    /// The fault of the earliest faulted block of this thread, and that block's place.
     pub(super) fault: Option<(Box<Fault>, u64)>,
-    /// Instructions executed when it first saw that a block had faulted.
+    /// Instructions executed when it first noticed a faulted block.
     draining: Option<u64>,
 }
 
-/// The blocks of a launch, as all its threads share them.
+/// The blocks of a launch, shared by all its threads.
 #[derive(Debug)]
 pub(super) struct BlockQueue {
-    /// The next one to begin.
+    /// The next block to begin.
     next: AtomicU64,
-    /// The first that faulted: what comes before it runs to its end, what comes after it counts
-    /// for nothing. So which fault is blamed and what was printed before it do not depend on timing.
+    /// Place of the first faulted block. Blocks before it run to their end, and blocks after it are
+    /// ignored. So the reported fault and the output before it do not depend on timing.
     end: AtomicU64,
-    /// Whether several threads begin them.
+    /// True if several threads take blocks.
     shared: bool,
 }
 
 impl BlockQueue {
-    /// None has begun.
+    /// A queue with no block started yet.
     pub(super) fn new(shared: bool) -> Self {
         Self {
             next: AtomicU64::new(0),
@@ -72,7 +73,7 @@ impl BlockQueue {
         }
     }
 
-    /// The place behind which nothing counts.
+    /// The place of the last block that counts.
     pub(super) fn end(&self) -> u64 {
         self.end.load(Ordering::Relaxed)
     }
@@ -86,7 +87,7 @@ impl BlockQueue {
         self.next.load(Ordering::Relaxed) < end
     }
 
-    /// Begins the next one.
+    /// Takes the next block.
     fn take(&self, launch: &Launch) -> Option<u64> {
         if !self.is_left(launch) {
             return None;
@@ -102,18 +103,18 @@ impl BlockQueue {
     }
 }
 
-/// How long a worker runs.
+/// Limits of a worker's turn.
 #[derive(Clone, Copy)]
 pub(super) struct Limits<'a> {
     /// Warp instructions.
     pub(super) budget: u64,
     /// Ends the launch.
     pub(super) kill: &'a AtomicBool,
-    /// Parks it.
+    /// Parks the launch.
     pub(super) stop: &'a AtomicBool,
-    /// Parks it too, for what few instructions may take.
+    /// Also parks it, because few instructions may take long.
     pub(super) until: Option<Instant>,
-    /// Blocks in progress on a thread at most.
+    /// Maximum number of blocks in progress on a thread.
     pub(super) resident: usize,
 }
 
@@ -123,10 +124,10 @@ impl Limits<'_> {
     }
 }
 
-/// How a worker's turn ended.
+/// Result of a worker's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Its blocks have ended, well or by a fault.
+    /// Its blocks have ended, by success or by a fault.
     Done,
     Budget,
 }
@@ -137,7 +138,7 @@ impl BlockRunner {
         self.restart();
     }
 
-    /// As `reset`, where the next launch takes the scratch as it is.
+    /// As `reset`, if the next launch can use the scratch unchanged.
     pub(super) fn restart(&mut self) {
         self.stale.append(&mut self.active);
         self.turn = 0;
@@ -159,7 +160,8 @@ impl BlockRunner {
         blocks.map(|block| block.bytes()).sum()
     }
 
-    /// Keeps what a block printed; blocks that went before it give way, as `Printed` says.
+    /// Keeps the output of a block; output of earlier blocks is dropped beyond the limit of
+    /// `Printed`.
     fn keep_printed(&mut self, block: &mut Block) {
         if block.printed.is_empty() {
             return;
@@ -174,7 +176,7 @@ impl BlockRunner {
         }
     }
 
-    /// Takes a block out of those in progress.
+    /// Removes a block from those in progress.
     fn retire(&mut self, at: usize) {
         let mut block = self.active.swap_remove(at);
         self.keep_printed(&mut block);
@@ -182,7 +184,7 @@ impl BlockRunner {
         self.turn = 0;
     }
 
-    /// A block has faulted: it is out, and so is what comes after it.
+    /// Ends a block that has faulted, and all blocks after it.
     fn faulted(&mut self, at: usize, queue: &BlockQueue, fault: Box<Fault>) {
         let place = self.active[at].place;
         self.retire(at);
@@ -192,7 +194,7 @@ impl BlockRunner {
         }
     }
 
-    /// Once a block has faulted, only what came before it goes on.
+    /// After a fault, only the blocks before the faulted one continue.
     fn drain(&mut self, queue: &BlockQueue) {
         if !queue.has_fault() {
             return;
@@ -205,7 +207,7 @@ impl BlockRunner {
         }
     }
 
-    /// Starts the grid's next block, if there is one.
+    /// Starts the grid's next block, if any.
     fn admit(&mut self, launch: &Launch, order: BlockOrder, queue: &BlockQueue) -> bool {
         let Some(place) = queue.take(launch) else {
             return false;
@@ -269,7 +271,7 @@ impl BlockRunner {
             self.executed = budget.executed;
             let interrupted = matches!(end, RoundEnd::Interrupted);
             if let RoundEnd::Spun = end {
-                // Perhaps it waits for another block: let one run.
+                // It may wait for another block, so run one.
                 let block = &mut self.active[turn];
                 block.spins += 1;
                 let others = block.spins.is_multiple_of(BLOCK_ROUNDS);
@@ -293,8 +295,8 @@ impl BlockRunner {
 }
 
 impl BlockRunner {
-    /// Takes the block whose turn it is out of those in progress where its round says so. `detail` is
-    /// the detail of its fault, where that depends on the run.
+    /// Removes the current block from those in progress if its round ended it. `detail` is the
+    /// detail of its fault, if that depends on the run.
     fn conclude(
         &mut self,
         launch: &Launch,
@@ -325,7 +327,7 @@ impl BlockRunner {
     }
 }
 
-/// How one round over a block's warps ended.
+/// Result of one round over a block's warps.
 enum RoundEnd {
     Ended,
     Spun,
@@ -335,8 +337,8 @@ enum RoundEnd {
 }
 
 impl Block {
-    /// Runs each warp until it waits or spins. A round that is interrupted goes on where it was:
-    /// in which order a block's warps run does not depend on when somebody looks.
+    /// Runs each warp until it waits or spins. An interrupted round resumes where it was, so that
+    /// the order in which a block's warps run does not depend on interrupts.
     fn round(
         &mut self,
         launch: &Launch,
@@ -399,15 +401,15 @@ impl Block {
     }
 }
 
-/// An allocation that nothing lies in.
+/// An allocation that contains nothing.
 const NOWHERE: Live = Live {
     start: 1,
     end: 1,
     writable: false,
 };
 
-/// What a launch's blocks see, one after the other. Made where it stays: inlined it was made beside that and copied,
-/// which took as long as an empty kernel.
+/// The context of a launch's blocks, one after the other. It is made in place: inlined, it was made
+/// elsewhere and copied, which took as long as an empty kernel.
 #[inline(never)]
 fn context<'m>(launch: &'m Launch, memory: &'m Memory, clock: u64) -> Context<'m> {
     let words = launch.words.as_ptr().cast::<u8>().cast_mut();
@@ -447,7 +449,7 @@ fn context<'m>(launch: &'m Launch, memory: &'m Memory, clock: u64) -> Context<'m
     }
 }
 
-/// A thread that waits, for the blame of a timeout: warp, lane, instruction.
+/// A waiting thread, to report for a timeout: warp, lane, instruction.
 fn waiting(block: &Block) -> (usize, u32, u32) {
     for (warp, state) in block.warps.iter().enumerate() {
         let left = |split: &&Split| split.state != State::Ended;
@@ -458,7 +460,7 @@ fn waiting(block: &Block) -> (usize, u32, u32) {
     (0, 0, 0)
 }
 
-/// The fault of a block that was ended while it waited, or as it cannot go on.
+/// The fault of a block that was ended while it waited, or that cannot continue.
 fn stuck(launch: &Launch, block: &Block, detail: &str) -> Box<Fault> {
     let (warp, lane, pc) = waiting(block);
     let noted = Noted {

@@ -9,7 +9,7 @@ use crate::decode::form::{Bank, CODE_STRIDE, CODE_WINDOW, CallSite, Callee, Inst
 use crate::error::FaultKind;
 use crate::lane_value::LANES;
 
-/// Most calls that may be nested; functions without registers take no stack that would end them.
+/// Maximum number of nested calls; functions without registers use no stack that would limit them.
 const DEPTH: usize = 4096;
 
 impl Block {
@@ -46,7 +46,7 @@ impl Block {
             }
             _ => 8,
         };
-        // A caller's variable may be smaller than the formal: never past the thread's memory.
+        // A caller's variable may be smaller than the formal; never copy past the thread's memory.
         let room = |passed: Passed, base: Base| match passed {
             Passed::Local(at, _) => launch.stack.local.saturating_sub(base.local + at),
             Passed::Register(..) => bytes,
@@ -68,7 +68,7 @@ impl Block {
                 Passed::Register(..) => (&raw mut values[lane]).cast(),
             };
             if source != target.cast_const() {
-                // SAFETY: both lie within their frames, which `call` checked to fit; a register's
+                // SAFETY: both are within their frames, which `call` checked to fit; a register's
                 // value has eight bytes.
                 unsafe { std::ptr::copy(source, target, bytes) };
             }
@@ -78,7 +78,7 @@ impl Block {
         }
     }
 
-    /// Runs a call for a split, or for those of its lanes that call the same function. False after a
+    /// Runs a call for a split, or for the lanes of it that call the same function. False after a
     /// fault.
     pub(super) fn call(
         &mut self,
@@ -104,8 +104,8 @@ impl Block {
         self.activate(launch, cx, (warp, at), (inst.target, index))
     }
 
-    /// The function whose address a split's first lane has, of the shape that a call has: this
-    /// group calls it now, the others after it. `None` after a fault.
+    /// The function at the address of a split's first lane, checked against the signature of the
+    /// call. This group calls it now, the others after it. `None` after a fault.
     fn callee(
         &mut self,
         launch: &Launch,
@@ -143,7 +143,7 @@ impl Block {
         fits.then_some(index as u32)
     }
 
-    /// Enters a function: its frame lies behind the caller's. False after a fault.
+    /// Enters a function; its frame is behind the caller's. False after a fault.
     fn activate(
         &mut self,
         launch: &Launch,

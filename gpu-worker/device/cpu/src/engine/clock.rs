@@ -1,17 +1,17 @@
-//! The processor time that threads take.
+//! Processor time of threads.
 
 #![expect(unsafe_code, reason = "a call of the operating system")]
 
 use std::time::Duration;
 
-/// Processor time that the calling thread has taken so far. Time in which it was ready and others
-/// ran does not count, so that a busy machine makes no kernel slow.
+/// Processor time that the calling thread has used. Time in which it was ready and other threads
+/// ran does not count, so that a busy machine does not slow a kernel down.
 pub(super) fn thread_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a place for the answer.
+    // SAFETY: `time` is valid for the result.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
     debug_assert!(!failed, "every system has this clock");
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)

@@ -1,10 +1,10 @@
-//! Decoded instructions with the lane loops that run them.
+//! Decoded instructions with their lane loops.
 
 use crate::decode::form::{Inst, Op};
 use crate::lane_loop::{Handler, Isa};
 use crate::ops;
 
-/// How the scheduler treats an instruction.
+/// Scheduling class of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A lane loop.
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Control,
 }
 
-/// One instruction as it is run.
+/// One executable instruction.
 pub(crate) struct Step {
     pub(crate) handler: Handler,
     /// Predicate of the guard, or `UNGUARDED`.
@@ -25,10 +25,10 @@ pub(crate) struct Step {
     pub(crate) flip: u32,
     pub(crate) kind: Kind,
     pub(crate) inst: Inst,
-    /// Code for this and the following instructions.
+    /// Native code for this and the following instructions.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) native: Option<crate::native::Native>,
-    /// Code for a whole warp from here on.
+    /// Native code for a whole warp from here on.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) warp: Option<crate::native::Warp>,
 }
@@ -62,14 +62,14 @@ fn kind(op: Op) -> Kind {
     }
 }
 
-/// Whether an operation can be run at all.
+/// True if an operation can run at all.
 pub(crate) fn runs(op: Op) -> bool {
     !matches!(kind(op), Kind::Lanes | Kind::Gather(_))
         || op == Op::WarpSync
         || ops::handler(op, Isa::Portable).is_some()
 }
 
-/// Pairs instructions with their loops; what `runs` refused never gets here.
+/// Pairs instructions with their loops; `runs` has rejected all others before.
 pub(crate) fn steps(code: &[Inst], isa: Isa) -> Vec<Step> {
     let nothing = ops::nothing(isa);
     code.iter()

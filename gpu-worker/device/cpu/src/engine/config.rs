@@ -3,18 +3,19 @@
 /// The configuration of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineConfig {
-    /// Worker threads a launch may use; launches of few blocks use one.
+    /// Maximum number of worker threads of a launch; launches of few blocks use one.
     pub threads: usize,
-    /// Warp instructions a launch may run before it is ended as a timeout.
+    /// Maximum number of warp instructions of a launch; beyond it the launch ends as a timeout.
     pub fuel: u64,
-    /// Blocks a worker thread keeps in progress at most, when they wait for one another.
+    /// Maximum number of blocks that a worker thread keeps in progress when they wait for one
+    /// another.
     pub resident: usize,
-    /// In which order blocks begin.
+    /// Order in which blocks begin.
     pub order: BlockOrder,
 }
 
-/// In which order the blocks of a launch begin. CUDA promises none: a kernel that depends on it
-/// is wrong, and tests find that by the orders other than the usual one.
+/// Order in which the blocks of a launch begin. CUDA promises none, so a kernel that depends on it
+/// is wrong. Tests find such kernels with the unusual orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockOrder {
     /// By index.
@@ -22,7 +23,7 @@ pub enum BlockOrder {
     Ascending,
     /// The last one first.
     Descending,
-    /// All over the grid.
+    /// Spread over the grid.
     Scattered,
 }
 
@@ -49,8 +50,9 @@ impl Default for EngineConfig {
         Self {
             threads: 1,
             fuel: 1 << 40,
-            // A grid with a block for each multiprocessor of any device that this one says it is, also on
-            // one thread: programs launch as many where blocks wait for one another.
+            // Enough for a grid with a block for each multiprocessor of any model that this device
+            // reports, even on one thread. Programs launch that many if the blocks wait for one
+            // another.
             resident: 192,
             order: BlockOrder::default(),
         }

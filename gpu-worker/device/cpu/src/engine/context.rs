@@ -1,4 +1,4 @@
-//! The context of an executing instruction: register files, memories, and a noted fault.
+//! The context of an executing instruction: register files, memories, and a recorded fault.
 
 #![expect(
     unsafe_code,
@@ -10,7 +10,7 @@ use crate::error::FaultKind;
 use crate::lane_value::Bits;
 use crate::memory::{Live, Memory};
 
-/// A fault as an instruction notes it; the scheduler adds kernel, line and thread.
+/// A fault as an instruction records it; the scheduler adds kernel, line and thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Noted {
     pub(crate) kind: FaultKind,
@@ -19,25 +19,26 @@ pub(crate) struct Noted {
     pub(crate) detail: &'static str,
 }
 
-/// Allocations that a context remembers for instructions.
+/// Number of allocations that a context remembers for instructions.
 pub(crate) const LIVES: usize = 4;
 
-/// The state of the running warp that lane loops touch.
+/// The state of the running warp that lane loops use.
 pub(crate) struct Context<'m> {
     /// Registers of 32 bits of the frame, and the launch's constants.
     pub(crate) words: [*mut u8; 2],
     /// Registers of 64 bits of the frame, and the launch's constants.
     pub(crate) doubles: [*mut u8; 2],
     pub(crate) preds: *mut u32,
-    /// One less than a power of two: no predicate of the frame is above it, and it lies in the file.
+    /// One less than a power of two. Every predicate of the frame is at most this, and it is within
+    /// the file.
     pub(crate) preds_mask: u32,
-    /// Operands of instructions that have more than fit into one.
+    /// Operands that do not fit into an instruction.
     pub(crate) operands: &'m [Slot],
     pub(crate) carry: u32,
     pub(crate) memory: &'m Memory,
-    /// The allocation hit last.
+    /// The last accessed allocation.
     pub(crate) live: Live,
-    /// The allocations that instructions hit last; those of some lines share one.
+    /// The allocations that instructions accessed last; some lines share an entry.
     pub(crate) lives: [Live; LIVES],
     pub(crate) delta: u64,
     pub(crate) shared: *mut u8,
@@ -46,29 +47,29 @@ pub(crate) struct Context<'m> {
     pub(crate) local: *mut u8,
     /// Bytes of local memory of one thread.
     pub(crate) local_len: u64,
-    /// Where the running function's frame starts in it.
+    /// Offset of the running function's frame in it.
     pub(crate) local_frame: u64,
     /// The launch's parameters, and their bytes.
     pub(crate) params: *const u8,
     pub(crate) params_len: u64,
     pub(crate) clock: u64,
     pub(crate) noted: Option<Noted>,
-    /// What calls of the runtime cost beyond one instruction, in instructions.
+    /// Cost of runtime calls beyond one instruction, in instructions.
     pub(crate) spent: u64,
-    /// The noted fault's detail, where that depends on the run.
+    /// The recorded fault's detail, if that depends on the run.
     pub(crate) noted_detail: Option<String>,
-    /// What a warp's native code may use, and has: jumps back, instructions.
+    /// Budget and use of a warp's native code: backward jumps, instructions.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) jumps: u32,
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) executed: u64,
-    /// Instructions after which it stops at the next jump back.
+    /// Number of instructions after which it stops at the next backward jump.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) until: u64,
-    /// Set from outside: it stops at the next jump back.
+    /// Set from outside: the warp stops at the next backward jump.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) stop: *const std::sync::atomic::AtomicBool,
-    /// Allocations that native code hit last.
+    /// Allocations that native code accessed last.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) sites: [crate::native::site::Site; crate::native::site::SITES],
 }
@@ -77,7 +78,7 @@ impl Context<'_> {
     /// Address of a source's lanes.
     ///
     /// # Safety
-    /// The slot lies in the frame or the constants.
+    /// The slot is in the frame or the constants.
     #[inline(always)]
     pub(crate) unsafe fn source_base<B: Bits>(&self, slot: Slot) -> *const u8 {
         let bases = if B::DOUBLE {
@@ -93,7 +94,7 @@ impl Context<'_> {
     /// Address of a target's lanes.
     ///
     /// # Safety
-    /// The slot lies in the frame.
+    /// The slot is in the frame.
     #[inline(always)]
     pub(crate) unsafe fn target_base<B: Bits>(&self, slot: Slot) -> *mut u8 {
         debug_assert!(slot.0 & Slot::CONSTANT == 0, "constants are never targets");
@@ -106,7 +107,7 @@ impl Context<'_> {
         unsafe { base.add((slot.0 & !Slot::CONSTANT) as usize) }
     }
 
-    /// The lanes in which a predicate holds.
+    /// The lanes in which a predicate is true.
     ///
     /// # Safety
     /// The slot is a predicate of the frame.
@@ -129,7 +130,7 @@ impl Context<'_> {
         }
     }
 
-    /// The next value of the virtual clock, which only ever grows.
+    /// The next value of the virtual clock, which only increases.
     pub(crate) fn tick(&mut self) -> u64 {
         self.clock += 16;
         self.clock
@@ -140,13 +141,13 @@ impl Context<'_> {
         self.local_frame.wrapping_add(offset as u64)
     }
 
-    /// Notes that the instruction of a line hit the allocation hit last.
+    /// Remembers the last accessed allocation for the instruction of a line.
     #[inline(always)]
     pub(crate) fn remember(&mut self, line: u32) {
         self.lives[line as usize % LIVES] = self.live;
     }
 
-    /// Notes a fault; the first one stays.
+    /// Records a fault; the first one stays.
     #[cold]
     pub(crate) fn note(
         &mut self,
@@ -195,7 +196,7 @@ impl Context<'_> {
     fn shared(&mut self, address: u64, len: u64, lane: u32) -> Option<*mut u8> {
         if cfg!(unchecked_access) || address <= self.shared_len && len <= self.shared_len - address
         {
-            // SAFETY: the range lies within the block's shared memory.
+            // SAFETY: the range is within the block's shared memory.
             return Some(unsafe { self.shared.add(address as usize) });
         }
         let detail = "outside the block's shared memory";
@@ -207,7 +208,7 @@ impl Context<'_> {
     fn local(&mut self, address: u64, len: u64, lane: u32) -> Option<*mut u8> {
         if cfg!(unchecked_access) || address <= self.local_len && len <= self.local_len - address {
             let at = u64::from(lane) * self.local_len + address;
-            // SAFETY: the range lies within the thread's share of the warp's local memory.
+            // SAFETY: the range is within the thread's share of the warp's local memory.
             return Some(unsafe { self.local.add(at as usize) });
         }
         let detail = "outside the thread's local memory";
@@ -224,7 +225,8 @@ impl Context<'_> {
             return None;
         }
         if at <= self.params_len && len <= self.params_len - at {
-            // SAFETY: the range lies within the launch's parameters; nobody writes through it.
+            // SAFETY: the range is within the launch's parameters; the pointer is never written
+            // through.
             return Some(unsafe { self.params.add(at as usize).cast_mut() });
         }
         let detail = "outside the kernel's parameters";
@@ -232,7 +234,7 @@ impl Context<'_> {
         None
     }
 
-    /// Host address of `len` bytes that a lane accesses, or a noted fault.
+    /// Host address of `len` bytes that a lane accesses; records a fault otherwise.
     #[inline(always)]
     pub(crate) fn resolve(
         &mut self,
@@ -256,7 +258,7 @@ impl Context<'_> {
             Place::Generic => {
                 let found = self.generic(address, len, write, lane);
                 if let (None, Some(noted)) = (found, &mut self.noted) {
-                    // As the kernel formed it, not as the window counts it.
+                    // The address as the kernel formed it, not relative to the window.
                     noted.address = Some(address);
                 }
                 found

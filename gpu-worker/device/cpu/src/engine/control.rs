@@ -8,12 +8,12 @@ use crate::decode::form::{Bank, Inst, Op, Slot, Special};
 use crate::error::FaultKind;
 use crate::lane_value::LANES;
 
-/// Jumps back of one split after which the others of its warp get their turn.
+/// Backward jumps of one split after which the others of its warp get their turn.
 pub(super) const SPLIT_JUMPS: u32 = 64;
 
 impl Block {
-    /// Runs an instruction that moves lanes between splits. Not inlined: what it keeps at hand would
-    /// be computed for every warp.
+    /// Runs an instruction that moves lanes between splits. Not inlined: its temporaries would be
+    /// computed for every warp.
     #[inline(never)]
     pub(super) fn control(
         &mut self,
@@ -35,7 +35,7 @@ impl Block {
             Op::Branch => self.warps[warp].splits[at].pc = inst.target,
             Op::BranchIndex => {
                 self.branch_index(launch, cx, (warp, at), &inst)?;
-                // Some of its targets may lie before it.
+                // Some targets may be before the instruction.
                 if cx.noted.is_none() && budget.jump() {
                     return Some(Stop::Spun);
                 }
@@ -79,7 +79,7 @@ impl Block {
         cx.noted.is_some().then_some(Stop::Fault(pc))
     }
 
-    /// Fills a register with what the place of a split's warp gives.
+    /// Fills a register with a value of the place of a split's warp.
     fn fill_place(
         &mut self,
         launch: &Launch,
@@ -94,7 +94,7 @@ impl Block {
         self.write(launch, (warp, mask), base, (Bank::Word, slot), &row);
     }
 
-    /// The split of the lanes in which a guard holds; the others of its split go on without them.
+    /// Separates the lanes in which a guard is true; the others of the split continue without them.
     fn part(&mut self, warp: usize, current: usize, lanes: u32) -> usize {
         let splits = &mut self.warps[warp].splits;
         let split = &mut splits[current];
@@ -109,7 +109,7 @@ impl Block {
         splits.len() - 1
     }
 
-    /// The end of a split's threads.
+    /// Ends a split's threads.
     pub(super) fn leave(&mut self, warp: usize, at: usize) {
         let splits = &mut self.warps[warp].splits;
         let gone = splits[at].mask;
@@ -126,7 +126,7 @@ impl Block {
         }
     }
 
-    /// Lanes go where a table says.
+    /// Moves lanes to their targets in a table.
     fn branch_index(
         &mut self,
         launch: &Launch,

@@ -1,8 +1,8 @@
 //! Waiting for the lanes that a warp's instruction names.
 //!
-//! Lanes may name different masks in one instruction, as the tiles of a partitioned warp do. Where
-//! all that any of them names are there, it runs at once and its lane loop keeps the groups apart;
-//! otherwise each group waits for its own.
+//! Lanes may name different masks in one instruction, as the tiles of a partitioned warp do. If all
+//! named lanes are there, the instruction runs at once and its lane loop keeps the groups apart.
+//! Otherwise each group waits for its own lanes.
 
 use super::block::{Base, Block, Split, State};
 use super::code::Kind;
@@ -11,7 +11,7 @@ use super::launch::Launch;
 use crate::decode::form::{Inst, Slot};
 use crate::lane_value::LANES;
 
-/// All lanes that some lanes name.
+/// Union of the lanes that some lanes name.
 pub(super) fn named(members: &[u32; LANES], lanes: u32) -> u32 {
     let row = members.iter().enumerate();
     row.fold(0, |all, (lane, mask)| {
@@ -33,7 +33,7 @@ impl Block {
         &self.words[self.word_at(launch, warp, base, slot)].0
     }
 
-    /// Parks a split until the lanes it names are at the same place.
+    /// Parks a split until the lanes that it names are at the same instruction.
     pub(super) fn wait_for_lanes(
         &mut self,
         launch: &Launch,
@@ -62,13 +62,13 @@ impl Block {
         self.regather(warp);
     }
 
-    /// Joins waiting splits whose lanes are all there.
+    /// Merges waiting splits once all of their lanes are there.
     pub(super) fn regather(&mut self, warp: usize) {
         let live = self.warps[warp].live;
         while self.gather(warp, |have, members| members & live & !have == 0) {}
     }
 
-    /// Joins the first group of waiting splits although lanes are missing.
+    /// Merges the first group of waiting splits although lanes are missing.
     pub(crate) fn force(&mut self) -> bool {
         (0..self.warps.len()).any(|warp| self.gather(warp, |_, _| true))
     }

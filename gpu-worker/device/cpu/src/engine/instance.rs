@@ -1,4 +1,4 @@
-//! Programs in sessions: their module variables have addresses there.
+//! Programs in sessions, with addresses for their module variables.
 
 use super::program::Program;
 use crate::decode::{self, Global, Relocation};
@@ -6,18 +6,18 @@ use crate::error::MemoryError;
 use crate::memory::Memory;
 use std::sync::Arc;
 
-/// Variables that are placed between two looks at who waits, and bytes that are written.
+/// Variables that are placed between two checks for waiting sessions, and bytes that are written.
 const ROWS: usize = 4_096;
 const PIECE: usize = 1 << 20;
-/// What a variable, or an address in an initial value, costs beside its bytes: as many bytes as are
-/// written in that time.
+/// Cost of a variable, or of an address in an initial value, besides its bytes: the bytes that
+/// could be written in that time.
 const EACH: usize = 256;
 
 /// A program in one session.
 #[derive(Debug, Clone)]
 pub struct Instance {
     pub(crate) program: Arc<Program>,
-    /// Where the block of its variables begins.
+    /// Start of the block of its variables.
     pub(crate) base: u64,
 }
 
@@ -25,7 +25,7 @@ impl Instance {
     /// Places a program's variables in a session's memory and writes their initial values.
     ///
     /// # Errors
-    /// If the session's memory does not suffice; nothing stays allocated then.
+    /// If the session's memory is not sufficient; nothing stays allocated then.
     pub fn new(program: &Arc<Program>, memory: &mut Memory) -> Result<Self, MemoryError> {
         let mut placement = Placement::begin(program, memory)?;
         loop {
@@ -42,16 +42,16 @@ impl Instance {
 
     /// Frees the variables.
     pub fn release(self, memory: &mut Memory) {
-        // What the host does not take back stays the session's until it is closed.
+        // Pages that the host does not take back stay with the session until it is closed.
         let _ = memory.vacate(self.base);
     }
 
-    /// The block of its variables: where it begins, and its bytes.
+    /// The block of its variables: its start, and its bytes.
     pub(crate) fn block(&self) -> (u64, u64) {
         (self.base, self.program.layout.bytes)
     }
 
-    /// Where a variable lies.
+    /// Address of a variable.
     pub(crate) fn address(&self, index: usize) -> u64 {
         self.base + self.program.layout.offset(index)
     }
@@ -63,7 +63,7 @@ impl Instance {
         Some((self.address(at), self.program.decoded.globals[at].size))
     }
 
-    /// Address, size and whether kernels may write to it, of each module variable in source order.
+    /// Each module variable in source order: address, size, and true if kernels may write to it.
     pub fn variables(&self) -> impl Iterator<Item = (u64, u64, bool)> {
         let declared = self.program.decoded.globals.iter().enumerate();
         declared.map(|(index, global)| (self.address(index), global.size, global.writable))
@@ -75,31 +75,31 @@ impl Instance {
     }
 }
 
-/// An instance whose variables are being placed, in pieces: what is more urgent need not wait for
-/// a million of them.
+/// An instance with variables that are being placed in pieces, so that more urgent work need not
+/// wait for a million of them.
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) instance: Instance,
-    /// Variables that are live.
+    /// Number of variables that are live.
     live: usize,
-    /// The variable whose value is written, and how much of it is: bytes, then addresses.
+    /// The variable that is being initialised, and its progress: bytes, then addresses.
     at: usize,
     written: usize,
     related: usize,
 }
 
 impl Placement {
-    /// Sets the block aside; nothing in it is live yet.
+    /// Reserves the block; nothing in it is live yet.
     ///
     /// # Errors
-    /// If the session's memory does not suffice.
+    /// If the session's memory is not sufficient.
     pub(crate) fn begin(program: &Arc<Program>, memory: &mut Memory) -> Result<Self, MemoryError> {
         if program.decoded.heap {
             memory.provide_heap()?;
         }
         let layout = &program.layout;
         let base = match layout.bytes {
-            // No block begins there.
+            // No variables, no block.
             0 => 0,
             bytes => memory.reserve(bytes, layout.align)?,
         };
@@ -115,10 +115,10 @@ impl Placement {
         })
     }
 
-    /// Places the next variables, for some hundred microseconds; gives whether all are.
+    /// Places the next variables, for some hundred microseconds. True once all are placed.
     ///
     /// # Errors
-    /// If the session's memory does not suffice: the instance is to be released.
+    /// If the session's memory is not sufficient; the caller must release the instance.
     pub(crate) fn go_on(&mut self, memory: &mut Memory) -> Result<bool, MemoryError> {
         let program = Arc::clone(&self.instance.program);
         let globals = &program.decoded.globals;
@@ -164,7 +164,8 @@ impl Placement {
         Ok(())
     }
 
-    /// Writes one address into the value of the variable at `address`, which has so many bytes.
+    /// Writes one address into the initial value of the variable at `address`, which has `bytes`
+    /// bytes.
     fn relate(
         &self,
         address: u64,

@@ -1,4 +1,4 @@
-//! One launch: what stays the same for all its blocks.
+//! One launch: the state that all its blocks share.
 
 use super::instance::Instance;
 use super::program::Program;
@@ -8,14 +8,14 @@ use crate::lane_value::{Doubles, LANES, Words};
 use ptx::Scalar;
 use std::sync::Arc;
 
-/// Most shared memory of a block, dynamic included: what a GPU of compute capability 8.0 has.
+/// Maximum shared memory of a block, dynamic included, as on a GPU of compute capability 8.0.
 pub(crate) const SHARED_LIMIT: u64 = 163 << 10;
 
-/// Most blocks of a grid along each axis.
+/// Maximum number of blocks of a grid along each axis.
 pub(crate) const GRID_LIMITS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
-/// Most threads of a block along each axis.
+/// Maximum number of threads of a block along each axis.
 pub(crate) const BLOCK_LIMITS: [u32; 3] = [1024, 1024, 64];
-/// Most threads of a block.
+/// Maximum number of threads of a block.
 pub(crate) const BLOCK_THREADS: u32 = 1024;
 
 /// Dimensions of a launch.
@@ -51,13 +51,13 @@ pub(crate) struct Launch {
     pub(crate) threads: u32,
     pub(crate) warps: usize,
     pub(crate) stack: Frame,
-    /// Whether the threads of a full warp differ in x alone, lane by lane.
+    /// True if the threads of a full warp differ in x alone, lane by lane.
     pub(crate) linear: bool,
     pub(crate) static_shared: u32,
     pub(crate) dynamic_shared: u32,
     /// Static and dynamic bytes.
     pub(crate) shared: u32,
-    /// Bytes that the slots of all banks lie below, a whole number of rows.
+    /// A bound in bytes above all slots of all banks, a whole number of rows.
     pub(crate) reach: usize,
     /// See [`Context::preds_mask`](crate::engine::context::Context::preds_mask).
     pub(crate) preds_mask: u32,
@@ -110,7 +110,7 @@ impl Launch {
         if reserves { Reserved::BYTES } else { 0 }
     }
 
-    /// Checks a launch and computes its constants; `old`'s buffers are used again.
+    /// Checks a launch and computes its constants; reuses the buffers of `old`.
     pub(crate) fn new(
         instance: &Instance,
         entry: usize,
@@ -144,7 +144,7 @@ impl Launch {
             program: Arc::clone(&program),
         };
         let (mut words, mut doubles) = old;
-        // Rows that this entry does not use keep what they held: it cannot name them.
+        // Rows that this entry does not use keep their contents, because it cannot name them.
         words.resize(words.len().max(reach / 128), Words([0; LANES]));
         doubles.resize(doubles.len().max(reach.div_ceil(256)), Doubles([0; LANES]));
         for (at, it) in found.words.iter() {
@@ -159,7 +159,7 @@ impl Launch {
         Ok(launch)
     }
 
-    /// Takes other parameters of as many bytes.
+    /// Replaces the parameters by others of the same size.
     pub(crate) fn set_params(&mut self, params: &[u8]) -> Result<(), LaunchError> {
         if params.len() != self.params.len() {
             return Err(LaunchError::Params {
@@ -182,13 +182,13 @@ impl Launch {
         Ok(())
     }
 
-    /// Bytes that a block takes while it is in progress.
+    /// Bytes that a block in progress takes.
     pub(crate) fn block_bytes(&self) -> u64 {
         let (warp, fixed) = self.program.block_bytes(self.entry);
         warp * self.warps as u64 + fixed + u64::from(self.dynamic_shared)
     }
 
-    /// What a warp's place gives, for each lane.
+    /// A value of a warp's place, for each lane.
     pub(crate) fn place(&self, special: Special, warp: usize, ctaid: [u32; 3]) -> [u32; LANES] {
         let [x, y, _] = self.block;
         match special {
@@ -214,7 +214,7 @@ impl Launch {
     }
 }
 
-/// A piece of the parameter block, as its type extends it.
+/// A piece of the parameter block, extended by its type.
 fn param(params: &[u8], offset: u32, ty: Scalar) -> u64 {
     let mut bytes = [0; 8];
     let size = ty.size() as usize;
@@ -230,7 +230,8 @@ fn param(params: &[u8], offset: u32, ty: Scalar) -> u64 {
     }
 }
 
-/// What a constant of a launch is, for all lanes; module variables lie in a block that begins at `base`.
+/// The value of a launch's constant, for all lanes; module variables are in a block that begins at
+/// `base`.
 fn constant(launch: &Launch, params: &[u8], base: u64, it: Constant) -> [u64; LANES] {
     let one = match it {
         Constant::Bits(bits) => bits,

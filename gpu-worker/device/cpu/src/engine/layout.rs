@@ -1,4 +1,4 @@
-//! The layout of a module's variables in the block that they get in each session.
+//! The layout of a module's variables in their block in each session.
 
 use crate::decode::Global;
 use crate::memory::{ALIGN, Live};
@@ -7,14 +7,14 @@ use crate::memory::{ALIGN, Live};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     offsets: Box<[u64]>,
-    /// Bytes of the block: `u64::MAX` where they are too many for any window.
+    /// Bytes of the block; `u64::MAX` if they are too many for any window.
     pub(crate) bytes: u64,
-    /// What the block begins at a multiple of.
+    /// Alignment of the block.
     pub(crate) align: u64,
 }
 
 impl Layout {
-    /// One variable behind the other, each where its alignment lets it begin.
+    /// Lays out one variable behind the other, each at the next aligned offset.
     pub(crate) fn of(globals: &[Global]) -> Self {
         let mut layout = Self {
             align: ALIGN,
@@ -32,12 +32,12 @@ impl Layout {
         layout
     }
 
-    /// Where a variable begins.
+    /// Offset of a variable.
     pub(crate) fn offset(&self, index: usize) -> u64 {
         self.offsets[index]
     }
 
-    /// The bytes that a variable takes, in the block that begins at `base`.
+    /// The bytes of a variable, in a block that begins at `base`.
     pub(crate) fn live(&self, base: u64, index: usize, global: &Global) -> Live {
         let start = base + self.offsets[index];
         Live {

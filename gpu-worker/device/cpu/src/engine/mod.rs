@@ -32,7 +32,7 @@ use crate::memory::Memory;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-/// Runs launches; keeps their scratch memory for the next ones.
+/// Runs launches, and keeps their scratch memory for later ones.
 pub struct Engine {
     config: EngineConfig,
     idle: Mutex<Vec<(Box<Running>, u64)>>,
@@ -46,16 +46,17 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Ended launches kept for their buffers, and bytes that these take together.
+/// Maximum number of ended launches that are kept for their buffers, and maximum bytes of those
+/// together.
 const IDLE: usize = 8;
 const IDLE_BYTES: u64 = 64 << 20;
-/// Buffers that any launch may have.
+/// Bytes of buffers that any launch may have.
 const SMALL: u64 = 1 << 20;
-/// Giving more than this back to the system takes long: a thread of its own does it.
+/// Returning more than this to the system takes long, so a separate thread does it.
 const LARGE: u64 = 32 << 20;
 
 impl Engine {
-    /// An engine.
+    /// Creates an engine.
     pub fn new(config: EngineConfig) -> Self {
         Self {
             config,
@@ -63,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// Checks a launch and makes it ready; [`Running::step`] runs it.
+    /// Checks and prepares a launch; [`Running::step`] runs it.
     ///
     /// # Errors
     /// If the dimensions, the shared memory or the parameters do not fit the entry.
@@ -77,10 +78,11 @@ impl Engine {
         self.start_within(instance, entry, grid, params, u64::MAX)
     }
 
-    /// As [`Engine::start`], for a launch whose blocks in progress take so many bytes at most.
+    /// As [`Engine::start`], for a launch with blocks in progress that take at most `room` bytes
+    /// together.
     ///
     /// # Errors
-    /// As [`Engine::start`], and when that is not enough for one block.
+    /// As [`Engine::start`], and if `room` is not sufficient for one block.
     pub fn start_within(
         &self,
         instance: &Instance,
@@ -99,7 +101,7 @@ impl Engine {
         Ok(running)
     }
 
-    /// An ended launch whose buffers take no more than another one may.
+    /// An ended launch with buffers that do not exceed `room`.
     fn idle(&self, room: u64) -> Option<Box<Running>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |(_, bytes): &(_, u64)| *bytes <= room.max(SMALL);
@@ -107,7 +109,7 @@ impl Engine {
         Some(idle.swap_remove(at).0)
     }
 
-    /// Takes a launch back: the next one uses its buffers, unless they are large.
+    /// Takes a launch back; the next one reuses its buffers, unless they are large.
     pub fn recycle(&self, running: Box<Running>) {
         let bytes = running.bytes();
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,11 +121,11 @@ impl Engine {
         Self::forget(running);
     }
 
-    /// Gives a launch's buffers back to the system.
+    /// Returns a launch's buffers to the system.
     pub fn forget(running: Box<Running>) {
         if running.bytes() > LARGE {
             let thread = std::thread::Builder::new().name("buffers".into());
-            // Where there is no thread to be had, they are dropped here and now.
+            // If no thread can be started, they are dropped here.
             drop(thread.spawn(move || drop(running)));
         }
     }

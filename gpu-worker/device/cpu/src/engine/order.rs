@@ -1,18 +1,20 @@
-//! The order in which a warp's parted lanes run, and the place of each instruction in it.
+//! The order in which a warp's diverged lanes run, and the position of each instruction in it.
 
 use crate::decode::form::Function;
 
-/// The order of a program's instructions: that of the text, but for functions that have one of their own.
+/// The order of a program's instructions: that of the text, except in functions with an order of
+/// their own.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
-    /// The place of each instruction; empty where all stand in the order of the text.
+    /// The position of each instruction; empty if all are in the order of the text.
     places: Vec<u32>,
-    /// Where blocks begin that are not next behind the one before them in the text, in ascending order.
+    /// Starts of blocks that do not directly follow the previous block of the text, in ascending
+    /// order.
     seams: Vec<u32>,
 }
 
 impl Order {
-    /// Of a program of so many instructions.
+    /// The order of a program with that many instructions.
     pub(crate) fn of(functions: &[Function], instructions: usize) -> Self {
         let mut it = Self::default();
         for function in functions.iter().filter(|it| !it.order.is_empty()) {
@@ -36,18 +38,18 @@ impl Order {
         it
     }
 
-    /// The place of an instruction.
+    /// Position of an instruction.
     pub(crate) fn place(&self, pc: u32) -> u32 {
         self.places.get(pc as usize).copied().unwrap_or(pc)
     }
 
-    /// The first instruction behind this one, in the text, that others may stand before in the order.
+    /// The first instruction after this one in the text that other blocks may precede in the order.
     pub(crate) fn seam(&self, pc: u32) -> u32 {
         let next = self.seams.partition_point(|seam| *seam <= pc);
         self.seams.get(next).copied().unwrap_or(u32::MAX)
     }
 
-    /// Bytes that it takes.
+    /// Bytes of the order.
     pub(crate) fn bytes(&self) -> usize {
         (self.places.len() + self.seams.len()) * size_of::<u32>()
     }

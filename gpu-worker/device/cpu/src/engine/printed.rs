@@ -1,8 +1,8 @@
 //! Output of kernels: records, kept until the launch ends.
 //!
-//! What is kept is bounded as CUDA's buffer is: when it is full, the oldest records go. Oldest
-//! means first in the order of blocks, so that what is printed does not depend on how many
-//! threads ran the launch.
+//! The size is bounded like CUDA's buffer: when it is full, the oldest records are dropped. Oldest
+//! means first in the order of blocks, so that the output does not depend on the number of threads
+//! of the launch.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ pub(crate) struct Printed {
 }
 
 impl Printed {
-    /// Bytes of records that are kept.
+    /// Maximum bytes of kept records.
     pub(crate) const LIMIT: usize = 1 << 20;
 
     pub(crate) fn push(&mut self, record: Box<[u8]>) {
@@ -27,7 +27,7 @@ impl Printed {
         }
     }
 
-    /// Adds another list's records behind one's own.
+    /// Appends another list's records.
     pub(crate) fn append(&mut self, other: Self) {
         other
             .records
@@ -43,7 +43,7 @@ impl Printed {
         self.records.is_empty()
     }
 
-    /// Everything, one behind the other.
+    /// All records concatenated.
     pub(crate) fn concat(self) -> Vec<u8> {
         Vec::from(self.records).concat()
     }

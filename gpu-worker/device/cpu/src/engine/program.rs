@@ -1,4 +1,4 @@
-//! Programs: modules as sessions share them.
+//! Programs: modules that sessions share.
 
 use super::code::{self, Step};
 use super::layout::Layout;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 pub struct Program {
     pub(crate) decoded: Decoded,
     pub(crate) steps: Vec<Step>,
-    /// In which order lanes that have parted run them.
+    /// Order in which diverged lanes run the steps.
     pub(crate) order: Order,
-    /// Where its variables lie in a session's block of them.
+    /// Offsets of its variables in a session's block of them.
     pub(crate) layout: Layout,
-    /// What the steps' native code lies in.
+    /// Memory of the steps' native code.
     #[cfg(all(target_arch = "x86_64", unix))]
     _generated: crate::native::Generated,
-    /// Functions that have a body and are no entry.
+    /// Functions that have a body and are not entries.
     pub(crate) callable: Vec<bool>,
 }
 
@@ -44,10 +44,11 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
-    /// Parses and decodes PTX for the best lane loops this machine has.
+    /// Parses and decodes PTX for the best lane loops of this machine.
     ///
     /// # Errors
-    /// With line and column, where the text is not PTX or uses what the engine does not know.
+    /// If the text is not PTX or uses features that the engine does not support; with line and
+    /// column.
     pub fn build(ptx: &str) -> Result<Arc<Self>, BuildError> {
         Self::build_image(ptx.as_bytes(), Isa::detect())
     }
@@ -60,8 +61,8 @@ impl Program {
         Self::build_watched(image, isa, &Unwatched)
     }
 
-    /// As [`Program::build_image`], as long as a watch lets it go on. Where it does not while code is
-    /// generated, for want of time or memory, the rest is interpreted.
+    /// As [`Program::build_image`], until a watch halts it. If it halts during code generation, for
+    /// lack of time or memory, the rest is interpreted.
     ///
     /// # Errors
     /// As [`Program::build`], and [`BuildError::Halted`].
@@ -80,8 +81,8 @@ impl Program {
         Self::prepare(&module, isa, &watched)
     }
 
-    /// Decodes a parsed module for an instruction set; the portable one serves where the machine
-    /// does not have it.
+    /// Decodes a parsed module for an instruction set; the portable one is used if the machine does
+    /// not have it.
     ///
     /// # Errors
     /// As [`Program::build`].
@@ -106,7 +107,7 @@ impl Program {
             Default::default()
         };
         let order = Order::of(&decoded.functions, steps.len());
-        // Where registers live was for who generates code.
+        // The live ranges were for the code generator only.
         for function in &mut decoded.functions {
             function.alive = Default::default();
             function.order = Vec::new();
@@ -141,8 +142,8 @@ impl Program {
         }))
     }
 
-    /// Bytes of memory that it takes, about: instructions in the forms they are kept in, generated
-    /// code, initial values.
+    /// Approximate bytes of memory of the program: instructions in all kept forms, generated code,
+    /// initial values.
     pub fn bytes(&self) -> u64 {
         let code = self.steps.len() * size_of::<Step>() + self.order.bytes();
         let decoded = self.decoded.code.len() * size_of::<crate::decode::form::Inst>();
@@ -155,18 +156,18 @@ impl Program {
         (code + decoded + generated + globals) as u64
     }
 
-    /// Bytes that its variables take of a session's memory while it is loaded.
+    /// Bytes of its variables in a session's memory while it is loaded.
     pub fn variables(&self) -> u64 {
         self.layout.bytes
     }
 
-    /// Bytes of the heap that its kernels need; 0 where they need none.
+    /// Bytes of the heap that its kernels need; 0 if they need none.
     pub fn heap(&self) -> u64 {
         if self.decoded.heap { Heap::BYTES } else { 0 }
     }
 
-    /// Bytes that a block of an entry takes while it is in progress: for each warp, and beside them,
-    /// dynamic shared memory apart. Both are 0 for an entry that there is not.
+    /// Bytes that a block of an entry takes while it is in progress: for each warp, and besides the
+    /// warps. Dynamic shared memory is not included. Both are 0 for an entry that does not exist.
     pub fn block_bytes(&self, entry: usize) -> (u64, u64) {
         let Some(entry) = self.decoded.entries.get(entry) else {
             return (0, 0);

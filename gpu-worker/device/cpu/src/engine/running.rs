@@ -1,4 +1,4 @@
-//! A launch in progress: plain data that can stop after any number of instructions and go on.
+//! A launch in progress: plain data that can stop after any number of instructions and resume.
 
 use super::block_runner::{BlockQueue, BlockRunner, Limits, Turn};
 use super::clock::thread_time;
@@ -15,22 +15,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Blocks below which one thread does.
+/// Launches of fewer blocks use one thread.
 const FEW_BLOCKS: u64 = 8;
 
 /// The cost of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Warp instructions run.
+    /// Number of executed warp instructions.
     pub instructions: u64,
-    /// Blocks run.
+    /// Number of executed blocks.
     pub blocks: u64,
 }
 
 /// The progress of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The budget is used up; there is more to run.
+    /// The budget is used up, and the launch has not ended.
     Running,
     /// Every block has ended.
     Done(Stats),
@@ -39,18 +39,18 @@ pub enum Progress {
 /// A launch in progress.
 pub struct Running {
     launch: Launch,
-    /// Where the instance's variables begin: with the parameters, what the launch's constants were made
-    /// of.
+    /// Start of the instance's variables. Together with the parameters it determines the launch's
+    /// constants.
     base: u64,
     config: EngineConfig,
     workers: Vec<BlockRunner>,
     threads: usize,
-    /// Blocks in progress on each at most.
+    /// Maximum number of blocks in progress on each.
     resident: usize,
-    /// Bytes that its blocks may take.
+    /// Maximum bytes of its blocks.
     room: u64,
     queue: BlockQueue,
-    /// It has been going on since before this step.
+    /// True if it has run before this step.
     again: bool,
     busy: Duration,
 }
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Running {
     }
 }
 
-/// Nobody sets it.
+/// A flag that is never set.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 impl Running {
@@ -101,7 +101,7 @@ impl Running {
         params: &[u8],
         room: u64,
     ) -> Result<(), LaunchError> {
-        // Programs launch the same kernel again and again: then the constants are right already.
+        // Programs launch the same kernel repeatedly; then the constants are already right.
         if !self.is_of(instance, entry, grid, params) {
             let words: Vec<Words> = std::mem::take(&mut self.launch.words);
             let doubles: Vec<Doubles> = std::mem::take(&mut self.launch.doubles);
@@ -111,8 +111,7 @@ impl Running {
         self.begin(room)
     }
 
-    /// The same launch of the same instance once more, perhaps with other parameters, after it has
-    /// ended.
+    /// The same launch of the same instance once more after its end, perhaps with other parameters.
     pub(crate) fn again(&mut self, params: &[u8], room: u64) -> Result<(), LaunchError> {
         if room != self.room {
             let threads = self.threads;
@@ -129,7 +128,7 @@ impl Running {
         Ok(())
     }
 
-    /// Whether it was made for exactly this launch.
+    /// True if it was made for exactly this launch.
     fn is_of(&self, instance: &Instance, entry: usize, grid: Grid, params: &[u8]) -> bool {
         let launch = &self.launch;
         let shape = Grid {
@@ -151,7 +150,7 @@ impl Running {
         Ok(())
     }
 
-    /// Threads, and blocks in progress on each, as there is room for them.
+    /// Chooses the number of threads, and of blocks in progress on each, within the room.
     fn spread(&mut self, room: u64) -> Result<(), LaunchError> {
         let needed = self.launch.block_bytes().max(1);
         if needed > room {
@@ -169,7 +168,7 @@ impl Running {
         Ok(())
     }
 
-    /// Bytes of memory that its blocks take, those of earlier launches in the same buffers too.
+    /// Bytes of memory of its blocks, including those of earlier launches in the same buffers.
     pub(super) fn bytes(&self) -> u64 {
         self.workers.iter().map(BlockRunner::bytes).sum()
     }
@@ -179,11 +178,11 @@ impl Running {
         (self.again, self.busy) = (false, Duration::ZERO);
     }
 
-    /// Runs about `budget` warp instructions (per worker thread) or to the end. A set `kill` ends
-    /// the launch as a timeout at the next look.
+    /// Runs about `budget` warp instructions per worker thread, or to the end. If `kill` is set,
+    /// the launch ends as a timeout at the next check.
     ///
     /// # Errors
-    /// The kernel's fault; the launch is over then.
+    /// The kernel's fault; the launch has then ended.
     pub fn step(
         &mut self,
         memory: &mut Memory,
@@ -193,8 +192,9 @@ impl Running {
         self.step_unless(memory, budget, kill, &NEVER, None)
     }
 
-    /// As [`Running::step`]. A set `stop` parks the launch: every thread of it stops at its next
-    /// jump back, or behind the warp or block it is in. So does a time that has come, soon.
+    /// As [`Running::step`]. If `stop` is set, the launch is parked: each of its threads stops at
+    /// its next backward jump, or after its current warp or block. It is also parked soon after
+    /// `until`.
     ///
     /// # Errors
     /// As [`Running::step`].
@@ -215,7 +215,7 @@ impl Running {
             until,
             resident: self.resident,
         };
-        // Asking for the time costs as much as a small launch takes.
+        // Reading the clock costs as much as a small launch.
         let timed = self.again;
         let run = |worker: &mut BlockRunner| {
             let begun = timed.then(thread_time);
@@ -232,12 +232,12 @@ impl Running {
                     .iter_mut()
                     .map(|worker| scope.spawn(|| run(worker)))
                     .collect();
-                // This thread takes its share instead of waiting.
+                // This thread runs its own share instead of waiting.
                 let own = run(&mut own[0]);
                 let joined = handles.into_iter().map(std::thread::ScopedJoinHandle::join);
                 let turns = joined
                     .map(|turn| turn.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-                // All are waited for.
+                // Waits for all threads.
                 turns.fold(own, |all, turn| (all.0 & turn.0, all.1.max(turn.1)))
             })
         };
@@ -253,8 +253,8 @@ impl Running {
         }
     }
 
-    /// Moves what its ended blocks printed behind `printed`, in the order of blocks; where one
-    /// faulted, what it and those that began before it printed.
+    /// Appends the output of its ended blocks to `printed`, in the order of blocks. If one faulted,
+    /// only its output and that of blocks that began before it.
     pub(crate) fn take_printed(&mut self, printed: &mut Printed) {
         if self.workers.iter().all(|worker| worker.printed.is_empty()) {
             return;
@@ -269,19 +269,19 @@ impl Running {
         kept.for_each(|(_, of)| printed.append(of));
     }
 
-    /// What its ended blocks printed since the last call, in the order of blocks.
+    /// Output of its ended blocks since the last call, in the order of blocks.
     pub fn printed(&mut self) -> Vec<u8> {
         let mut printed = Printed::default();
         self.take_printed(&mut printed);
         printed.concat()
     }
 
-    /// Processor time that it has taken, of its busiest thread in every step, the first apart.
+    /// Processor time of its busiest thread in each step, added up, except for the first step.
     pub fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// What it has cost so far.
+    /// Its cost so far.
     pub fn stats(&self) -> Stats {
         Stats {
             instructions: self.workers.iter().map(|worker| worker.executed).sum(),
@@ -290,8 +290,8 @@ impl Running {
     }
 }
 
-/// Whether two lists are equal. Comparing nothing by way of `memcmp` costs a masked load from an
-/// address that is none: a hundred nanoseconds on some processors.
+/// True if two lists are equal. An empty comparison by `memcmp` costs a masked load from an invalid
+/// address: a hundred nanoseconds on some processors.
 fn is_same<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.len() == other.len() && (one.is_empty() || one == other)
 }

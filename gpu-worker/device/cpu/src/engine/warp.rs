@@ -1,4 +1,4 @@
-//! Running a warp: its splits in turn, the deepest and earliest first, merged where they meet.
+//! Execution of a warp: its splits in turn, the deepest and earliest first, merged where they meet.
 
 #![expect(
     unsafe_code,
@@ -17,10 +17,10 @@ use crate::lane_value::{FULL, LANES};
 #[cfg(all(target_arch = "x86_64", unix))]
 use crate::native::Ending;
 
-/// Those of the lanes in which an instruction's guard holds.
+/// The lanes in which an instruction's guard is true.
 ///
 /// # Safety
-/// The context points at the frame of a warp that stands at this instruction.
+/// The context points at the frame of a warp that is at this instruction.
 #[inline(always)]
 unsafe fn guarded(step: &Step, cx: &Context<'_>, lanes: u32) -> u32 {
     if step.guard == UNGUARDED {
@@ -30,9 +30,10 @@ unsafe fn guarded(step: &Step, cx: &Context<'_>, lanes: u32) -> u32 {
     lanes & (unsafe { *cx.preds.add(step.guard as usize) } ^ step.flip)
 }
 
-/// The first instruction at fault where native code noted one at `at`, in a straight line that begins
-/// at `begun`. That code runs eight lanes to the line's end before the next eight begin: later lanes
-/// have not run yet, and one of them may fail at an earlier instruction. They are run up to there.
+/// The first instruction at fault, after native code recorded a fault at `at`. The straight line
+/// begins at `begun`. Native code runs eight lanes to the line's end before the next eight begin.
+/// Later lanes have not run yet, and one of them may fail at an earlier instruction, so they are
+/// run up to there.
 #[cfg(all(target_arch = "x86_64", unix))]
 #[cold]
 fn blamed(launch: &Launch, cx: &mut Context<'_>, begun: u32, at: u32) -> u32 {
@@ -47,7 +48,7 @@ fn blamed(launch: &Launch, cx: &mut Context<'_>, begun: u32, at: u32) -> u32 {
         // SAFETY: the context points at the frame of this warp.
         let lanes = unsafe { guarded(step, cx, later) };
         match step.kind {
-            // Who jumps over what follows does not run it.
+            // Lanes that jump over the following code do not run it.
             Kind::Branch => later &= !lanes,
             // SAFETY: decode gave every slot a place in this frame, which `fit` sized.
             _ if lanes != 0 && !unsafe { (step.handler)(cx, &step.inst, lanes) } => return pc,
@@ -59,26 +60,26 @@ fn blamed(launch: &Launch, cx: &mut Context<'_>, begun: u32, at: u32) -> u32 {
     at
 }
 
-/// Why a split stopped running.
+/// Reason why a split stopped running.
 enum SplitStop {
-    /// It stands at an instruction where another one does, or may.
+    /// At an instruction where another split is, or may be.
     At(u32),
-    /// It stands at an instruction, and the warp is to stop.
+    /// At an instruction where the warp must stop.
     Spun(u32),
-    /// It stands at an instruction that moves lanes between splits.
+    /// At an instruction that moves lanes between splits.
     Control(u32),
     /// All its threads are done.
     Ended,
-    /// A fault was noted; the instruction at fault.
+    /// A fault was recorded; the instruction at fault.
     Fault(u32),
 }
 
-/// Runs native code, where there is some for the instruction at `pc`: for the whole warp, or a straight
-/// line of instructions. `Ok`: the instruction to go on at, if any was run. `first` is the first that is
-/// not counted yet.
+/// Runs the native code for the instruction at `pc`, if any: for the whole warp, or for a straight
+/// line of instructions. `Ok` is the instruction to continue at, if any code ran. `first` is the
+/// first instruction that is not counted yet.
 ///
 /// # Safety
-/// The context points at the frame of a full warp that stands there.
+/// The context points at the frame of a full warp at that instruction.
 #[cfg(all(target_arch = "x86_64", unix))]
 #[inline(always)]
 unsafe fn native_step(
@@ -135,7 +136,7 @@ impl Block {
         cx.local = self.local.as_mut_ptr().cast::<u8>().wrapping_add(local);
     }
 
-    /// Merges splits that stand at the same place, then picks the next to run.
+    /// Merges splits at the same instruction, then picks the next to run.
     fn pick(&mut self, order: &Order, warp: usize) -> Option<usize> {
         let splits = &mut self.warps[warp].splits;
         if splits.len() == 1 {
@@ -177,7 +178,7 @@ impl Block {
         best.map(|(at, _)| at)
     }
 
-    /// The next place above a split where another one stands, or may have its turn before it.
+    /// The next instruction above a split at which another split waits or may come first.
     fn limit(&self, order: &Order, warp: usize, current: usize) -> u32 {
         let splits = &self.warps[warp].splits;
         if splits.len() == 1 {
@@ -191,8 +192,8 @@ impl Block {
         next.unwrap_or(u32::MAX).min(order.seam(own.pc))
     }
 
-    /// Runs a warp whose lanes are together in native code, if it stands where there is some: most
-    /// warps of short kernels come and go here. `None` where the interpreter is to go on.
+    /// Runs a warp of undiverged lanes in native code, if there is any for its instruction. Most
+    /// warps of short kernels start and end here. `None` if the interpreter must continue.
     #[cfg(all(target_arch = "x86_64", unix))]
     #[inline]
     fn run_whole(
@@ -211,12 +212,12 @@ impl Block {
         }
         let native = launch.program.steps[split.pc as usize].warp?;
         self.enter(launch, cx, warp, Base::default());
-        // SAFETY: the context points at the frame of this full warp, which stands here.
+        // SAFETY: the context points at the frame of this full warp, which is at this instruction.
         let (ending, (at, begun), _) = unsafe { budget.native(native, cx) };
         let state = &mut self.warps[warp];
         match ending {
             Ending::Ended => {
-                // It stays as room for the next block's first.
+                // The split is kept for the next block's first.
                 state.splits[0].state = State::Ended;
                 state.splits[0].mask = 0;
                 state.live = 0;
@@ -258,7 +259,8 @@ impl Block {
                 SplitStop::Control(pc) => {
                     let step = &launch.program.steps[pc as usize];
                     let mask = self.warps[warp].splits[current].mask;
-                    // SAFETY: the context points at the frame of this split, which stands here.
+                    // SAFETY: the context points at the frame of this split, which is at this
+                    // instruction.
                     let lanes = unsafe { guarded(step, cx, mask) };
                     if let Some(end) = self.control(launch, cx, (warp, current), lanes, budget) {
                         break end;
@@ -272,7 +274,7 @@ impl Block {
         stop
     }
 
-    /// Counts a split's jump; how its turn ends by that, if it does.
+    /// Counts a split's jump; returns the end of its turn, if the jump ends it.
     #[inline(always)]
     fn jumped(
         &mut self,
@@ -293,7 +295,7 @@ impl Block {
         (!alone).then_some(SplitStop::At(to))
     }
 
-    /// Whether a split waits at an instruction for lanes that it names, or for a part of itself.
+    /// True if a split waits at an instruction for lanes that it names, or for a part of itself.
     #[inline(always)]
     fn waits(
         &self,
@@ -310,7 +312,7 @@ impl Block {
         lanes != 0 && (lanes != mask || need & !lanes != 0)
     }
 
-    /// Runs one split of a warp until others are to have their turn, or it can go on no more by
+    /// Runs one split of a warp until others must have their turn, or until it cannot continue by
     /// itself.
     #[inline(always)]
     fn run_split(
@@ -323,12 +325,12 @@ impl Block {
         let steps = launch.program.steps.as_slice();
         let split = &self.warps[warp].splits[current];
         let (base, mut pc, mask) = (split.base, split.pc, split.mask);
-        // Whether the lanes that its instruction waits for have come.
+        // True if the lanes that its instruction waits for are there.
         let mut gathered = split.state == State::Gathered;
         let limit = self.limit(&launch.program.order, warp, current);
         self.enter(launch, cx, warp, base);
         let at = (warp, base);
-        // Instructions from here on are not counted yet.
+        // The first instruction that is not counted yet.
         let mut first = pc;
         #[cfg(all(target_arch = "x86_64", unix))]
         let whole = mask == FULL && launch.linear && base == Base::default();
@@ -336,7 +338,8 @@ impl Block {
             let step = &steps[pc as usize];
             #[cfg(all(target_arch = "x86_64", unix))]
             if mask == FULL {
-                // SAFETY: the context points at the frame of this full warp, which stands here.
+                // SAFETY: the context points at the frame of this full warp, which is at this
+                // instruction.
                 match unsafe { native_step(launch, cx, whole, (&mut first, pc), budget) } {
                     Ok(Some(next)) => {
                         pc = next;
@@ -346,7 +349,7 @@ impl Block {
                     Err(stop) => return stop,
                 }
             }
-            // SAFETY: the context points at the frame of this split, which stands here.
+            // SAFETY: the context points at the frame of this split, which is at this instruction.
             let lanes = unsafe { guarded(step, cx, mask) };
             match step.kind {
                 Kind::Gather(_) if !gathered && self.waits(launch, at, step, (lanes, mask)) => {

@@ -1,4 +1,4 @@
-//! The budget of a warp: what it may use before it stops, and why it stopped.
+//! The budget of a warp, and the reason why it stopped.
 
 #![cfg_attr(
     all(target_arch = "x86_64", unix),
@@ -13,41 +13,41 @@ use super::context::Context;
 #[cfg(all(target_arch = "x86_64", unix))]
 use crate::native::{Ending, Warp};
 
-/// Why a warp stopped running.
+/// Reason why a warp stopped running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// All its splits wait, or all its threads are done.
     Waits,
-    /// It used its share of jumps back; with some left, it was stopped from outside.
+    /// It used up its share of backward jumps. If some are left, it was stopped from outside.
     Spun,
-    /// A fault was noted; the instruction at fault.
+    /// A fault was recorded; the instruction at fault.
     Fault(u32),
 }
 
-/// What a warp may use before it stops.
+/// Budget of a warp before it stops.
 pub(crate) struct WarpBudget<'a> {
-    /// Jumps back, calls and yields.
+    /// Backward jumps, calls and yields.
     pub(crate) jumps: u32,
     /// Instructions run so far.
     pub(crate) executed: u64,
-    /// Instructions after which it stops at the next jump back.
+    /// Number of instructions after which it stops at the next backward jump.
     pub(crate) until: u64,
-    /// Set from outside: it stops at the next jump back.
+    /// Set from outside: it stops at the next backward jump.
     pub(crate) stop: &'a AtomicBool,
-    /// When its turn is over, for what takes long and jumps nowhere.
+    /// End of its turn, for work that takes long without jumps.
     pub(crate) until_time: Option<Instant>,
 }
 
 impl WarpBudget<'_> {
-    /// Counts a jump back; whether the warp is to stop.
+    /// Counts a backward jump; true if the warp must stop.
     #[inline]
     pub(super) fn jump(&mut self) -> bool {
         self.jumps = self.jumps.saturating_sub(1);
         self.jumps == 0 || self.is_over()
     }
 
-    /// Runs a warp's native code within this budget: how it came back, where, and how many
-    /// instructions it ran.
+    /// Runs a warp's native code within this budget. Returns how it ended, where, and the number of
+    /// instructions that it ran.
     ///
     /// # Safety
     /// As [`Warp::call`].
@@ -70,12 +70,12 @@ impl WarpBudget<'_> {
         (ending, (at, begun), ran)
     }
 
-    /// Whether its turn is over, by the clock too.
+    /// True if its turn is over, also by the clock.
     pub(super) fn is_late(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.until_time.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Whether nothing more is to run now.
+    /// True if the warp must not run any further now.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.executed >= self.until || self.stop.load(Ordering::Relaxed)

@@ -5,8 +5,8 @@ use super::{Live, Memory, PAGE};
 use crate::error::MemoryError;
 
 impl Memory {
-    /// Sets a block aside in the part for module variables; nothing in it is live yet. Gives where
-    /// it begins: at a multiple of `align`, and of a page.
+    /// Reserves a block in the part for module variables; nothing in it is live yet. Returns its
+    /// start, a multiple of `align` and of a page.
     ///
     /// # Errors
     /// If there is no room for it.
@@ -32,11 +32,11 @@ impl Memory {
         Ok(at)
     }
 
-    /// Makes ranges of one block live, in order, each behind the one before and behind all that is
-    /// live in that block. They hold zeros.
+    /// Makes ranges of one block live, in order. Each is behind the previous one and behind all
+    /// live ranges of that block. They are zeroed.
     ///
     /// # Errors
-    /// If the capacity does not suffice; nothing is live then that was not.
+    /// If the capacity is not sufficient; no range becomes live then.
     pub(crate) fn occupy(&mut self, ranges: &[Live]) -> Result<(), MemoryError> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
             return Ok(());
@@ -63,16 +63,16 @@ impl Memory {
         Ok(())
     }
 
-    /// Gives pages of a block back to the host ahead of [`Memory::vacate`]: all at once they take
+    /// Gives pages of a block back to the host ahead of [`Memory::vacate`]; all at once they take
     /// milliseconds. They read as zeros.
     pub(crate) fn drain(&mut self, start: u64, bytes: u64) {
         self.drop_pages(start - self.base, start + bytes - self.base);
     }
 
-    /// Frees a block, and all in it. Nothing, where none starts there.
+    /// Frees a block and all ranges in it. Does nothing if no block starts there.
     ///
     /// # Errors
-    /// If the host takes no pages back; everything is as it was then.
+    /// If the host does not take the pages back; nothing changes then.
     pub(crate) fn vacate(&mut self, start: u64) -> Result<(), MemoryError> {
         let Ok(at) = self
             .blocks
@@ -82,7 +82,7 @@ impl Memory {
         };
         let end = self.blocks[at].end;
         if !self.renew(start - self.base, end - start) {
-            // What they hold must not be seen by whoever is given them next.
+            // The next owner of these pages must not see their contents.
             return Err(MemoryError::OutOfMemory(end - start));
         }
         self.blocks.remove(at);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     proptest! {
-        /// Blocks come and go: they never overlap, and what is used is what is in them.
+        /// Blocks come and go: they never overlap, and the used bytes are those in them.
         #[test]
         fn blocks_do_not_overlap(steps in prop::collection::vec((0..4_u8, 1..200_000_u64, 0..16_u32), 1..60)) {
             let mut memory = Memory::new(BASE, SIZE, SIZE).expect("a window");

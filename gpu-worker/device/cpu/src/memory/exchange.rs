@@ -1,8 +1,8 @@
-//! Allocations of other sessions at addresses of this one, and those of this one that others have so.
+//! Imports of other sessions' allocations into this session, and exports of its own.
 //!
-//! What is imported is the other's pages of the device's physical memory, mapped here a second time: whole
-//! pages, on which this session has nothing of its own, while the table of what is live says which bytes of
-//! them it may reach. What is exported keeps its pages: nothing else is shown in their place.
+//! An import maps the exporter's pages of the device's physical memory here a second time. They are
+//! whole pages on which this session has nothing of its own; the table of live ranges decides which
+//! bytes it may reach. An export keeps its pages: they are never replaced by shown ones.
 
 use bus_schemas::ExportPlace;
 
@@ -11,25 +11,26 @@ use super::{Live, Memory, PAGE};
 use crate::error::MemoryError;
 
 impl Memory {
-    /// Whether others use memory of this session, or it theirs.
+    /// True if this session has imports or exports.
     pub(crate) fn has_exchanged(&self) -> bool {
         !self.imports.is_empty()
     }
 
-    /// Whether others use the allocation that begins at `addr`.
+    /// True if the allocation that begins at `addr` is exported.
     pub(crate) fn is_exported(&self, addr: u64) -> bool {
         self.imports.exported.contains_key(&addr)
     }
 
-    /// Others may use the allocation that begins at `addr`: none of its pages is shown from elsewhere.
+    /// Exports the allocation that begins at `addr`; none of its pages may be shown ones.
     ///
     /// # Errors
-    /// If none of the client's begins there, or others use it already, or it is itself another's.
+    /// If no allocation of the client begins there, or it is exported already, or it is itself an
+    /// import.
     pub(crate) fn export(&mut self, addr: u64) -> Result<ExportedPages, MemoryError> {
         let bytes = self.allocated(addr).filter(|_| addr < self.internal_base());
         let bytes = bytes.ok_or(MemoryError::NotAllocated(addr))?;
         let end = addr + bytes;
-        // Where it is mapped, the pages are these too.
+        // If it is mapped elsewhere, those are the same pages.
         if self.shows(addr, end) || self.imports.is_exported(addr, end) {
             return Err(MemoryError::Occupied { addr, len: bytes });
         }
@@ -45,16 +46,17 @@ impl Memory {
         })
     }
 
-    /// Nobody else uses the allocation that begins at `addr` any more.
+    /// Ends the export of the allocation that begins at `addr`.
     pub(crate) fn end_export(&mut self, addr: u64) {
         self.imports.exported.remove(&addr);
     }
 
-    /// Has the first byte of what another session of the device exported at `addr`.
+    /// Imports an allocation that another session of the device exported; its first byte is at
+    /// `addr`.
     ///
     /// # Errors
-    /// If its pages would lie on something, outside of the window or elsewhere on their pages, or the host
-    /// does not map them; everything is as it was then.
+    /// If its pages would overlap others, leave the window, or be misaligned, or if the host does
+    /// not map them; nothing changes then.
     pub(crate) fn import(&mut self, addr: u64, pages: ExportedPages) -> Result<(), MemoryError> {
         let ExportPlace {
             bytes,
@@ -70,8 +72,8 @@ impl Memory {
         if !inside || !first.is_multiple_of(PAGE) || !free || self.shows(first, last) {
             return Err(occupied);
         }
-        // Whatever this session had there is nobody's: the pages were freed.
-        // SAFETY: within the window, which is this value's own; `&mut self` says that nobody looks.
+        // This session's own pages there were freed, so nothing is lost.
+        // SAFETY: within the window, which is this value's own; `&mut self` excludes readers.
         let mapped = unsafe {
             let at = self.host.add((first - self.base) as usize);
             self.physical.map(Some(at), (pages.start, span))
@@ -89,7 +91,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What was imported at `addr` cannot be reached here any more. Gives whether something was.
+    /// Drops the import at `addr`, which cannot be reached any more. True if there was one.
     pub(crate) fn drop_import(&mut self, addr: u64) -> bool {
         let mut pages = self.imports.pages.iter();
         let found = pages.find(|(_, (_, first_byte))| *first_byte == addr);
@@ -110,7 +112,7 @@ impl Memory {
         if mapped.is_some() {
             self.imports.pages.remove(&first);
         }
-        // Else the pages stay, and nothing is ever allocated on them.
+        // Otherwise the pages stay, and nothing is ever allocated on them.
         true
     }
 }
@@ -157,7 +159,7 @@ mod tests {
         other.write(at + 8_999, &[9]).expect("imported");
         owner.read(BASE + 256, &mut seen).expect("allocated");
         assert_eq!((seen[8_998], seen[8_999]), (7, 9));
-        // Large copies too, which the owner writes to its file.
+        // This includes large copies, which the owner writes to its file.
         assert_eq!((other.used(), owner.used()), (0, 9_256));
         assert!(other.drop_import(at) && !other.drop_import(at));
         assert!(other.read(at, &mut seen).is_err());

@@ -1,19 +1,20 @@
 //! Maps and moves of a session's allocations.
 //!
-//! A map shows the allocation's pages of the device's physical memory a second time, as an import shows another
-//! session's. It has no pages of its own, so it stays where it is when its session leaves the device.
+//! A map is a second mapping of the allocation's pages of the device's physical memory, as an
+//! import is of another session's. It has no pages of its own, so it stays in place when its
+//! session leaves the device.
 
 use super::{Live, Memory, PAGE, remapped};
 use crate::error::MemoryError;
 
 impl Memory {
-    /// The bytes of what is mapped at an address, if something is.
+    /// Bytes of the map at an address, if any.
     pub(crate) fn map_at(&self, addr: u64) -> Option<u64> {
         let (end, home) = self.maps.places.get(&addr)?;
         home.map(|_| end - addr)
     }
 
-    /// Whether the client's allocation that begins at `addr` has `len` bytes of whole pages, all its own.
+    /// Checks that the client's allocation at `addr` has `len` bytes of whole pages, all its own.
     fn is_home(&self, addr: u64, len: u64) -> Result<(), MemoryError> {
         let whole = addr < self.internal_base() && (addr | len).is_multiple_of(PAGE);
         let own = whole && !self.is_lent(addr, addr.saturating_add(len));
@@ -23,7 +24,7 @@ impl Memory {
         }
     }
 
-    /// Whether `len` bytes at `addr` are free, pages and all.
+    /// Checks that `len` bytes at `addr` are free, with their whole pages.
     fn is_vacant(&self, addr: u64, len: u64) -> Result<(), MemoryError> {
         let end = addr.checked_add(len).filter(|_| addr.is_multiple_of(PAGE));
         let free = end.filter(|end| {
@@ -35,11 +36,11 @@ impl Memory {
         free.map(drop).ok_or(MemoryError::Occupied { addr, len })
     }
 
-    /// Begins to move an allocation to other addresses: it is at both until [`Memory::end_move`], and is
-    /// allocated once. Its bytes are the caller's part: none is shown from elsewhere.
+    /// Begins to move an allocation to other addresses. It is at both until [`Memory::end_move`],
+    /// and counts as allocated once. The caller ensures that none of its bytes is shown from elsewhere.
     ///
     /// # Errors
-    /// If it is none that may move, or there is something; all is as it was then.
+    /// If the allocation may not move, or the target is not free; nothing changes then.
     pub(crate) fn begin_move(
         &mut self,
         (to, from): (u64, u64),
@@ -59,10 +60,11 @@ impl Memory {
         made
     }
 
-    /// Moves some bytes of an allocation that moves: they take memory at one of both places.
+    /// Moves some bytes of an allocation that is being moved; they take memory at only one of both
+    /// places.
     ///
     /// # Errors
-    /// If the host has none for them.
+    /// If the host has no memory for them.
     pub(crate) fn move_bytes(
         &mut self,
         (to, from): (u64, u64),
@@ -73,7 +75,8 @@ impl Memory {
         for run in runs {
             let (at, bytes) = (self.base + run.start, run.end - run.start);
             let there = self.host(at, bytes)?;
-            // SAFETY: `host` checked the range, and nothing writes to it: the other place is apart from it.
+            // SAFETY: `host` checked the range, and it has no writer: the other place does not
+            // overlap it.
             let there = unsafe { std::slice::from_raw_parts(there, bytes as usize) };
             let written = self
                 .physical
@@ -86,10 +89,10 @@ impl Memory {
         }
     }
 
-    /// It is at the new addresses alone.
+    /// Ends a move: the allocation is at the new addresses alone.
     ///
     /// # Errors
-    /// If the host takes no pages back.
+    /// If the host does not take the pages back.
     pub(crate) fn end_move(&mut self, from: u64, len: u64) -> Result<(), MemoryError> {
         self.used += len;
         let freed = self.free(from);
@@ -99,11 +102,12 @@ impl Memory {
         freed
     }
 
-    /// Has the allocation that begins at `from` be reached at `to` as well. None of its bytes is shown from
-    /// elsewhere.
+    /// Maps the allocation that begins at `from` at `to` as well. None of its bytes may be shown
+    /// from elsewhere.
     ///
     /// # Errors
-    /// If none of so many bytes begins there, or `to` is not free, or the host does not map it.
+    /// If no allocation of that size begins there, or `to` is not free, or the host does not map
+    /// it.
     pub(crate) fn map(&mut self, (to, from): (u64, u64), len: u64) -> Result<(), MemoryError> {
         self.is_home(from, len)?;
         self.is_vacant(to, len)?;
@@ -132,10 +136,10 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps pages of the physical memory on free ones of the window, or its own there again.
+    /// Maps pages of the physical memory on free pages of the window, or its own pages again.
     fn show_pages(&mut self, at: u64, (start, bytes): (u64, u64)) -> bool {
-        // SAFETY: within the window, which is this value's own; `&mut self` excludes readers, and the pages that
-        // this session had there were freed.
+        // SAFETY: within the window, which is this value's own. `&mut self` excludes readers, and
+        // this session's own pages there were freed.
         let mapped = unsafe {
             let at = self.host.add((at - self.base) as usize);
             self.physical.map(Some(at), (start, bytes))
@@ -143,7 +147,7 @@ impl Memory {
         mapped.is_some()
     }
 
-    /// What is mapped at `addr` is not reached there any more. Gives whether something was.
+    /// Drops the map at `addr`, which cannot be reached any more. True if there was one.
     pub(crate) fn drop_map(&mut self, addr: u64) -> bool {
         let Some(len) = self.map_at(addr) else {
             return false;
@@ -152,13 +156,13 @@ impl Memory {
             self.live.remove(place);
         }
         let own = self.show_pages(addr, (self.start + (addr - self.base), len));
-        // Else the pages stay, and nothing is ever allocated on them.
+        // Otherwise the pages stay, and nothing is ever allocated on them.
         self.maps.remove(addr, !own);
         self.physical.remapped().end(self.tenant, usize::from(own));
         true
     }
 
-    /// Where the allocation that begins at `addr` is mapped.
+    /// Addresses at which the allocation that begins at `addr` is mapped.
     pub(crate) fn maps_of(&self, addr: u64) -> Vec<u64> {
         if !self.maps.homes.contains_key(&addr) {
             return Vec::new();
@@ -168,7 +172,7 @@ impl Memory {
         of.map(|(at, _)| *at).collect()
     }
 
-    /// How often allocations are mapped.
+    /// Number of maps.
     pub(crate) fn maps(&self) -> usize {
         self.maps.places.len()
     }

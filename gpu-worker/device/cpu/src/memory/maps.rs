@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 /// Maps of a session's allocations.
 #[derive(Debug, Default)]
 pub(super) struct Maps {
-    /// By the first address: where it ends, and where the allocation begins. Pages of which the host has not
-    /// taken the mapping back stay, of no allocation.
+    /// By the first address: its end, and the start of the allocation. Pages stay here without an
+    /// allocation if the host refused to unmap them.
     pub(super) places: BTreeMap<u64, (u64, Option<u64>)>,
-    /// Where each allocation ends that is mapped, by where it begins; and how often it is.
+    /// By the start of each mapped allocation: its end, and its number of maps.
     pub(super) homes: BTreeMap<u64, (u64, usize)>,
 }
 
 impl Maps {
-    /// Whether something is mapped on a page of a range.
+    /// True if a map is on a page of a range.
     pub(super) fn overlap(&self, addr: u64, end: u64) -> bool {
         let before = self.places.range(..end).next_back();
         before.is_some_and(|(_, (until, _))| *until > addr)
     }
 
-    /// Whether something in a range is mapped elsewhere.
+    /// True if an allocation in a range is mapped elsewhere.
     pub(super) fn is_mapped(&self, addr: u64, end: u64) -> bool {
         let before = self.homes.range(..end).next_back();
         before.is_some_and(|(_, (until, _))| *until > addr)
@@ -31,7 +31,7 @@ impl Maps {
         self.homes.entry(from).or_insert((from + bytes, 0)).1 += 1;
     }
 
-    /// Removes the map at `to`; where the host `keeps` its pages, their addresses stay taken.
+    /// Removes the map at `to`; if the host `keeps` its pages, their addresses stay taken.
     pub(super) fn remove(&mut self, to: u64, keeps: bool) {
         let Some((_, from)) = self.places.get_mut(&to) else {
             return;

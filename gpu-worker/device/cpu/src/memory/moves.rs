@@ -1,4 +1,4 @@
-//! Physical memory that leaves a session's addresses, and comes back to them.
+//! Physical memory that leaves a session's addresses, and its return.
 
 use super::{Memory, PAGE};
 use crate::error::MemoryError;
@@ -7,12 +7,12 @@ use std::sync::mpsc::{self, SyncSender};
 
 /// Bytes that are taken out at a time.
 const PIECE: u64 = 1 << 20;
-/// Ranges that are copied and not given back yet, at most: they are in memory twice.
+/// Maximum number of ranges that are copied and not given back yet; they are in memory twice.
 const BEHIND: usize = 4;
 
 impl Memory {
-    /// Bytes of this session's own that are in memory: of the pages it has touched. Those that it
-    /// only shows are not its own.
+    /// Bytes of this session's own pages in memory, which are the pages that it has touched. Shown
+    /// pages are not its own.
     pub fn resident(&self) -> u64 {
         let runs = self.runs(0..self.size);
         runs.map(|run| run.end - run.start).sum()
@@ -37,8 +37,8 @@ impl Memory {
         }
     }
 
-    /// Whether something is live on each page of `[addr, end)`: what lies on others would be there
-    /// still when somebody is given them.
+    /// True if each page of `[addr, end)` has live bytes. Data on other pages would still be there
+    /// for their next owner.
     fn has_pages(&self, addr: u64, end: u64) -> bool {
         let first = self.live.partition_point(|live| live.end <= addr);
         let mut covered = addr;
@@ -51,7 +51,7 @@ impl Memory {
         covered >= end
     }
 
-    /// The first run of whole pages between two offsets of the window on which something is live.
+    /// The first run of whole pages with live bytes between two offsets of the window.
     fn inhabited(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let addr = self.base + range.start;
         let first = self.live.partition_point(|live| live.end <= addr);
@@ -68,17 +68,17 @@ impl Memory {
         run
     }
 
-    /// Takes the bytes of `[addr, addr + len)`, whole pages of the window, out of memory: `sink` gets
-    /// those that are in it, with their address, a mebibyte at most at a time, and then their pages
-    /// go back to the host. What was never touched is passed over; pages shown from elsewhere stay. Pages
-    /// on which nothing is live, which a host that gives large ones has put beside others, only go.
+    /// Takes the bytes of `[addr, addr + len)`, whole pages of the window, out of memory. `sink`
+    /// gets those in memory with their address, at most a mebibyte at a time; then their pages go
+    /// back to the host. Untouched pages are skipped, and shown pages stay. Pages without live
+    /// bytes, which a host with large pages has added, are only given back.
     ///
-    /// Addresses and allocations stay as they are, and read as zeros until [`Memory::bring_in`]
-    /// brings the bytes back. It is the caller's part that nobody reads or writes them before.
+    /// Addresses and allocations stay unchanged, and read as zeros until [`Memory::bring_in`]
+    /// brings the bytes back. The caller ensures that they are not read or written before.
     ///
     /// # Errors
-    /// If the range is not in the window, or the host takes no pages back; or what `sink` says: what
-    /// it was given before that is out, and the rest is where it was.
+    /// If the range is not in the window, or the host takes no pages back; or the error of `sink`.
+    /// Bytes that `sink` got before are out, and the rest stays in memory.
     pub fn take_out<E: From<MemoryError>>(
         &mut self,
         addr: u64,
@@ -87,7 +87,8 @@ impl Memory {
     ) -> Result<(), E> {
         let range = self.pages(addr, len)?;
         let memory = &*self;
-        // To give pages back takes as long as to copy them: a thread of its own does it behind the copies.
+        // Giving pages back takes as long as copying them, so a separate thread does it behind the
+        // copies.
         let (given, refused) = std::thread::scope(|scope| {
             let (gone, ranges) = mpsc::sync_channel(BEHIND);
             let punching = std::thread::Builder::new().spawn_scoped(scope, move || {
@@ -107,7 +108,8 @@ impl Memory {
         refused.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// As [`Memory::take_out`]; pages go back to the host by `behind`, or here where there is none.
+    /// As [`Memory::take_out`]; pages go back to the host through `behind`, or here if there is
+    /// none.
     fn take_runs<E: From<MemoryError>>(
         &self,
         range: Range<u64>,
@@ -128,7 +130,8 @@ impl Memory {
         }
     }
 
-    /// As [`Memory::take_runs`], of pages that are all in memory, between two offsets of the window.
+    /// As [`Memory::take_runs`], for pages that are all in memory, between two offsets of the
+    /// window.
     fn take_piece<E: From<MemoryError>>(
         &self,
         mut piece: Range<u64>,
@@ -143,9 +146,9 @@ impl Memory {
             let live = self.inhabited(&piece).unwrap_or(piece.end..piece.end);
             give_back(piece.start..live.start)?;
             if !live.is_empty() {
-                // SAFETY: whole pages of the window that are in memory. Their file is mapped there: where
-                // another is shown, this one has no pages. `take_out` has `&mut self`, so nobody writes to them;
-                // they are given back once this is over.
+                // SAFETY: whole pages of the window that are in memory. Their file is mapped there,
+                // because shown ranges have no pages of this one. `take_out` has `&mut self`, so
+                // there are no writers. The pages are given back only after this.
                 let bytes = unsafe {
                     let at = self.host.as_ptr().add(live.start as usize);
                     std::slice::from_raw_parts(at, (live.end - live.start) as usize)
@@ -166,11 +169,11 @@ impl Memory {
         }
     }
 
-    /// Brings bytes back that [`Memory::take_out`] took out, or a part of them.
+    /// Brings back bytes that [`Memory::take_out`] took out, or a part of them.
     ///
     /// # Errors
-    /// If they are not whole pages that allocations have and where nothing is shown from elsewhere,
-    /// or the host has no memory for them.
+    /// If they are not whole pages of allocations, or pages are shown there, or the host has no
+    /// memory for them.
     pub fn bring_in(&mut self, addr: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let len = bytes.len() as u64;
         let range = self.pages(addr, len)?;
@@ -191,7 +194,7 @@ mod tests {
     const BASE: u64 = 1 << 32;
     const SIZE: u64 = 1 << 28;
 
-    /// Everything that is out: its bytes by address.
+    /// All bytes that are out, by address.
     type Out = Vec<(u64, Vec<u8>)>;
 
     fn memory() -> Memory {
@@ -270,7 +273,7 @@ mod tests {
         memory.alloc(BASE + 2 * PAGE + 300, 256).expect("room");
         memory.alloc(BASE + 3 * PAGE, 256).expect("room");
         memory.alloc(BASE + 6 * PAGE, 256).expect("room");
-        // As where the host gives large pages.
+        // As on a host that gives large pages.
         let zeros = vec![0; 2 * PIECE as usize];
         let large = memory.physical.write(memory.start, &zeros);
         large.expect("room");

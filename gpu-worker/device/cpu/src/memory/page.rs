@@ -1,4 +1,4 @@
 //! The size of a page.
 
-/// Bytes of a page; allocations of less share pages.
+/// Bytes of a page; smaller allocations share pages.
 pub(crate) const PAGE: u64 = 4096;

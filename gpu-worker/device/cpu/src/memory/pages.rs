@@ -1,7 +1,7 @@
-//! The pages behind a session's addresses: given back, or shown from somewhere else.
+//! The pages behind a session's addresses: given back, or replaced by shown ones.
 //!
-//! Where bytes are shown from elsewhere, the session has no pages of its own: what it maps there
-//! when they are hidden again reads as zeros.
+//! A range that shows bytes from elsewhere has no pages of the session. Its own pages read as zeros
+//! when they replace the shown ones.
 
 use super::{Memory, PAGE};
 use crate::error::MemoryError;
@@ -9,37 +9,36 @@ use std::os::fd::RawFd;
 
 impl Memory {
     /// Gives the pages between two offsets of the window back to the host, so that they read as
-    /// zeros; what is shown there is not any more. Gives whether the host did all that: if not,
-    /// nobody may be given them.
+    /// zeros. Shown pages there are replaced by the session's own. True if the host did all that;
+    /// if not, the pages must not get a new owner.
     pub(super) fn renew(&mut self, from: u64, bytes: u64) -> bool {
         debug_assert!(from + bytes <= self.size && (from | bytes).is_multiple_of(PAGE));
         let (addr, end) = (self.base + from, self.base + from + bytes);
         (!self.shows(addr, end) || self.hide(addr, end)) && self.punch(from, bytes)
     }
 
-    /// What is shown from elsewhere: first addresses and bytes.
+    /// Ranges that are shown from elsewhere: first addresses and bytes.
     pub(crate) fn shown(&self) -> Vec<(u64, u64)> {
         let shown = self.shown.iter();
         shown.map(|(start, end)| (*start, end - start)).collect()
     }
 
-    /// Whether pages of a range are another range's: imported, or mapped there.
+    /// True if pages of a range belong to another range: they are imported, or maps.
     pub(super) fn is_lent(&self, addr: u64, end: u64) -> bool {
         self.imports.overlap(addr, end) || self.maps.overlap(addr, end)
     }
 
-    /// Whether something is shown in a range, or lies there that was imported or is mapped there.
+    /// True if pages of a range are shown, imported, or maps.
     pub(crate) fn shows(&self, addr: u64, end: u64) -> bool {
         let before = self.shown.range(..end).next_back();
         before.is_some_and(|(_, until)| *until > addr) || self.is_lent(addr, end)
     }
 
-    /// Maps this session's own pages, of zeros, in the place of all that is shown in a range; nothing
-    /// that is shown reaches beyond it. Gives whether the host did; where it did not, everything is
-    /// as it was.
+    /// Replaces all shown pages in a range by this session's own pages, of zeros; no shown range
+    /// may reach beyond it. True if the host did it; otherwise nothing changes.
     fn hide(&mut self, addr: u64, end: u64) -> bool {
         let (from, bytes) = (addr - self.base, end - addr);
-        // SAFETY: within the window, which is this value's own; `&mut self` says that nobody looks.
+        // SAFETY: within the window, which is this value's own; `&mut self` excludes readers.
         let mapped = unsafe {
             let at = self.host.add(from as usize);
             self.physical.map(Some(at), (self.start + from, bytes))
@@ -54,8 +53,9 @@ impl Memory {
         true
     }
 
-    /// Writes bytes of this session's own pages, none of them shown from elsewhere, without a page fault
-    /// for each that is not in memory. Gives whether it did: where not, some may be written.
+    /// Writes bytes to this session's own pages without a page fault for each page that is not in
+    /// memory. True on success; otherwise some bytes may be written. Fails if any of the pages is
+    /// shown from elsewhere.
     pub(super) fn write_file(&self, addr: u64, bytes: &[u8]) -> bool {
         let own = !self.shows(addr, addr + bytes.len() as u64);
         let at = self.start + (addr - self.base);
@@ -67,7 +67,7 @@ impl Memory {
         self.physical.punch(self.start + from, bytes)
     }
 
-    /// Whether a range is whole pages of one live allocation of the client.
+    /// True if a range is whole pages of one live allocation of the client.
     fn is_whole(&self, addr: u64, bytes: u64) -> bool {
         bytes > 0
             && (addr | bytes).is_multiple_of(PAGE)
@@ -75,12 +75,12 @@ impl Memory {
             && self.contains(addr, bytes)
     }
 
-    /// Shows a file's bytes at `addr`, whole pages of one live allocation, which may be read and
-    /// written: a page that is written becomes this session's own. Gives whether the host did; where
-    /// it did not, everything is as it was.
+    /// Shows a file's bytes at `addr`, whole pages of one live allocation. They may be read and
+    /// written; a written page becomes this session's own. True if the host did it; otherwise
+    /// nothing changes.
     ///
-    /// The caller vouches that nobody writes to these bytes of the file, nor takes them from it,
-    /// while they are shown here.
+    /// The caller ensures that these bytes of the file are neither written nor removed while they
+    /// are shown here.
     pub(crate) fn show(&mut self, addr: u64, bytes: u64, file: RawFd, offset: u64) -> bool {
         let Ok(offset) = libc::off_t::try_from(offset) else {
             return false;
@@ -93,8 +93,8 @@ impl Memory {
         {
             return false;
         }
-        // SAFETY: `is_whole` checked the range, which is this value's own; the mapping is private,
-        // so what is written here stays here. `&mut self` says that nobody looks meanwhile.
+        // SAFETY: `is_whole` checked the range, which is this value's own. The mapping is private,
+        // so writes stay here. `&mut self` excludes readers meanwhile.
         let shown = unsafe {
             let at = self.host.as_ptr().add((addr - self.base) as usize).cast();
             libc::mmap(
@@ -109,27 +109,27 @@ impl Memory {
         if shown == libc::MAP_FAILED {
             return false;
         }
-        // Nobody sees its own pages any more, until it has them again, as zeros.
+        // From now on its own pages are invisible, until they return as zeros.
         self.shown.insert(addr, addr + bytes);
         if !self.punch(addr - self.base, bytes) {
             self.hide(addr, addr + bytes);
             return false;
         }
-        // All at once is cheaper than one by one as kernels come to them. Where the host does not
-        // know how, they are mapped then.
+        // Mapping all pages at once is cheaper than one by one when kernels touch them. A host
+        // without support maps them then.
         // SAFETY: the range was just mapped; nothing in it changes.
         unsafe { libc::madvise(shown, bytes as usize, libc::MADV_POPULATE_READ) };
         true
     }
 
-    /// Puts pages of zeros of this session's own in the place of shown ones. Gives whether the host
-    /// did; where it did not, they are as they were.
+    /// Replaces shown pages by this session's own pages of zeros. True if the host did it;
+    /// otherwise nothing changes.
     pub(crate) fn clear(&mut self, addr: u64, bytes: u64) -> bool {
         self.is_whole(addr, bytes) && self.renew(addr - self.base, bytes)
     }
 
-    /// Makes shown pages this session's own, with the bytes that they have. `spare` is room for
-    /// them. Gives whether the host did; where it did not, they are as they were.
+    /// Makes shown pages this session's own, with the same bytes. `spare` is a buffer for them.
+    /// True if the host did it; otherwise nothing changes.
     pub(crate) fn own(&mut self, addr: u64, bytes: u64, spare: &mut Vec<u8>) -> bool {
         spare.clear();
         match self.bytes(addr, bytes) {
@@ -139,13 +139,13 @@ impl Memory {
         self.clear(addr, bytes) && self.write(addr, spare).is_ok()
     }
 
-    /// Where in the process an address lies, for the process's page table.
+    /// Address in the process, for the process's page table.
     pub(crate) fn place(&self, addr: u64) -> u64 {
         addr.wrapping_add(self.delta())
     }
 
-    /// Gives the pages that lie wholly in a range back to the host: they read as zeros, those that
-    /// were shown as what they showed.
+    /// Gives the pages that are entirely in a range back to the host. They read as zeros; shown
+    /// pages read as their original bytes.
     ///
     /// # Errors
     /// If the range is not within one live allocation.
@@ -156,17 +156,18 @@ impl Memory {
         Ok(())
     }
 
-    /// As [`Memory::discard`], of the whole pages between two offsets of the window.
+    /// As [`Memory::discard`], for the whole pages between two offsets of the window.
     pub(super) fn drop_pages(&mut self, from: u64, end: u64) {
         let to = end.min(self.size) / PAGE * PAGE;
         if from >= to {
             return;
         }
-        // What the host may refuse it may also ignore: whoever frees them takes the pages in any case.
+        // A refusal by the host can be ignored, because freeing the allocation takes the pages in
+        // any case.
         self.punch(from, to - from);
         if self.shows(self.base + from, self.base + to) {
-            // SAFETY: whole pages of the window whose contents are not wanted any more, and `&mut
-            // self` says that nobody looks.
+            // SAFETY: whole pages of the window with contents that are not needed any more.
+            // `&mut self` excludes readers.
             unsafe {
                 let at = self.host.as_ptr().add(from as usize).cast();
                 libc::madvise(at, (to - from) as usize, libc::MADV_DONTNEED);

@@ -1,7 +1,7 @@
-//! The physical memory of a CPU device: one file in memory, a range of it for each session.
+//! The physical memory of a CPU device: one file in memory, with a range for each session.
 //!
-//! A page of the file takes memory from its first touch until it is given back. Since pages belong
-//! to the file and not to an address, they come and go while the addresses stay.
+//! A page of the file takes memory from its first touch until it is given back. Pages belong to the
+//! file and not to an address, so they come and go while the addresses stay.
 
 #![expect(unsafe_code, reason = "a file in memory, its mappings and holes")]
 
@@ -16,27 +16,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::page::PAGE;
 use super::remapped::Remapped;
 
-/// The file, and who has which range of it.
+/// The file, and the owners of its ranges.
 #[derive(Debug)]
 pub(crate) struct PhysicalMemory {
     file: File,
-    /// The ranges that are taken: the end of each, by where it begins.
+    /// The ranges that are taken: the end of each, by its start.
     taken: Mutex<BTreeMap<u64, u64>>,
     remapped: Remapped,
 }
 
 impl PhysicalMemory {
-    /// A file without a page.
+    /// Creates a file without pages.
     ///
     /// # Errors
-    /// If the host has no files in memory, or does not let us have one.
+    /// If the host does not support files in memory, or denies us one.
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: the name is a C string.
         let file = unsafe { libc::memfd_create(c"warploom-device".as_ptr(), libc::MFD_CLOEXEC) };
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just made and is nobody else's.
+        // SAFETY: the descriptor was just made and has no other owner.
         let file = unsafe { File::from_raw_fd(file) };
         Ok(Self {
             file,
@@ -49,8 +49,8 @@ impl PhysicalMemory {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the first free range of so many bytes, whole pages. Gives where it begins; none where
-    /// the host lets no file be that long. It has no pages.
+    /// Takes the first free range of that many bytes, whole pages. Returns its start; `None` if the
+    /// host does not allow a file of that length. The range has no pages.
     pub(super) fn take(&self, bytes: u64) -> Option<u64> {
         let mut taken = self.taken();
         let mut start = 0;
@@ -62,14 +62,14 @@ impl PhysicalMemory {
         }
         let end = start.checked_add(bytes).filter(|end| *end <= longest())?;
         if self.file.metadata().ok()?.len() < end {
-            // What lies behind a file's end cannot be touched. It takes no memory.
+            // Memory beyond a file's end cannot be touched. Extending the file takes no memory.
             self.file.set_len(end).ok()?;
         }
         taken.insert(start, end);
         Some(start)
     }
 
-    /// Nobody has the range that begins here any more.
+    /// Frees the range that begins here.
     pub(super) fn give(&self, start: u64) {
         let mut taken = self.taken();
         if let Some(end) = taken.get(&start).copied()
@@ -77,31 +77,31 @@ impl PhysicalMemory {
         {
             taken.remove(&start);
         }
-        // Where the host kept the pages, nobody is given the range again.
+        // If the host kept the pages, the range is never taken again.
     }
 
-    /// How often tenants have mapped ranges of theirs a second time.
+    /// Number of second mappings of each tenant.
     pub(super) fn remapped(&self) -> &Remapped {
         &self.remapped
     }
 
-    /// Gives the pages of a range back to the host: they read as zeros. Gives whether it took them;
-    /// whole pages it always takes, unless a policy of the host's forbids the call itself.
+    /// Gives the pages of a range back to the host, so that they read as zeros. True if the host
+    /// took them. It always takes whole pages, unless a policy of the host forbids the call itself.
     pub(super) fn punch(&self, start: u64, bytes: u64) -> bool {
         let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (Ok(start), Ok(bytes)) = (start.try_into(), bytes.try_into()) else {
             return false;
         };
-        // SAFETY: the descriptor is ours; no memory of the process's own changes, and whoever has
-        // the range gives it back by a value that it alone has.
+        // SAFETY: the descriptor is ours and no memory of the process itself changes. The owner of
+        // the range gives it back through a value that it alone has.
         unsafe { libc::fallocate(self.file.as_raw_fd(), hole, start, bytes) == 0 }
     }
 
-    /// Maps a range, to be read and written: at an address, whose pages it replaces, or where the
-    /// host likes.
+    /// Maps a range for reading and writing. The address is `at`, where it replaces the pages, or
+    /// chosen by the host.
     ///
     /// # Safety
-    /// What is at the address is the caller's own, and nobody looks at it.
+    /// Memory at the address is the caller's own, and has no readers or writers.
     pub(super) unsafe fn map(
         &self,
         at: Option<NonNull<u8>>,
@@ -109,7 +109,7 @@ impl PhysicalMemory {
     ) -> Option<NonNull<u8>> {
         let (start, bytes) = (start.try_into().ok()?, bytes.try_into().ok()?);
         let fixed = at.map_or(0, |_| libc::MAP_FIXED);
-        // SAFETY: the caller vouches for the address. Pages are taken when they are touched.
+        // SAFETY: the caller vouches for the address. Pages are allocated when they are touched.
         let mapped = unsafe {
             libc::mmap(
                 at.map_or(ptr::null_mut(), |at| at.as_ptr().cast()),
@@ -124,7 +124,7 @@ impl PhysicalMemory {
         NonNull::new(mapped)
     }
 
-    /// The first run of pages within a range: where it begins and ends. None where there is none.
+    /// The first run of pages within a range: its start and end. `None` if there is none.
     pub(super) fn next_run(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let first = self.seek(start, libc::SEEK_DATA)?;
         if first >= end {
@@ -135,19 +135,19 @@ impl PhysicalMemory {
     }
 
     fn seek(&self, from: u64, to: i32) -> Option<u64> {
-        // SAFETY: the descriptor is ours, and nobody reads or writes where it stands.
+        // SAFETY: the descriptor is ours, and its file position is not used otherwise.
         let found = unsafe { libc::lseek(self.file.as_raw_fd(), from.try_into().ok()?, to) };
         found.try_into().ok()
     }
 
-    /// Writes bytes into the file. Pages that they fill are not made zeros first, and nothing is
-    /// mapped: that takes two thirds of the time of a write to an address.
+    /// Writes bytes into the file. Pages that are entirely written are not zeroed first, and
+    /// nothing is mapped. That takes two thirds of the time of a write to an address.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, at)
     }
 }
 
-/// Bytes that a file of this process may have. Beyond them the host would end the process.
+/// Maximum bytes of a file of this process. Beyond them the host would end the process.
 fn longest() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

@@ -1,18 +1,19 @@
-//! How many mappings of the process's each tenant's second mappings may take.
+//! The number of mappings of the process that each tenant's second mappings may take.
 
 use crate::shared::mappings;
 use device::TenantNumber;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Second mappings that all tenants may have together: each may split a mapping of the process's in three, and
-/// all else in it needs some too.
+/// Maximum number of second mappings of all tenants together. Each may split a mapping of the
+/// process in three, and the rest of the process needs mappings too.
 pub(crate) fn most() -> usize {
     usize::try_from(mappings() / 8).unwrap_or(usize::MAX)
 }
 
-/// Whether a tenant that has `own` second mappings may have one more, where the others have so many: at most half
-/// of what the others leave. So one that takes all it can leaves as many to the next.
+/// True if a tenant that has `own` second mappings may have one more, if the other tenants have
+/// `others`. It gets at most half of what the others leave. So a tenant that takes its maximum
+/// leaves as many to the next.
 pub(crate) fn has_room(own: usize, others: usize, most: usize) -> bool {
     own < most.saturating_sub(others) / 2
 }
@@ -24,7 +25,7 @@ pub(super) struct Remapped {
 }
 
 impl Remapped {
-    /// Counts one more of a tenant's; false where it may have none.
+    /// Counts one more for a tenant; false if it may have no more.
     pub(super) fn begin(&self, tenant: Option<TenantNumber>, most: usize) -> bool {
         let mut by_tenant = self
             .by_tenant
@@ -39,7 +40,7 @@ impl Remapped {
         room
     }
 
-    /// So many of a tenant's are there no more.
+    /// Removes the ended mappings of a tenant.
     pub(super) fn end(&self, tenant: Option<TenantNumber>, ended: usize) {
         let mut by_tenant = self
             .by_tenant

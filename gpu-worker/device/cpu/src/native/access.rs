@@ -1,4 +1,4 @@
-//! Loads and stores for the generator, and the code for one whose addresses follow one another.
+//! Loads and stores for the generator, and the code for accesses with consecutive addresses.
 
 use super::assembler::{
     Assembler, Label, RAX, Rm, VMOVUPS, VMOVUPS_TO, VPMOVSXBD, VPMOVSXWD, VPMOVZXBD, VPMOVZXWD, Ymm,
@@ -13,7 +13,7 @@ pub(super) struct Stub {
     pub(super) emit: Box<dyn FnOnce(&mut Assembler)>,
 }
 
-/// What a load or store is.
+/// A load or store.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
     pub(super) place: Place,
@@ -50,7 +50,7 @@ impl Access {
     }
 }
 
-/// Whether a load or store can be generated.
+/// True if code for a load or store can be generated.
 pub(super) fn supported(inst: &Inst) -> bool {
     let Some(it) = Access::of(inst) else {
         return false;
@@ -66,7 +66,7 @@ pub(super) fn supported(inst: &Inst) -> bool {
     place && fits && ty && inst.imm % it.stride() == 0
 }
 
-/// The access where all eight addresses follow one another; false where there is no short way.
+/// Emits the access for eight consecutive addresses; false if there is no short form.
 pub(super) fn contiguous(asm: &mut Assembler, it: Access, registers: &[Ymm], offset: i32) -> bool {
     let at = Rm::At(RAX, offset);
     let next = Rm::At(RAX, offset + 32);

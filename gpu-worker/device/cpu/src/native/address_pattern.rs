@@ -1,4 +1,4 @@
-//! Patterns in which the eight addresses of a register lie, and the check of their bounds.
+//! Patterns of the eight addresses of a register, and the check of their bounds.
 
 use super::assembler::{
     Assembler, Cc, Label, RAX, RBX, RCX, RDX, RSI, RSP, Rm, VMOVUPS, VMOVUPS_TO, Ymm,
@@ -9,22 +9,22 @@ use crate::decode::form::Place;
 use crate::engine::context::Context;
 use std::mem::offset_of;
 
-/// How eight addresses lie, as the flag in a shape's second word.
+/// Pattern of eight addresses, as the flag in a shape's second word.
 pub(super) const CONTIGUOUS: u8 = 1;
 pub(super) const SAME: u8 = 2;
 
-/// Where a register's addresses were looked at: host address and flag on the stack.
+/// Result of the check of a register's addresses: host address and flag on the stack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AddressPattern {
     pub(super) id: Id,
     pub(super) stride: i64,
     /// Offset of the lowest access.
     pub(super) least: i64,
-    /// Offset of the last byte.
+    /// Offset behind the last byte.
     pub(super) most: i64,
     pub(super) write: bool,
     pub(super) place: Place,
-    /// Counts the shapes: which site is looked at.
+    /// Number of the shape, which selects the site.
     pub(super) number: usize,
     pub(super) at: i32,
 }
@@ -34,14 +34,14 @@ pub(super) fn field(offset: usize) -> Rm {
     Rm::At(RBX, offset as i32)
 }
 
-/// Marks a shape as one to be taken lane by lane.
+/// Marks a shape as one to be accessed lane by lane.
 pub(super) fn scatter(asm: &mut Assembler, shape: AddressPattern) {
     asm.code.extend([0xc6, 0x84, 0x24]);
     asm.code.extend((shape.at + 8).to_le_bytes());
     asm.code.push(0);
 }
 
-/// Notes how a shape lies, with its host address in rcx.
+/// Records the pattern of a shape, with its host address in rcx.
 pub(super) fn mark(asm: &mut Assembler, shape: AddressPattern, flag: u8) {
     asm.save(Rm::At(RSP, shape.at), RCX);
     asm.code.extend([0xc6, 0x84, 0x24]);
@@ -49,7 +49,7 @@ pub(super) fn mark(asm: &mut Assembler, shape: AddressPattern, flag: u8) {
     asm.code.push(flag);
 }
 
-/// From the first address in rax: checks the range, leaves the host address in rcx.
+/// Checks the range from the first address in rax; leaves the host address in rcx.
 pub(super) fn bounds(
     asm: &mut Assembler,
     shape: AddressPattern,
@@ -97,12 +97,12 @@ pub(super) fn bounds(
     asm.g(true, 0x03, RCX.0, field(base));
 }
 
-/// Stores have sites of their own: an allocation noted for a load may be one not to be written.
+/// Stores have separate sites: an allocation recorded for a load may be read-only.
 pub(super) fn site(shape: AddressPattern) -> usize {
     shape.number % (SITES / 2) + if shape.write { SITES / 2 } else { 0 }
 }
 
-/// Saves registers, calls, restores them; arguments are set in between.
+/// Saves registers, calls, restores them; the arguments are set in between.
 pub(super) fn around(
     asm: &mut Assembler,
     save: i32,

@@ -1,7 +1,7 @@
 //! Encoding of the x86-64 instructions that the generator uses.
 //!
 //! Vector instructions are AVX2 and FMA in their three-byte VEX form. Forward jumps and constants
-//! are fixed up at the end, when the constants lie behind the code.
+//! are fixed up at the end, when the constants are placed behind the code.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub(super) const R13: Gpr = Gpr(13);
 pub(super) const R14: Gpr = Gpr(14);
 pub(super) const R15: Gpr = Gpr(15);
 
-/// A place in the code that jumps go to.
+/// A position in the code for jumps to target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Label(usize);
 
@@ -38,7 +38,7 @@ pub(super) enum Rm {
     Gpr(Gpr),
     /// Bytes at a register plus a displacement.
     At(Gpr, i32),
-    /// A constant of the pool.
+    /// Index of a constant in the pool.
     Constant(usize),
 }
 
@@ -156,7 +156,7 @@ pub(super) struct Assembler {
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
     constants: Vec<[u32; 8]>,
-    /// Where each constant is among them.
+    /// Index of each constant among them.
     known: HashMap<[u32; 8], usize>,
     uses: Vec<(usize, usize)>,
 }
@@ -167,7 +167,7 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// Fills up to where a function may begin.
+    /// Pads to the alignment of a function.
     pub(super) fn align(&mut self) {
         self.code.resize(self.code.len().next_multiple_of(16), 0xcc);
     }
@@ -176,7 +176,7 @@ impl Assembler {
         self.labels[label.0] = Some(self.code.len());
     }
 
-    /// Eight words behind the code; equal ones are one.
+    /// Eight words behind the code; equal ones are stored once.
     pub(super) fn constant(&mut self, words: [u32; 8]) -> Rm {
         let constants = &mut self.constants;
         Rm::Constant(*self.known.entry(words).or_insert_with(|| {
@@ -185,7 +185,7 @@ impl Assembler {
         }))
     }
 
-    /// Jumps to their labels, constants behind the code.
+    /// Resolves jumps to their labels and appends the constants.
     pub(super) fn finish(mut self) -> Vec<u8> {
         for (at, label) in std::mem::take(&mut self.jumps) {
             let target = self.labels[label.0].unwrap_or(at);
@@ -203,15 +203,16 @@ impl Assembler {
         self.code
     }
 
-    /// Writes the distance from the end of a four-byte field to a target; bytes of the instruction
-    /// behind the field are in the field already.
+    /// Writes the distance from the end of a four-byte field to a target. The field already counts
+    /// the bytes of the instruction behind it.
     fn relative(&mut self, at: usize, target: usize) {
         let behind = i32::from_le_bytes(self.code[at..at + 4].try_into().unwrap_or_default());
         let distance = target as i64 - (at as i64 + 4) - i64::from(behind);
         self.code[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
     }
 
-    /// ModRM and what follows; `behind`: bytes of the instruction after the address.
+    /// Emits ModRM and the rest of the address; `behind`: bytes of the instruction after the
+    /// address.
     fn address(&mut self, reg: u8, rm: Rm, behind: i32) {
         let reg = (reg & 7) << 3;
         match rm {
@@ -260,7 +261,7 @@ impl Assembler {
         self.encode(op, 1, (d.0, a.0), b.into(), None);
     }
 
-    /// d = op(a, b) with a byte of choice.
+    /// d = op(a, b) with an immediate byte.
     pub(super) fn v3i(&mut self, op: Vex, d: Ymm, a: Ymm, b: impl Into<Rm>, imm: u8) {
         self.encode(op, 1, (d.0, a.0), b.into(), Some(imm));
     }
@@ -270,28 +271,28 @@ impl Assembler {
         self.encode(op, 1, (d.0, 0), b.into(), None);
     }
 
-    /// d = op(b) with a byte of choice.
+    /// d = op(b) with an immediate byte.
     pub(super) fn v2i(&mut self, op: Vex, d: Ymm, b: impl Into<Rm>, imm: u8) {
         self.encode(op, 1, (d.0, 0), b.into(), Some(imm));
     }
 
-    /// As `v2i`, where the source is encoded first.
+    /// As `v2i`, but the source is encoded first.
     pub(super) fn v2i_to(&mut self, op: Vex, d: Ymm, a: Ymm, imm: u8) {
         self.encode(op, 1, (a.0, 0), Rm::Ymm(d), Some(imm));
     }
 
-    /// The top bits of each lane.
+    /// Moves the top bit of each lane to a general register.
     pub(super) fn movmsk(&mut self, op: Vex, d: Gpr, a: Ymm) {
         self.encode(op, 1, (d.0, 0), Rm::Ymm(a), None);
     }
 
-    /// d = a where the mask's lane is clear, b where it is set.
+    /// d = a in the lanes with a clear mask, b in those with a set one.
     pub(super) fn blend(&mut self, d: Ymm, a: Ymm, b: impl Into<Rm>, mask: Ymm) {
         self.encode(VBLENDVPS, 1, (d.0, a.0), b.into(), Some(mask.0 << 4));
     }
 
-    /// d = words at a base plus offsets, where the mask's lanes are set; clears the mask. All three
-    /// vector registers differ.
+    /// d = words at a base plus offsets, in the lanes with a set mask; clears the mask. All three
+    /// vector registers must differ.
     pub(super) fn gather(&mut self, d: Ymm, base: Gpr, offsets: Ymm, mask: Ymm) {
         let high = |n: u8| (n >> 3) ^ 1;
         let first = high(d.0) << 7 | high(offsets.0) << 6 | high(base.0) << 5 | 2;
@@ -337,7 +338,7 @@ impl Assembler {
         self.address(reg, rm, 0);
     }
 
-    /// As `g`, of the map 0F.
+    /// As `g`, for the map 0F.
     pub(super) fn g2(&mut self, wide: bool, opcode: u8, reg: u8, rm: impl Into<Rm>) {
         let rm = rm.into();
         let rex = 0x40 | u8::from(wide) << 3 | (reg >> 3) << 2 | Self::high(rm);
@@ -350,7 +351,7 @@ impl Assembler {
         self.g(true, 0x8b, d.0, from);
     }
 
-    /// 64 bits to memory.
+    /// Stores 64 bits to memory.
     pub(super) fn save(&mut self, to: impl Into<Rm>, from: Gpr) {
         self.g(true, 0x89, from.0, to);
     }
@@ -380,7 +381,7 @@ impl Assembler {
         self.code.push(value);
     }
 
-    /// A byte to memory.
+    /// Stores a byte to memory.
     pub(super) fn save_byte(&mut self, at: Rm, from: Gpr) {
         self.g(false, 0x88, from.0, at);
     }
@@ -398,7 +399,7 @@ impl Assembler {
         self.code.extend([0x40 | it.0 >> 3, 0x58 | it.0 & 7]);
     }
 
-    /// Leaves the function; vector registers are left clean.
+    /// Returns from the function; vector registers are left clean.
     pub(super) fn ret(&mut self) {
         self.code.extend([0xc5, 0xf8, 0x77, 0xc3]);
     }

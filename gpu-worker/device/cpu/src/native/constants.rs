@@ -1,4 +1,4 @@
-//! Constants whose bits are known when code is generated.
+//! Constants with bits that are known when code is generated.
 
 use super::def_use::Var;
 use crate::decode::form::{Bank, Constant, Slot};
@@ -8,7 +8,7 @@ use crate::decode::form::{Bank, Constant, Slot};
 pub(super) struct Constants<'d>(pub(super) &'d [Vec<Constant>; 2]);
 
 impl Constants<'_> {
-    /// What a register stands for, if it is a constant.
+    /// The constant that a register stands for, if it is one.
     pub(super) fn constant(self, var: Var) -> Option<Constant> {
         if !var.is_constant() {
             return None;
@@ -21,7 +21,7 @@ impl Constants<'_> {
         place.copied()
     }
 
-    /// Its bits, if they are fixed.
+    /// The constant's bits, if they are fixed.
     pub(super) fn bits(self, var: Var) -> Option<u64> {
         match self.constant(var)? {
             Constant::Bits(bits) => Some(bits),

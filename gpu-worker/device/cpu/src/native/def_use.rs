@@ -29,15 +29,15 @@ impl Var {
     }
 }
 
-/// What an instruction reads and writes, guard left out.
+/// Registers that an instruction reads and writes, without its guard.
 #[derive(Default)]
 pub(super) struct DefUse {
     pub(super) writes: Vec<Var>,
     pub(super) reads: Vec<Var>,
 }
 
-/// What an instruction reads and writes, if the generator or the liveness analysis understands it;
-/// `None`: it may read anything it names.
+/// Registers that an instruction reads and writes, if the generator or the liveness analysis
+/// understands it. `None`: it may read any register that it names.
 pub(super) fn def_use(inst: &Inst) -> Option<DefUse> {
     let var = |bank: Bank, at: usize| Var::new(bank, inst.slots[at]);
     if let Some(signature) = inst.op.signature() {
@@ -64,7 +64,7 @@ pub(super) fn def_use(inst: &Inst) -> Option<DefUse> {
                 _ => it.reads.extend(values),
             }
         }
-        // Barrier numbers and counts are read where they lie.
+        // Barrier numbers and counts are read directly from their registers.
         Op::Barrier { red: None, .. } => it.reads.extend([1, 2].map(|at| var(Bank::Word, at))),
         Op::Branch | Op::Exit | Op::Return | Op::Trap | Op::Yield | Op::Nothing | Op::Fence => {}
         _ => return None,

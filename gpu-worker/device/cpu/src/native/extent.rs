@@ -1,4 +1,4 @@
-//! The extent of the accesses through one address register, from each of them on.
+//! The range that accesses through one address register cover, from each of them on.
 
 use super::access::Access;
 use super::def_use::{Var, def_use};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 /// Offsets of the accesses through a register while it stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Offset of the lowest.
+    /// Offset of the lowest access.
     pub(super) least: i64,
     /// Offset behind the last byte.
     pub(super) most: i64,
@@ -33,7 +33,7 @@ impl Extent {
     }
 }
 
-/// Accesses of one kind through registers that are not written behind them.
+/// Accesses of one kind ahead, through registers that are not written in between.
 #[derive(Default)]
 struct Ahead(HashMap<Var, Vec<(i64, Place, Extent)>>);
 
@@ -58,8 +58,8 @@ impl Ahead {
     }
 }
 
-/// What each access and those behind it through the same register reach, by instruction. Where
-/// `apart`, an access that is not guarded counts only those that are not either.
+/// The range that each access and the later ones through the same register cover, by instruction.
+/// If `apart`, an access without a guard counts only others without a guard.
 pub(super) fn extents(code: &[Inst], apart: bool) -> Vec<Option<Extent>> {
     let (mut all, mut plain) = (Ahead::default(), Ahead::default());
     let mut out = vec![None; code.len()];

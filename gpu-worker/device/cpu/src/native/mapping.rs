@@ -11,18 +11,18 @@ pub(super) struct Mapping {
     len: usize,
 }
 
-// SAFETY: the bytes never change once the mapping is made.
+// SAFETY: the bytes never change after the mapping is made.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps code; `None` where the system refuses executable memory.
+    /// Maps code; `None` if the system refuses executable memory.
     pub(super) fn new(code: &[u8]) -> Option<Self> {
         let len = code.len().next_multiple_of(4096).max(4096);
         let (read, write) = (libc::PROT_READ, libc::PROT_WRITE);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
+        // SAFETY: a new mapping at an address chosen by the kernel touches nothing else.
         let at = unsafe { libc::mmap(ptr::null_mut(), len, read | write, flags, -1, 0) };
         if at == libc::MAP_FAILED {
             return None;
@@ -31,7 +31,7 @@ impl Mapping {
             start: NonNull::new(at.cast())?,
             len,
         };
-        // SAFETY: the mapping has room for the code, and nobody else knows of it yet.
+        // SAFETY: the mapping has room for the code, and has no other users yet.
         let sealed = unsafe {
             ptr::copy_nonoverlapping(code.as_ptr(), mapping.start.as_ptr(), code.len());
             libc::mprotect(at, len, read | libc::PROT_EXEC)
@@ -52,7 +52,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and no code of it runs any more.
+        // SAFETY: the mapping is this value's own, and none of its code runs any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn ex2(values: &mut Values, d: Ymm, a: Ymm) {
         }
         asm.v3(VMAXPD, x, x, least);
         asm.v3(VMINPD, x, x, most);
-        // The shifted value stays in `p` until its bits are the exponent.
+        // The shifted value stays in `p` until its bits are used as the exponent.
         asm.v3(VADDPD, whole, x, rounder);
         asm.v3(VSUBPD, p, whole, rounder);
         asm.v3(VSUBPD, x, x, p);

@@ -1,14 +1,15 @@
-//! Native code for straight runs of decoded instructions; `warp` has the second tier, which follows
+//! Native code for straight runs of decoded instructions; `warp` is the second tier, which follows
 //! branches.
 //!
-//! The interpreter stays in charge: it schedules warps and splits, takes branches, waits at
-//! barriers, and runs whatever this generator does not know. Where all 32 lanes of a warp stand at
-//! the head of a run it calls the run's code, which does for each of the four groups of eight lanes
-//! what the interpreter's lane loops would have done, bit for bit, and comes back at its end. So a
-//! launch can stop at the same places as without it: branches and block starts.
+//! The interpreter stays in charge. It schedules warps and splits, takes branches, waits at
+//! barriers, and runs all instructions that this generator does not support. If all 32 lanes of a
+//! warp are at the head of a run, it calls the run's code, which returns at the run's end. For each
+//! of the four groups of eight lanes, the code does exactly what the interpreter's lane loops would
+//! have done, bit for bit. So a launch can stop at the same places as without it: branches and
+//! block starts.
 //!
 //! Lanes of one group run the whole run before the next group begins. Runs are cut so that this
-//! makes no difference: no access to a space behind a store to it, no store behind an access.
+//! makes no difference: no access to a space after a store to it, no store after an access.
 
 #![expect(unsafe_code, reason = "calls into generated code")]
 
@@ -39,19 +40,20 @@ use device::Halt;
 use mapping::Mapping;
 use plan::Blocks;
 
-/// What generated code is, to Rust.
+/// Generated code as a Rust function.
 type Code = unsafe extern "sysv64" fn(*mut Context<'_>) -> u64;
 
 /// The code of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Native {
     code: Code,
-    /// Instructions it stands for.
+    /// Number of instructions that it replaces.
     pub(crate) len: u32,
 }
 
 impl Native {
-    /// Runs it for all lanes of the context's warp: the number of the instruction at fault.
+    /// Runs it for all lanes of the context's warp; the error is the number of the instruction at
+    /// fault.
     ///
     /// # Safety
     /// The context is that of a warp at the head of this run, in its frame.
@@ -66,12 +68,12 @@ impl Native {
     }
 }
 
-/// How a warp's code came back.
+/// Reason why a warp's code returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The interpreter goes on.
+    /// The interpreter must continue.
     Left,
-    /// The warp's share of jumps back is used up, or it is to stop.
+    /// The warp's share of backward jumps is used up, or it must stop.
     Spun,
     /// All its threads are done.
     Ended,
@@ -79,18 +81,19 @@ pub(crate) enum Ending {
     Fault,
 }
 
-/// Code for warps all of whose lanes stand at one place.
+/// Code for warps with all lanes at one instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Warp {
     code: Code,
 }
 
 impl Warp {
-    /// Runs a warp on: how it came back, and at which instruction; behind a fault, where the straight
-    /// line begins in which it happened.
+    /// Runs a warp. Returns the reason why it stopped, the instruction, and after a fault the start
+    /// of the straight line of the fault.
     ///
     /// # Safety
-    /// The context is that of a full warp of a linear launch that stands here, in its first frame.
+    /// The context is that of a full warp of a linear launch, at this instruction and in its first
+    /// frame.
     #[inline]
     pub(crate) unsafe fn call(self, cx: &mut Context<'_>) -> (Ending, u32, u32) {
         let cx = std::ptr::from_mut(cx).cast();
@@ -103,7 +106,7 @@ impl Warp {
             _ => Ending::Fault,
         };
         let at = came as u32;
-        // No function is as long as its start's low bits count.
+        // A function is shorter than the range of its start's low bits.
         let begun = at.wrapping_sub(at.wrapping_sub((came >> warp::BEGUN) as u32) & 0x00ff_ffff);
         (ending, at, begun)
     }
@@ -112,12 +115,12 @@ impl Warp {
 /// The generated code of a module.
 #[derive(Debug, Default)]
 pub(crate) struct Generated {
-    /// Kept for the code: it holds addresses of these.
+    /// Kept for the code, which contains addresses of these.
     _kept: Box<[Inst]>,
     _mapping: Option<Mapping>,
     /// Runs by their first instruction.
     pub(crate) runs: Vec<(usize, Native)>,
-    /// Ways into the code for whole warps, by the instruction.
+    /// Entries of the code for whole warps, by instruction.
     pub(crate) warps: Vec<(usize, Warp)>,
 }
 
@@ -128,12 +131,12 @@ impl Generated {
     }
 }
 
-/// Generates code for a module, where the system lets it be executed.
+/// Generates code for a module, if the system permits executing it.
 ///
-/// What the watch leaves no time or memory for has no code: it is interpreted.
+/// Functions that exceed the watch's time or memory get no code and are interpreted.
 ///
 /// # Errors
-/// Where nobody wants the module any more.
+/// If the module is not wanted any more.
 pub(crate) fn generate(decoded: &Decoded, watched: &Watched<'_>) -> Result<Generated, BuildError> {
     let kept: Box<[Inst]> = decoded.code.clone().into();
     let known = Constants(&decoded.constants);
@@ -182,7 +185,7 @@ pub(crate) fn generate(decoded: &Decoded, watched: &Watched<'_>) -> Result<Gener
         return Ok(Generated::default());
     };
     let runs = places.into_iter().map(|(start, len, at)| {
-        // SAFETY: code of this signature begins there.
+        // SAFETY: code of this signature begins at this address.
         let code = unsafe { std::mem::transmute::<*const u8, Code>(mapping.at(at)) };
         let len = len as u32;
         (start, Native { code, len })
@@ -200,7 +203,7 @@ pub(crate) fn generate(decoded: &Decoded, watched: &Watched<'_>) -> Result<Gener
     })
 }
 
-/// Whether there is time and memory for more code.
+/// True if there is time and memory for more code.
 fn goes_on(watched: &Watched<'_>, bytes: usize) -> Result<bool, BuildError> {
     match watched.grown(bytes) {
         Ok(()) => Ok(watched.halted().is_none()),

@@ -1,13 +1,13 @@
-//! The runs of instructions that become native code, and the registers alive behind them.
+//! The runs of instructions that become native code, and the live registers behind them.
 
 use super::def_use::{Var, def_use};
 use crate::decode::Decoded;
 use crate::decode::form::{Bank, CallSite, Callee, Function, Inst, Op, Passed, Place, Slot};
 use std::collections::{BTreeSet, HashSet};
 
-/// Fewer instructions than this are not worth a call.
+/// Minimum instructions of a run; fewer are not worth a call.
 const SHORTEST: usize = 2;
-/// A run has no more than this: what is looked for in it is looked for among so many.
+/// Maximum instructions of a run; searches within a run take at most this many steps.
 const LONGEST: usize = 1024;
 
 /// A straight run of instructions without a label inside.
@@ -15,15 +15,15 @@ const LONGEST: usize = 1024;
 pub(super) struct Run {
     pub(super) start: usize,
     pub(super) len: usize,
-    /// Registers written in it that may be read behind it.
+    /// Registers that are written in it and may be read behind it.
     pub(super) live: HashSet<Var>,
 }
 
-/// Spaces that a run reads and writes, a bit each.
+/// Spaces that a run reads and writes, one bit each.
 ///
-/// Lanes of one group run the whole run before the next group begins. So that no lane sees a store
-/// too early or too late, a run has no access to a space behind a store to it, and no store to a
-/// space behind an access to it.
+/// Lanes of one group run the whole run before the next group begins. No lane may see a store too
+/// early or too late. So a run has no access to a space after a store to it, and no store to a
+/// space after an access to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     loads: u8,
@@ -31,12 +31,12 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// Notes an instruction in front of those noted, if it may share a run with them.
+    /// Adds an instruction in front, if it may share the run.
     fn precede(&mut self, inst: &Inst) -> bool {
         self.follow(inst)
     }
 
-    /// Notes an instruction behind those noted, if it may share a run with them.
+    /// Adds an instruction at the end, if it may share the run.
     pub(super) fn follow(&mut self, inst: &Inst) -> bool {
         let space = |place| match place {
             Place::Shared => 1,
@@ -59,7 +59,7 @@ impl Touched {
     }
 }
 
-/// Registers alive at a place; `all` where nothing is known.
+/// Live registers at a place; `all` if nothing is known.
 #[derive(Clone, Default, PartialEq)]
 pub(super) struct Live {
     pub(super) all: bool,
@@ -112,7 +112,7 @@ impl Live {
     }
 }
 
-/// Whether an operation's slots are all the registers it reads.
+/// True if an operation reads no registers other than its slots.
 fn names_all(op: Op) -> bool {
     matches!(
         op,
@@ -161,12 +161,12 @@ fn names_all(op: Op) -> bool {
 pub(super) struct Blocks<'d> {
     pub(super) decoded: &'d Decoded,
     pub(super) function: &'d Function,
-    /// Whether it is launched.
+    /// True for an entry.
     entry: bool,
     end: usize,
     /// Starts of blocks, and the function's end.
     pub(super) starts: Vec<usize>,
-    /// Registers that are taken to live everywhere.
+    /// Registers that are assumed to be live everywhere.
     always: HashSet<Var>,
 }
 
@@ -193,15 +193,15 @@ impl<'d> Blocks<'d> {
         }
     }
 
-    /// Blocks it has.
+    /// Number of blocks.
     pub(super) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Its instructions, if it is a kernel in which all that is read and written is named.
+    /// Its instructions, if it is a kernel in which every read and written register is named.
     pub(super) fn followed(&self) -> Option<(usize, usize)> {
         let (start, end) = (*self.starts.first()?, self.end);
-        // Which registers live where must be known of all.
+        // The live ranges of all registers must be known.
         if !self.always.is_empty() {
             return None;
         }
@@ -213,7 +213,7 @@ impl<'d> Blocks<'d> {
         (self.entry && start < end && code.iter().all(known)).then_some((start, end))
     }
 
-    /// Registers that a warp's place fills.
+    /// Registers that are filled from a warp's place.
     pub(super) fn places(&self) -> HashSet<Var> {
         let words = self
             .function
@@ -223,7 +223,7 @@ impl<'d> Blocks<'d> {
         words.collect()
     }
 
-    /// What is alive behind a block.
+    /// Live registers behind a block.
     pub(super) fn behind(&self, block: usize) -> Live {
         let alive = self.function.alive.behind.get(block).iter();
         Live {
@@ -232,12 +232,12 @@ impl<'d> Blocks<'d> {
         }
     }
 
-    /// Whether a register lives where these do.
+    /// True if a register is live in this set.
     fn lives(&self, alive: &Live, var: &Var) -> bool {
         alive.all || alive.vars.contains(var) || self.always.contains(var)
     }
 
-    /// Steps a set of what lives back over a piece of code.
+    /// Steps a set of live registers backwards over a piece of code.
     fn back(&self, alive: &mut Live, start: usize, end: usize) {
         let code = &self.decoded.code[start..end];
         let sites = &self.decoded.sites;
@@ -250,7 +250,7 @@ fn place(function: &Function, register: u32) -> Var {
     Var::new(bank, slot)
 }
 
-/// The runs of a function; `supported` says what the generator can do.
+/// The runs of a function; `supported` tells the generator's instructions.
 pub(super) fn runs(blocks: &Blocks<'_>, supported: impl Fn(&Inst) -> bool) -> Vec<Run> {
     let code = &blocks.decoded.code;
     let mut runs = Vec::new();

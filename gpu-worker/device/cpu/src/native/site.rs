@@ -1,6 +1,6 @@
-//! Allocations that places in generated code hit last.
+//! Allocations that sites in generated code accessed last.
 
-/// A live allocation that a place in the code hit last.
+/// A live allocation that a site in the code accessed last.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Site {
@@ -8,5 +8,5 @@ pub(crate) struct Site {
     pub(super) span: u64,
 }
 
-/// Sites of a context; places in the code share them.
+/// Number of sites of a context; places in the code share them.
 pub(crate) const SITES: usize = 16;

@@ -1,21 +1,22 @@
-//! Loads and stores whose 32 addresses are in steps and were checked before, so that nothing is checked here.
+//! Loads and stores with 32 addresses in steps that were checked before, so that nothing is checked
+//! here.
 
 use super::access::Access;
 use super::assembler::{Assembler, RCX, Rm};
 use crate::decode::form::Inst;
 
-/// Where the lanes' accesses lie.
+/// Addresses of the lanes' accesses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
     /// Stack place of a host address.
     pub(super) slot: i32,
     /// Lane 0's distance from it.
     pub(super) offset: i64,
-    /// From lane to lane.
+    /// Distance from lane to lane.
     pub(super) step: i64,
 }
 
-/// Whether an access in these steps has code here.
+/// True if there is code for an access in these steps.
 pub(super) fn is_known(inst: &Inst, it: Access, step: i64) -> bool {
     let whole = it.stride();
     let follows = step == whole && it.parts == 1;
@@ -23,7 +24,7 @@ pub(super) fn is_known(inst: &Inst, it: Access, step: i64) -> bool {
         && (inst.guard.is_none() || !it.write || follows && matches!(it.ty.size(), 4 | 8))
 }
 
-/// rcx = what lies there, extended to a register's size.
+/// rcx = the value at the address, extended to a register's size.
 pub(super) fn narrow_load(asm: &mut Assembler, it: Access, from: Rm) {
     let signed = it.ty.is_signed();
     match (it.ty.size(), signed) {

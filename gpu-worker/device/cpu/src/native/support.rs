@@ -1,4 +1,4 @@
-//! Functions that generated code calls where its own short ways do not apply.
+//! Functions that generated code calls if its own fast paths do not apply.
 
 #![expect(unsafe_code, reason = "called from generated code with raw pointers")]
 
@@ -80,7 +80,7 @@ pub(super) unsafe extern "sysv64" fn access(
     1
 }
 
-/// Finds the allocation that holds a range and notes it; 0 where there is none to be used so.
+/// Finds the allocation that contains a range and records it; 0 if none permits the access.
 ///
 /// # Safety
 /// The context is that of the running warp.

@@ -4,7 +4,7 @@ use super::access;
 use crate::decode::form::{Float1, Float2, Inst, Int1, Int2, Int3, Op, Round};
 use ptx::Scalar;
 
-/// Whether an instruction can be generated.
+/// True if code for an instruction can be generated.
 pub(super) fn supported(inst: &Inst) -> bool {
     let word = |ty: Scalar| matches!(ty, Scalar::U32 | Scalar::S32 | Scalar::B32);
     let double = |ty: Scalar| matches!(ty, Scalar::U64 | Scalar::S64 | Scalar::B64);

@@ -1,5 +1,5 @@
 //! Values of one group of eight lanes: in vector registers, in their home in the register file, or
-//! on the stack. Registers are given to what was used last.
+//! on the stack. The most recently used values get registers.
 
 use super::assembler::{
     Assembler, R12, R13, R14, R15, RSP, Rm, VBROADCASTSD, VCMPPS, VMOVUPS, VMOVUPS_TO, VPADDD,
@@ -15,35 +15,36 @@ pub(super) type Id = usize;
 /// The canonical NaN.
 pub(super) const NAN: u32 = 0x7fff_ffff;
 
-/// A value computed once for the warp: where lane 0's lies, and the step from lane to lane.
+/// A value computed once for the warp: the location of lane 0's value, and the step from lane to
+/// lane.
 pub(super) type Scalar = (Rm, i64);
 
-/// What eight lanes hold.
+/// The value of eight lanes.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
     /// Words and masks take one register, doubles two.
     pub(super) bank: Bank,
     at: [Option<Ymm>; 2],
-    /// Where on the stack its halves lie.
+    /// Stack places of its halves.
     spilled: [Option<i32>; 2],
-    /// The register whose memory holds it.
+    /// The register with the memory that holds it.
     home: Option<Var>,
-    /// Where lane 0's value lies, and the step from lane to lane.
+    /// Location of lane 0's value, and the step from lane to lane.
     scalar: Option<Scalar>,
-    /// Single-precision results whose NaNs are not canonical yet.
+    /// True for a single-precision result with NaNs that are not canonical yet.
     pub(super) raw: bool,
-    /// Registers that hold it.
+    /// Number of registers that hold it.
     vars: usize,
 }
 
-/// All values of a run, and who is where.
+/// All values of a run, and their locations.
 pub(super) struct Values {
     pub(super) asm: Assembler,
     list: Vec<Value>,
     names: HashMap<Var, Id>,
-    /// Registers whose values were computed once for the warp.
+    /// Registers with values that were computed once for the warp.
     pub(super) scalars: HashMap<Var, Scalar>,
-    /// Which eight lanes; 0 where the bases move instead.
+    /// The group of eight lanes; 0 if the bases move instead.
     pub(super) group: i32,
     file: [Option<(Id, usize)>; 16],
     used: [u64; 16],
@@ -52,7 +53,7 @@ pub(super) struct Values {
     /// Stack bytes in use.
     pub(super) stack: i32,
     free: Vec<i32>,
-    /// More registers were needed at once than there are: the code is of no use.
+    /// True once more registers were needed at once than there are; the code is useless then.
     pub(super) crowded: bool,
 }
 
@@ -83,7 +84,7 @@ impl Values {
         self.free.clear();
     }
 
-    /// Begins an instruction: nothing is held fast.
+    /// Begins an instruction: unpins all registers.
     pub(super) fn unpin(&mut self) {
         self.pinned = 0;
     }
@@ -114,7 +115,7 @@ impl Values {
         Rm::At(base, offset)
     }
 
-    /// A free register, emptied if need be; pinned.
+    /// A free register, spilled if necessary; pinned.
     pub(super) fn fresh(&mut self) -> Ymm {
         self.now += 1;
         let pinned = self.pinned;
@@ -150,7 +151,7 @@ impl Values {
         }
     }
 
-    /// The value of a register, known or where it lies.
+    /// The value of a register, known or in its home.
     pub(super) fn of(&mut self, var: Var) -> Id {
         if let Some(id) = self.names.get(&var) {
             return *id;
@@ -203,7 +204,7 @@ impl Values {
         let from = match (self.list[id].spilled[half], self.list[id].home) {
             (Some(place), _) => Rm::At(RSP, place),
             (None, Some(home)) => self.place(home, half),
-            // Never: a value is somewhere.
+            // Unreachable: a value always has a location.
             (None, None) => Rm::At(RSP, 0),
         };
         self.asm.v2(VMOVUPS, register, from);
@@ -211,7 +212,7 @@ impl Values {
         register
     }
 
-    /// What lanes add to lane 0's value.
+    /// Difference of each lane from lane 0's value.
     pub(super) fn steps(&mut self, bank: Bank, half: usize, step: i64) -> Rm {
         let first = 8 * i64::from(self.group);
         if bank == Bank::Double {
@@ -225,7 +226,7 @@ impl Values {
         self.asm.constant(steps)
     }
 
-    /// Gives every lane its value of one computed for the warp.
+    /// Gives every lane its value of a scalar computed for the warp.
     pub(super) fn spread(&mut self, d: Ymm, bank: Bank, half: usize, (from, step): Scalar) {
         if bank != Bank::Double {
             self.asm.v2(VPBROADCASTD, d, from);
@@ -242,7 +243,7 @@ impl Values {
         }
     }
 
-    /// A register takes a value computed for the warp, or one that lies in its memory.
+    /// Assigns a register a value computed for the warp, or the one in its memory.
     pub(super) fn rename(&mut self, var: Var, scalar: Option<Scalar>) {
         self.forget(var);
         match scalar {
@@ -266,7 +267,7 @@ impl Values {
         self.list[id].at[half] = Some(register);
     }
 
-    /// Makes a value of registers just computed, and the register it is for.
+    /// Makes a value of computed vector registers, and assigns it to a register.
     pub(super) fn define(&mut self, var: Var, registers: &[Ymm]) -> Id {
         let id = self.add(var.bank());
         for (half, register) in registers.iter().enumerate() {
@@ -276,7 +277,7 @@ impl Values {
         id
     }
 
-    /// A register takes a value that is there.
+    /// Assigns an existing value to a register.
     pub(super) fn name(&mut self, var: Var, id: Id) {
         self.list[id].vars += 1;
         if let Some(old) = self.names.insert(var, id) {
@@ -284,7 +285,7 @@ impl Values {
         }
     }
 
-    /// A register is not read any more.
+    /// Drops the value of a register that is not read any more.
     pub(super) fn forget(&mut self, var: Var) {
         if let Some(id) = self.names.remove(&var) {
             self.lose(id);
@@ -305,7 +306,7 @@ impl Values {
         }
     }
 
-    /// Cuts a value off from the register file, which is about to change.
+    /// Detaches a value from the register file, which is about to change.
     pub(super) fn detach(&mut self, id: Id) {
         let home = self.list[id].home.filter(|home| !home.is_constant());
         if home.is_none() {
@@ -323,7 +324,7 @@ impl Values {
         self.list[id].home = None;
     }
 
-    /// Whether a register's memory holds its value already.
+    /// True if a register's memory already holds its value.
     pub(super) fn is_home(&self, var: Var, id: Id) -> bool {
         self.list[id].home == Some(var)
     }
@@ -350,7 +351,7 @@ impl Values {
         self.asm.v3i(VCMPPS, mask, register, register, 3);
         self.asm.blend(register, register, nan, mask);
         self.release(mask);
-        // A copy on the stack is of the old bits.
+        // A spilled copy has the old bits.
         if let Some(place) = self.list[id].spilled[0].take() {
             self.free.push(place);
         }

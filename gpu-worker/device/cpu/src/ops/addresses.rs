@@ -1,4 +1,4 @@
-//! The addresses that a warp's lanes access, and how they lie.
+//! The addresses that a warp's lanes access, and their pattern.
 
 #![expect(unsafe_code, reason = "lane loops over register files")]
 
@@ -10,7 +10,7 @@ use crate::lane_value::{LANES, Row};
 /// Addresses of all lanes.
 ///
 /// # Safety
-/// The slot lies in the context's files.
+/// The slot is in the context's files.
 #[inline(always)]
 pub(super) unsafe fn addresses(cx: &Context<'_>, slot: Slot, wide: bool, offset: i64) -> Row<u64> {
     let mut out = [0; LANES];
@@ -31,7 +31,7 @@ pub(super) unsafe fn addresses(cx: &Context<'_>, slot: Slot, wide: bool, offset:
     out
 }
 
-/// How eight addresses lie.
+/// Pattern of eight addresses.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Shape {
     Contiguous,
@@ -40,7 +40,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// From whether each lies behind the one before it, and whether all are the first.
+    /// The pattern, from two facts: each address follows the previous one, and all equal the first.
     #[inline(always)]
     fn of(next: bool, same: bool) -> Self {
         match (next, same) {
@@ -55,7 +55,7 @@ impl Shape {
 fn shape<const SIMD: bool>(group: &[u64; 8], size: u64) -> Shape {
     #[cfg(target_arch = "x86_64")]
     if SIMD {
-        // SAFETY: `SIMD` says that AVX2 is there.
+        // SAFETY: `SIMD` states that AVX2 is available.
         return unsafe { shape_avx2(group, size) };
     }
     let (mut next, mut same) = (0, 0);
@@ -100,7 +100,7 @@ unsafe fn shape_avx2(group: &[u64; 8], size: u64) -> Shape {
 fn shape_narrow<const SIMD: bool>(group: &[u32; 8], size: u32) -> Shape {
     #[cfg(target_arch = "x86_64")]
     if SIMD {
-        // SAFETY: `SIMD` says that AVX2 is there.
+        // SAFETY: `SIMD` states that AVX2 is available.
         return unsafe { shape_narrow_avx2(group, size) };
     }
     let (mut next, mut same) = (0, 0);
@@ -134,8 +134,8 @@ unsafe fn shape_narrow_avx2(group: &[u32; 8], size: u32) -> Shape {
     )
 }
 
-/// Addresses of a warp, read from their register as they are needed: a copy on the stack would
-/// be read back before it has left the store buffer.
+/// Addresses of a warp, read from their register as needed. A copy on the stack would be read back
+/// before it has left the store buffer.
 pub(super) struct Addresses {
     row: *const u8,
     wide: bool,
@@ -144,7 +144,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// # Safety
-    /// The slot lies in the context's files.
+    /// The slot is in the context's files.
     #[inline(always)]
     pub(super) unsafe fn new(cx: &Context<'_>, slot: Slot, wide: bool, offset: i64) -> Self {
         // SAFETY: the caller vouches for the slot.
@@ -172,8 +172,8 @@ impl Addresses {
         }
     }
 
-    /// How eight lanes from `first` lie; the common offset makes no difference. Addresses of 32
-    /// bits may be neighbours across zero: no memory reaches so far.
+    /// The pattern of eight lanes from `first`; the common offset makes no difference. Addresses of
+    /// 32 bits may be neighbours across zero, because no memory reaches so far.
     ///
     /// # Safety
     /// `first` is a multiple of 8 below 32.
@@ -190,19 +190,19 @@ impl Addresses {
     }
 }
 
-/// Eight lanes of an access, checked.
+/// Eight checked lanes of an access.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
-    /// Where the first of them lies.
+    /// Address of the first lane.
     pub(super) at: *const u8,
-    /// Whether the others lie there too; else they are its neighbours.
+    /// True if the others have the same address; otherwise they are its neighbours.
     pub(super) same: bool,
 }
 
 impl Addresses {
-    /// Where all lanes lie, if each eight are neighbours, or the same where that is no store, and
-    /// all of them lie aligned in the allocation that the instruction hit last, or in shared memory.
-    /// `None` says nothing: whoever asks looks lane by lane.
+    /// The addresses of all lanes, if one check is enough. Each eight must be neighbours, or the
+    /// same for a load. All must be aligned, and within the allocation that the instruction
+    /// accessed last or within shared memory. After `None` the caller must check lane by lane.
     ///
     /// # Safety
     /// As [`Addresses::lane`].
@@ -216,7 +216,7 @@ impl Addresses {
     ) -> Option<[Group; 4]> {
         let (low, high, base) = match place {
             Place::Shared => (0, cx.shared_len, cx.shared as u64),
-            // Allocations lie in no window: what is in one of them is global.
+            // Windows contain no allocations, so an address in an allocation is global.
             Place::Global | Place::Const | Place::Generic => {
                 let live = cx.lives[line as usize % LIVES];
                 if write && !live.writable {
@@ -250,7 +250,7 @@ impl Addresses {
     }
 }
 
-/// Whether eight lanes may share one check: not so where each has a memory of its own.
+/// True if eight lanes may share one check; false if each has its own memory.
 #[inline(always)]
 pub(super) fn joint(place: Place, first: u64) -> bool {
     match place {

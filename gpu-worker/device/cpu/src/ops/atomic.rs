@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
-/// An operation, its type, and whether subnormals of f32 are flushed.
+/// An operation, its type, and true if subnormals of f32 are flushed.
 type What = (Atomic, Scalar, bool);
 
 /// Halves of 16 bits: one, or two in a word.
@@ -42,8 +42,8 @@ fn halves(op: Atomic, ty: Scalar, a: u32, b: u32) -> u32 {
     }
 }
 
-/// What is to be stored, from what was there. Sums of f32 in global memory flush subnormals, as
-/// the device does.
+/// The value to store, from the old one. Sums of f32 in global memory flush subnormals, as the
+/// device does.
 fn next((op, ty, flush): What, old: u64, b: u64, c: u64) -> u64 {
     let (low, low_b) = (old as u32, b as u32);
     match (op, ty) {
@@ -86,15 +86,15 @@ fn next((op, ty, flush): What, old: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// Runs one lane's atomic; returns what was there.
+/// Runs one lane's atomic; returns the old value.
 ///
 /// # Safety
-/// `at` is valid for `size` bytes, aligned to them; 16-bit values lie in an accessible word.
+/// `at` is valid for `size` bytes and aligned to them; 16-bit values are in an accessible word.
 unsafe fn exchange(at: *mut u8, what: What, b: u64, c: u64) -> u64 {
     let order = Ordering::SeqCst;
     let (op, ty, _) = what;
-    // SAFETY: the caller vouches for the address; only atomics touch it while this runs, or the
-    // tenant's own races, which the hardware has as well.
+    // SAFETY: the caller vouches for the address. Meanwhile it is accessed only by atomics, or by
+    // the tenant's own races, which the hardware has as well.
     unsafe {
         match ty.size() {
             8 => {
@@ -120,7 +120,7 @@ unsafe fn exchange(at: *mut u8, what: What, b: u64, c: u64) -> u64 {
                 u64::from(cell.fetch_update(order, order, update).unwrap_or(0))
             }
             _ => {
-                // Half a word: through the word that holds it.
+                // A half is accessed through its word.
                 let shift = (at as usize & 2) as u32 * 8;
                 let cell = AtomicU32::from_ptr((at as usize & !3) as *mut u32);
                 let update = |word: u32| {
@@ -134,7 +134,7 @@ unsafe fn exchange(at: *mut u8, what: What, b: u64, c: u64) -> u64 {
     }
 }
 
-/// Whether an address points into shared memory.
+/// True if an address points into shared memory.
 fn is_shared(place: Place, address: u64) -> bool {
     match place {
         Place::Shared => true,
@@ -178,7 +178,7 @@ impl<B: Bits> Kernel for Atom<B> {
     }
 }
 
-/// Several neighbours, each by itself.
+/// Several neighbours, each exchanged separately.
 struct Vectors;
 
 impl Kernel for Vectors {
@@ -224,8 +224,8 @@ impl Kernel for Vectors {
     }
 }
 
-/// Held while 128 bits are exchanged: not every machine can do it in one instruction. Other
-/// accesses of the same bytes are not kept out, which the memory model does not ask for.
+/// Held while 128 bits are exchanged, because not every machine can do it in one instruction. It
+/// does not exclude other accesses of the same bytes; the memory model does not require that.
 static WIDE: Mutex<()> = Mutex::new(());
 
 struct Wides;

@@ -82,7 +82,7 @@ ops! { 3;
 /// The n-th set bit of a word from a position, upwards or downwards; -1 if there is none.
 #[inline(always)]
 fn find_nth(word: u32, from: u32, n: i32) -> i32 {
-    // A position above 31 has no meaning; it must not do harm.
+    // A position above 31 is undefined, but must not do harm.
     let from = from & 31;
     let mut left = n.unsigned_abs();
     let mut rest = match n.signum() {
@@ -102,7 +102,7 @@ fn find_nth(word: u32, from: u32, n: i32) -> i32 {
     }
 }
 
-/// One byte of eight; bit 3 of the selector spreads its sign.
+/// One byte of eight; bit 3 of the selector replicates its sign.
 #[inline(always)]
 fn permuted(both: u64, selector: u32) -> u32 {
     let byte = (both >> (8 * (selector & 7))) as u8;
@@ -155,7 +155,7 @@ fn dot(parts: u32, a: u32, b: u32, c: u32, a_bits: u32, signs: (bool, bool), shi
     })
 }
 
-/// Operations whose parameters are in the instruction, lane by lane.
+/// Operations with parameters in the instruction, lane by lane.
 struct Words;
 
 impl Kernel for Words {
@@ -246,8 +246,8 @@ impl<T: Int> Kernel for Carried<T> {
                 let carry = u128::from(takes && cx.carry >> lane & 1 != 0);
                 let (x, y) = (a[lane].low(), b[lane].low());
                 let (value, flag) = match op {
-                    // As the hardware subtracts: x + !y + 1. The flag is set where nothing was
-                    // borrowed, which an addc that follows can see; compilers rely on it.
+                    // As the hardware subtracts: x + !y + 1. The flag is set if nothing was
+                    // borrowed. A following addc can see it, and compilers rely on it.
                     Carry::Sub => {
                         let carry = if takes { carry } else { 1 };
                         let sum = u128::from(x) + (!u128::from(y) & word) + carry;

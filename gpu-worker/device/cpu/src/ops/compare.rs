@@ -15,7 +15,7 @@ use crate::lane_value::{FULL, LANES, Lane, Row};
 use ptx::Scalar;
 use std::marker::PhantomData;
 
-/// Values that compare; integers are never NaN.
+/// Comparable values; integers are never NaN.
 trait Ordered: Lane + PartialOrd {
     fn nan(self) -> bool;
     fn enter(self, ftz: bool) -> Self;
@@ -79,13 +79,13 @@ impl<const BF16: bool, const UPPER: bool> Ordered for Half<BF16, UPPER> {
     }
     #[inline(always)]
     fn enter(self, ftz: bool) -> Self {
-        // 2^-14 is the least normal f16.
+        // 2^-14 is the smallest normal f16.
         let small = ftz && !BF16 && self.0.abs() < f32::from_bits(0x3880_0000);
         if small { Self(0.0) } else { self }
     }
 }
 
-/// The mask of lanes for which a comparison holds.
+/// The mask of lanes in which a comparison is true.
 #[inline(always)]
 unsafe fn compared<T: Ordered, const SIMD: bool>(
     cx: &Context<'_>,
@@ -253,7 +253,7 @@ impl<T: Ordered> Kernel for Set<T> {
     }
 }
 
-/// `slct`: a where c is not negative.
+/// `slct`: a if c is not negative.
 struct Slct<B>(PhantomData<B>);
 
 impl<B: crate::lane_value::Bits> Kernel for Slct<B> {

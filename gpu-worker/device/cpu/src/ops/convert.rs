@@ -37,7 +37,7 @@ ops! { 1;
     S8ToS32(a: i8) -> i32 = i32::from(a);
 }
 
-/// An f64 keeps the payload of an f32 that is not a number.
+/// An f64 keeps the payload of a NaN f32.
 #[inline(always)]
 fn single_to_double(a: f32) -> u64 {
     let bits = u64::from(a.to_bits());
@@ -49,10 +49,10 @@ fn single_to_double(a: f32) -> u64 {
     }
 }
 
-/// Integers that become f32, rounded to nearest.
+/// Conversion of integers to f32, rounded to nearest.
 struct ToSingle<I>(PhantomData<I>);
 
-/// Floats that become integers, saturated: `ROUND` as in [`Round`].
+/// Conversion of floats to integers, saturated: `ROUND` as in [`Round`].
 struct ToInteger<F, I, const ROUND: u8>(PhantomData<(F, I)>);
 
 const NEAR: u8 = 0;
@@ -150,7 +150,7 @@ fn flushed(ty: Scalar, ftz: bool, bits: u64) -> u64 {
     if small { bits & 0x8000_0000 } else { bits }
 }
 
-/// A NaN as another type has it: f64 keeps the payload.
+/// A NaN in another type; f64 keeps the payload.
 fn nan(to: soft::Format, from: soft::Format, bits: u64) -> u64 {
     if to != soft::F64 {
         return to.nan();
@@ -160,7 +160,7 @@ fn nan(to: soft::Format, from: soft::Format, bits: u64) -> u64 {
     bits >> (width - 1) << 63 | 0x7ff8 << 48 | payload
 }
 
-/// One value from type to type; `whole`: to an integral value of the same type.
+/// Converts one value; `whole`: to an integral value of the same type.
 fn convert(to: Scalar, from: Scalar, mode: Mode, whole: bool, bits: u64) -> u64 {
     let bits = flushed(from, mode.ftz, bits);
     let (source, target) = (format(from), format(to));
@@ -171,7 +171,7 @@ fn convert(to: Scalar, from: Scalar, mode: Mode, whole: bool, bits: u64) -> u64 
                 let wide = soft::convert(source, soft::F64, bits, Round::Nearest);
                 let x = f64::from_bits(wide);
                 if x.is_nan() {
-                    // Zero, but for .f64 sources and 64-bit targets the top bit.
+                    // Zero, except that .f64 sources and 64-bit targets get the top bit.
                     let top = from == Scalar::F64 || to.size() == 8;
                     let lost = if top { 1 << (8 * to.size() - 1) } else { 0 };
                     return integer(to, lost) as u64;
@@ -202,7 +202,7 @@ fn convert(to: Scalar, from: Scalar, mode: Mode, whole: bool, bits: u64) -> u64 
     flushed(to, mode.ftz, bits)
 }
 
-/// To between zero and one; NaN becomes zero.
+/// Clamps to the range from zero to one; NaN becomes zero.
 fn saturated(format: soft::Format, bits: u64) -> u64 {
     if format.is_nan(bits) || bits >> (format.shape().0 - 1) != 0 {
         return 0;
@@ -261,7 +261,7 @@ where
     })
 }
 
-/// Conversions between floats, or from integers to floats, with a loop of their own.
+/// Conversions between floats, or from integers to floats, that have a loop of their own.
 fn quick_float(to: Scalar, from: Scalar, mode: Mode, isa: Isa) -> Option<Handler> {
     use Scalar::{Bf16, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
     if mode.round != Round::Nearest {
@@ -296,7 +296,7 @@ fn quick_float(to: Scalar, from: Scalar, mode: Mode, isa: Isa) -> Option<Handler
     })
 }
 
-/// Conversions to integers with a loop of their own.
+/// Conversions to integers that have a loop of their own.
 fn quick_integer(to: Scalar, from: Scalar, mode: Mode, isa: Isa) -> Option<Handler> {
     use Scalar::{F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
     let round = mode.round;
@@ -338,7 +338,7 @@ fn quick_integral(ty: Scalar, mode: Mode, isa: Isa) -> Option<Handler> {
     })
 }
 
-/// Any conversion, however it is modified.
+/// Any conversion, with any modifiers.
 fn general(to: Scalar, from: Scalar, isa: Isa) -> Handler {
     match (from.size() == 8, to.size() == 8) {
         (false, false) => pick::<General<u32, u32>>(isa),

@@ -1,9 +1,10 @@
 //! `cp.async`, and memory barrier objects.
 //!
-//! A copy is made where it is issued, which its waits allow, so that groups need no bookkeeping.
-//! A barrier object is 64 bits of the tenant's shared memory: bits 0 to 19 are the arrivals still
-//! missing in this phase, 20 to 39 those of every phase, 40 to 62 the bytes still expected (in
-//! two's complement), bit 63 the phase. The state an arrival gives is the object before it.
+//! A copy is made where it is issued, as its waits allow, so that groups need no bookkeeping. A
+//! barrier object is 64 bits of the tenant's shared memory. Bits 0 to 19 are the arrivals that this
+//! phase still lacks, and bits 20 to 39 the arrivals of every phase. Bits 40 to 62 are the bytes
+//! still expected (in two's complement), and bit 63 is the phase. The state that an arrival returns
+//! is the object before it.
 
 #![expect(
     unsafe_code,
@@ -78,7 +79,7 @@ impl Kernel for Copy {
         let Op::CopyAsync { bytes, .. } = inst.op else {
             return true;
         };
-        // SAFETY: passed on.
+        // SAFETY: forwarded from the caller.
         unsafe {
             match bytes {
                 4 => Self::bytes::<4>(cx, inst, mask),
@@ -89,12 +90,12 @@ impl Kernel for Copy {
     }
 }
 
-/// Arrivals of a phase at most.
+/// Maximum number of arrivals of a phase.
 const COUNT: u64 = (1 << 20) - 1;
-/// Bytes expected at once at most, either way.
+/// Maximum number of bytes expected at once, in either direction.
 const BYTES: u64 = (1 << 23) - 1;
 
-/// A barrier object, taken apart.
+/// A barrier object in its parts.
 #[derive(Clone, Copy)]
 struct Object {
     pending: u64,
@@ -113,7 +114,7 @@ impl Object {
         }
     }
 
-    /// Its bits, the next phase's if this one is over.
+    /// Its bits; those of the next phase if this one is over.
     fn bits(mut self) -> u64 {
         if self.pending == 0 && self.bytes == 0 {
             self.phase = !self.phase;
@@ -127,7 +128,7 @@ impl Object {
     }
 
     fn arrive(&mut self, arrivals: u64, drop: bool) {
-        // More than are missing is undefined: here the phase ends.
+        // More arrivals than pending are undefined; here the phase ends.
         self.pending = self.pending.saturating_sub(arrivals);
         if drop {
             self.count = self.count.saturating_sub(arrivals);
@@ -146,7 +147,7 @@ impl Kernel for Barrier {
         let mut out = [0_u64; LANES];
         let mut over = 0;
         // SAFETY: the caller vouches for the slots; each access follows its check. A block is run
-        // by one thread at a time, so nobody else is at its shared memory.
+        // by one thread at a time, so no other thread accesses its shared memory.
         unsafe {
             let all = addresses(cx, inst.slots[1], at.wide, inst.imm);
             for lane in 0..LANES {
@@ -205,7 +206,7 @@ impl Kernel for Barrier {
     }
 }
 
-/// The arrivals that a state says were missing.
+/// The number of pending arrivals in a state.
 struct Pending;
 
 impl Kernel for Pending {

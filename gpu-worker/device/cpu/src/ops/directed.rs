@@ -1,7 +1,7 @@
-//! Directed rounding: through MXCSR where there is AVX2, in integers elsewhere.
+//! Directed rounding: through MXCSR with AVX2, in integers elsewhere.
 //!
-//! Rust assumes the default float environment, so setting the mode, the operation and the way
-//! back are one block of assembly.
+//! Rust assumes the default float environment. So setting the mode, the operation and restoring the
+//! mode are one block of assembly.
 
 #![expect(
     unsafe_code,
@@ -16,7 +16,7 @@ use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
 use crate::lane_value::{LANES, Row};
 use ptx::Scalar;
 
-/// The operations there are.
+/// The supported operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Add,
@@ -113,7 +113,7 @@ mod vector {
             ) {
                 let mode = control(round);
                 for group in 0..32 / $width {
-                    // SAFETY: each group lies within its row; the blocks leave MXCSR as it was.
+                    // SAFETY: each group is within its row; the blocks restore MXCSR.
                     unsafe {
                         let at = group * $width;
                         let mut a = $load(rows[0].add(at));
@@ -264,7 +264,7 @@ impl Kernel for Double {
     }
 }
 
-/// The loop for an operation with a rounding other than to nearest.
+/// The loop for an operation with a rounding mode other than to nearest.
 pub(super) fn handler(op: Op, ty: Scalar, isa: Isa) -> Option<Handler> {
     kind(op)?;
     match ty {

@@ -1,14 +1,14 @@
 //! Arithmetic of f64, to nearest.
 //!
-//! f64 keeps the payloads of NaN: a result that is not a number is the first source that is none,
-//! quiet, or the NaN that invalid operations give. Machines differ in this, so it is spelt out.
+//! f64 keeps the payloads of NaN. A NaN result is the first NaN source, quieted, or the NaN of
+//! invalid operations. Machines differ in this, so it is explicit here.
 
 use super::rules::{INVALID, least64, most64, payload};
 use crate::decode::form::{Float1, Float2, Mode, Op};
 use crate::lane_loop::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, always, by_kind, ops, pick};
 use std::marker::PhantomData;
 
-/// An operation whose NaN results keep a source's payload.
+/// An operation with NaN results that keep a source's payload.
 struct KeptPayload<O>(PhantomData<O>);
 
 impl<O: Op1<A = f64, R = f64>> Op1 for KeptPayload<O> {
@@ -41,7 +41,7 @@ impl<O: Op3<A = f64, B = f64, C = f64, R = f64>> Op3 for KeptPayload<O> {
     }
 }
 
-/// The `.approx.ftz` forms read and give the upper 32 bits only, and flush subnormal numbers.
+/// The `.approx.ftz` forms read and return only the upper 32 bits, and flush subnormal numbers.
 #[inline(always)]
 fn upper(a: f64) -> f64 {
     let kept = if a.abs() < f64::MIN_POSITIVE {
@@ -49,7 +49,7 @@ fn upper(a: f64) -> f64 {
     } else {
         a
     };
-    // These forms have one NaN only.
+    // These forms have only one NaN.
     let bits = if a.is_nan() { INVALID } else { kept.to_bits() };
     f64::from_bits(bits & !0xffff_ffff)
 }
@@ -78,7 +78,7 @@ ops! { 3;
     Fma(a: f64, b: f64, c: f64) -> f64 = a.mul_add(b, c);
 }
 
-/// The handler of an operation whose NaN results keep a source's payload.
+/// The handler of an operation with NaN results that keep a source's payload.
 macro_rules! kept_payload {
     (($isa:expr, $map:ident) $op:ident) => {
         pick::<$map<KeptPayload<$op>>>($isa)

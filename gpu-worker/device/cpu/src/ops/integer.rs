@@ -5,7 +5,7 @@ use crate::lane_loop::{Handler, Isa, Map1, Map2, always, by_kind, ops, pick};
 use crate::lane_value::{Bits, Lane};
 use ptx::Scalar;
 
-/// What integer lanes can do, totally.
+/// Total operations of integer lanes.
 pub(crate) trait Int: Lane {
     type Wide: Lane;
     const SIGNED: bool;
@@ -35,7 +35,7 @@ pub(crate) trait Int: Lane {
     fn ones(self) -> u32;
     fn leading(self) -> u32;
     fn mirror(self) -> Self;
-    /// The lowest bits, extended to all: at most as many as there are.
+    /// The lowest bits, sign- or zero-extended; `count` must not exceed the width.
     fn lowest(self, count: u32) -> Self;
 }
 
@@ -60,7 +60,7 @@ macro_rules! int {
             fn wide_add(a: $wide, b: $wide) -> $wide { a.wrapping_add(b) }
             #[inline(always)]
             fn div(self, b: Self) -> Self {
-                // The hardware gives all ones for a zero divisor.
+                // The hardware returns all ones for a zero divisor.
                 if b == 0 { !0 } else { self.wrapping_div(b) }
             }
             #[inline(always)]
@@ -104,7 +104,7 @@ macro_rules! int {
             fn complement(self) -> Self { !self }
             #[inline(always)]
             fn find(self) -> u32 {
-                // The first bit that differs from the sign, for signed types.
+                // For signed types, the first bit that differs from the sign.
                 let bits = self as $unsigned;
                 let sign = if $signed && self < (0 as $ty) { !bits } else { bits };
                 if sign == 0 { u32::MAX } else { $ty::BITS - 1 - sign.leading_zeros() }
@@ -211,7 +211,7 @@ macro_rules! by_type {
 }
 pub(super) use by_type;
 
-/// As `by_type`, where the sign makes no difference.
+/// As `by_type`, if the sign makes no difference.
 macro_rules! by_width {
     (($ty:expr, $isa:expr, $map:ident) $op:ident) => {
         match $ty.size() {
@@ -224,7 +224,7 @@ macro_rules! by_width {
 }
 pub(super) use by_width;
 
-/// As `by_width`, where a register extends a short result by its sign.
+/// As `by_width`, if a register extends a short result by its sign.
 macro_rules! by_extension {
     (($ty:expr, $isa:expr, $map:ident) $op:ident) => {
         match $ty {
@@ -235,7 +235,7 @@ macro_rules! by_extension {
 }
 pub(super) use by_extension;
 
-/// As `by_type`, for what has a result twice as wide.
+/// As `by_type`, for operations with a result twice as wide.
 macro_rules! by_half {
     (($ty:expr, $isa:expr, $map:ident) $op:ident) => {
         match $ty {

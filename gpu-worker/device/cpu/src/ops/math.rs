@@ -11,7 +11,7 @@ fn exp2(x: f64) -> f64 {
     let shifted = x + ROUNDER;
     let whole = shifted - ROUNDER;
     let t = (x - whole) * std::f64::consts::LN_2;
-    // Taylor's series: |t| <= 0.347, so the first term left out is below 1e-11.
+    // Taylor's series: |t| <= 0.347, so the first omitted term is below 1e-11.
     let mut p = 1.0 / 3_628_800.0;
     for c in [
         362_880.0, 40_320.0, 5_040.0, 720.0, 120.0, 24.0, 6.0, 2.0, 1.0, 1.0,
@@ -85,7 +85,8 @@ fn cosine(r: f64) -> f64 {
 
 #[inline(always)]
 fn wave(x: f32, turn: u64) -> f32 {
-    // The approximate instructions promise nothing beyond a few turns; stay finite there.
+    // The approximate instructions promise nothing beyond a few turns; results must stay finite
+    // there.
     let wide = f64::from(x);
     let near = if wide.abs() < 1e9 { wide } else { 0.0 };
     let (r, quadrant) = reduce(near);

@@ -1,8 +1,8 @@
 //! Loads and stores of every space.
 //!
-//! Eight lanes at a time: contiguous addresses are one checked copy, equal ones one checked
-//! value, others are checked lane by lane. Where all lanes are on and each eight lie so, one check
-//! does for all.
+//! Eight lanes are handled at a time. Contiguous addresses are one checked copy, equal ones one
+//! checked value, and others are checked lane by lane. If all lanes are active and each eight are
+//! contiguous or equal, one check covers all.
 
 #![expect(
     unsafe_code,
@@ -25,11 +25,11 @@ use std::ptr;
 
 struct Memory<M, const WRITE: bool>(PhantomData<M>);
 
-/// Eight lanes of an access: where it points, the addresses, the first of the lanes.
+/// Eight lanes of an access: its space, the addresses, the first of the lanes.
 type Eight<'a> = (Place, &'a Addresses, usize);
 
 impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
-    /// Whether a value lies in memory as it does in a register.
+    /// True if a value has the same form in memory as in a register.
     const WHOLE: bool = size_of::<M>() == size_of::<M::Bits>();
 
     /// One part (of a vector: `part` of `lanes`) of one lane.
@@ -42,7 +42,7 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
         unsafe { ptr::read_unaligned(at.cast::<M>().add(part)).bits() }
     }
 
-    /// Loads eight lanes, which are neighbours.
+    /// Loads eight neighbouring lanes.
     ///
     /// # Safety
     /// Both sides hold eight values.
@@ -59,7 +59,7 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
         }
     }
 
-    /// Stores eight lanes, which are neighbours.
+    /// Stores eight neighbouring lanes.
     ///
     /// # Safety
     /// As `read_run`.
@@ -95,7 +95,7 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
         }
     }
 
-    /// Eight lanes with the values of one place.
+    /// Fills eight lanes with the values at one address.
     ///
     /// # Safety
     /// `at` is readable for a whole vector, and the rows have 32 lanes.
@@ -107,7 +107,8 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
         }
     }
 
-    /// Where eight lanes lie, if one check does for all of them, and whether that is one place.
+    /// The host address of eight lanes, if one check covers all of them; true if it is the same for
+    /// all.
     ///
     /// # Safety
     /// As [`Kernel::run`].
@@ -131,13 +132,15 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
         };
         let found = cx.resolve(place, start, (len, size), WRITE, first as u32);
         if found.is_none() {
-            // Lane by lane, to blame the right one, or none where allocations touch.
+            // The caller checks lane by lane, to report the right lane, or none if allocations
+            // touch.
             cx.noted = None;
         }
         found.map(|at| (at, len == size))
     }
 
-    /// Eight lanes one by one: `each` moves the value of a lane that is on. False after a fault.
+    /// Handles eight lanes one by one: `each` moves the value of an active lane. False after a
+    /// fault.
     ///
     /// # Safety
     /// As [`Kernel::run`].
@@ -171,8 +174,8 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
         at: Pointer,
     ) -> bool {
         let size = size_of::<M>() as u64 * LANED as u64;
-        // With all lanes on, values go straight to their register; a fault ends the launch, so
-        // nobody sees half a load. Otherwise they go through rows, for the mask.
+        // With all lanes active, values go straight to their register. A fault ends the launch, so
+        // a partial load is never seen. Otherwise they go through rows, for the mask.
         let direct = LANED == 1 && mask == FULL;
         let mut rows = [const { MaybeUninit::<Row<M::Bits>>::uninit() }; LANED];
         if !direct {
@@ -294,7 +297,7 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
         mask: u32,
         at: Pointer,
     ) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: forwarded from the caller.
         unsafe {
             if WRITE {
                 Self::store::<LANED, SIMD>(cx, inst, mask, at)
@@ -311,7 +314,7 @@ impl<M: Lane, const WRITE: bool> Kernel for Memory<M, WRITE> {
         let (Op::Load { at, lanes, .. } | Op::Store { at, lanes, .. }) = inst.op else {
             return true;
         };
-        // SAFETY: passed on.
+        // SAFETY: forwarded from the caller.
         unsafe {
             match lanes {
                 1 => Self::vector::<1, SIMD>(cx, inst, mask, at),

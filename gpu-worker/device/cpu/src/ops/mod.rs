@@ -1,4 +1,4 @@
-//! Lane loops by family, and which one an operation takes.
+//! Lane loops by family, and their selection for an operation.
 
 mod addresses;
 pub(crate) mod atomic;

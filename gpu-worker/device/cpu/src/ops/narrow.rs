@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 const NAN: u32 = 0x7fff;
 const SIGN: u32 = 0x8000;
 
-/// Whether this family handles a type.
+/// True if this family handles a type.
 pub(super) fn covers(ty: Scalar) -> bool {
     matches!(
         ty,
@@ -34,7 +34,7 @@ pub(super) fn widen<const BF16: bool>(bits: u32) -> f32 {
         return f32::from_bits(bits << 16);
     }
     let size = bits & 0x7fff;
-    // The exponent's bias differs by 112; this way subnormal numbers come out right too.
+    // The exponent's bias differs by 112; the multiplication is also right for subnormal numbers.
     let scaled = f32::from_bits(size << 13) * f32::from_bits(0x7780_0000);
     let special = 0x7f80_0000 | size << 13;
     let wide = if size >= 0x7c00 {
@@ -45,7 +45,7 @@ pub(super) fn widen<const BF16: bool>(bits: u32) -> f32 {
     f32::from_bits(wide | (bits & SIGN) << 16)
 }
 
-/// To nearest even.
+/// Rounds to nearest even.
 #[inline(always)]
 pub(super) fn narrow<const BF16: bool>(x: f32) -> u32 {
     let sign = x.to_bits() >> 16 & SIGN;
@@ -59,7 +59,7 @@ pub(super) fn narrow<const BF16: bool>(x: f32) -> u32 {
         };
     }
     let rounded = (size + 0xfff + (size >> 13 & 1)).wrapping_sub(0x3800_0000) >> 13;
-    // One half has the subnormal numbers' last place for its own.
+    // The last place of 0.5 is that of the subnormal numbers.
     let small = (f32::from_bits(size) + 0.5)
         .to_bits()
         .wrapping_sub(0x3f00_0000);
@@ -77,8 +77,8 @@ pub(super) fn narrow<const BF16: bool>(x: f32) -> u32 {
 fn narrow64<const BF16: bool>(x: f64) -> u32 {
     let sign = (x.to_bits() >> 48) as u32 & SIGN;
     let size = x.to_bits() & (u64::MAX >> 1);
-    // Bits that fall off, the least normal number's bits, the number whose last place is that
-    // of the subnormal ones.
+    // Bits that are dropped, the bits of the smallest normal number, and a number with the last
+    // place of the subnormal ones.
     let (drop, least, grid) = if BF16 {
         (45, 897_u64 << 52, f64::from_bits((1023 - 81) << 52))
     } else {
@@ -105,7 +105,7 @@ fn narrow64<const BF16: bool>(x: f64) -> u32 {
     }
 }
 
-/// a + b in f64, its last bit odd where it is not exact, so that rounding again is right.
+/// a + b in f64, with an odd last bit if inexact, so that a second rounding is right.
 #[inline(always)]
 fn sum_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
@@ -120,7 +120,7 @@ fn sum_to_odd(a: f64, b: f64) -> f64 {
 
 /// An operation on 16 bits.
 trait Half {
-    /// How many sources it has.
+    /// Number of sources.
     const SOURCES: usize;
     fn value<const BF16: bool>(sources: [u32; 3]) -> u32;
 }
@@ -158,7 +158,7 @@ halves! {
     Tanh 1 |B, a, _, _| narrow::<B>(math::tanh(widen::<B>(a)));
 }
 
-/// min and max: -0 below +0, a number before a NaN unless NaN is asked for.
+/// min and max: -0 is below +0, and a number wins over a NaN unless NaN is requested.
 #[inline(always)]
 fn extreme<const BF16: bool>(a: u32, b: u32, most: bool, keep_nan: bool) -> u32 {
     let key = |bits: u32| {
@@ -181,7 +181,7 @@ fn extreme<const BF16: bool>(a: u32, b: u32, most: bool, keep_nan: bool) -> u32 
     if lost { NAN } else { other }
 }
 
-/// As `extreme`, of sizes; the sign is that of the product.
+/// As `extreme`, of absolute values; the sign is that of the product.
 #[inline(always)]
 fn xorsign<const BF16: bool>(a: u32, b: u32, most: bool, keep_nan: bool) -> u32 {
     let size = extreme::<BF16>(a & !SIGN, b & !SIGN, most, keep_nan);

@@ -60,12 +60,12 @@ fn tf32(x: f32, round: Round) -> u32 {
         Round::Away => 0x1000,
         _ => 0,
     };
-    // Infinity has no bits below that could carry.
+    // Infinity has no lower bits that could carry.
     let kept = if x.is_finite() { bits + carry } else { bits };
     kept & !0x1fff
 }
 
-/// One number.
+/// Converts one number.
 fn one(how: Narrowing, x: f32) -> u32 {
     let most = greatest(how.to);
     let x = if how.relu && x <= 0.0 { 0.0 } else { x };
@@ -85,7 +85,7 @@ fn toward(format: soft::Format, x: f32, round: Round) -> u32 {
     soft::convert(soft::F32, format, u64::from(x.to_bits()), round) as u32
 }
 
-/// Numbers into small formats.
+/// Conversion of numbers to small formats.
 struct Narrowed;
 
 impl Kernel for Narrowed {
@@ -124,7 +124,7 @@ impl Kernel for Narrowed {
     }
 }
 
-/// The f16 that 8 bits stand for.
+/// The f16 for an 8-bit float.
 fn half_of(small: Small, bits: u32, relu: bool) -> u32 {
     let (sign, size) = (bits << 8 & 0x8000, bits & 0x7f);
     let nan = match small {
@@ -145,7 +145,7 @@ fn half_of(small: Small, bits: u32, relu: bool) -> u32 {
     }
 }
 
-/// Pairs of 8 bits into pairs of f16.
+/// Conversion of pairs of 8 bits to pairs of f16.
 struct Widened;
 
 impl Kernel for Widened {
@@ -168,7 +168,7 @@ impl Kernel for Widened {
     }
 }
 
-/// Two integers saturated side by side, over what a third holds.
+/// Two integers saturated side by side, merged into a third source.
 struct SideBySide;
 
 impl Kernel for SideBySide {

@@ -4,7 +4,7 @@ use crate::decode::form::{Int2, Op};
 use crate::lane_loop::{Handler, Isa, Map2, ops, pick};
 use ptx::Scalar;
 
-/// Whether this family handles an operation.
+/// True if this family handles an operation.
 pub(super) fn covers(op: Op) -> bool {
     match op {
         Op::Int2(Int2::MinRelu | Int2::MaxRelu, _) => true,
@@ -13,14 +13,14 @@ pub(super) fn covers(op: Op) -> bool {
     }
 }
 
-/// Both halves through a function.
+/// Applies a function to both halves.
 #[inline(always)]
 fn unsigned(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
     let high = f((a >> 16) as u16, (b >> 16) as u16);
     u32::from(high) << 16 | u32::from(f(a as u16, b as u16))
 }
 
-/// As `unsigned`, with signs.
+/// As `unsigned`, with signed halves.
 #[inline(always)]
 fn signed(a: u32, b: u32, f: impl Fn(i16, i16) -> i16) -> u32 {
     unsigned(a, b, |a, b| f(a as i16, b as i16) as u16)

@@ -26,9 +26,9 @@ ops! { 2;
     Pack64(low: u32, high: u32) -> u64 = u64::from(high) << 32 | u64::from(low);
 }
 
-/// Several parts into one register, lowest first.
+/// Packs several parts into one register, lowest first.
 struct Pack<W>(PhantomData<W>);
-/// One register into several parts.
+/// Unpacks one register into several parts.
 struct Unpack<W>(PhantomData<W>);
 
 fn parts(op: Op) -> usize {
@@ -68,7 +68,7 @@ impl<W: Bits> Kernel for Unpack<W> {
         let ones = ((1_u64 << bits) - 1) as u32;
         // SAFETY: the caller vouches for the slots.
         unsafe {
-            // A copy: a part may be the register itself.
+            // A copy, because a part may be the register itself.
             let whole = *source::<W>(cx, inst.slots[count]);
             for part in 0..count {
                 let mut out = [0; LANES];
@@ -160,7 +160,7 @@ impl Kernel for Predicates {
     }
 }
 
-/// Nanoseconds since 1970: the same clock for all kernels, which only ever grows.
+/// Nanoseconds since 1970: the same clock for all kernels, which only increases.
 fn wall_clock() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -172,7 +172,7 @@ fn wall_clock() -> u64 {
     }
 }
 
-/// Registers that depend on the moment or the lane.
+/// Registers that depend on the time or the lane.
 struct Moments;
 
 impl Kernel for Moments {
@@ -211,7 +211,7 @@ impl Kernel for Moments {
     }
 }
 
-/// What there is to do for a hint.
+/// A hint, which does nothing.
 struct Nothing;
 
 impl Kernel for Nothing {

@@ -1,6 +1,6 @@
 //! Rules for results of floating-point operations: subnormals, NaN, minimum and maximum.
 
-/// Subnormals to zeros of their sign.
+/// Flushes subnormals to zeros of their sign.
 #[inline(always)]
 pub(super) fn flush(x: f32) -> f32 {
     let bits = x.to_bits();
@@ -11,7 +11,7 @@ pub(super) fn flush(x: f32) -> f32 {
     })
 }
 
-/// What every f32 result goes through: the canonical NaN, ftz, saturation to [0, 1].
+/// Finishes every f32 result: the canonical NaN, ftz, saturation to [0, 1].
 #[inline(always)]
 pub(super) fn finish32(x: f32, ftz: bool, sat: bool) -> f32 {
     let x = if ftz { flush(x) } else { x };
@@ -20,13 +20,13 @@ pub(super) fn finish32(x: f32, ftz: bool, sat: bool) -> f32 {
         let low = if x > 0.0 { x } else { 0.0 };
         return if low < 1.0 { low } else { 1.0 };
     }
-    // In integers: as floats, the compiler may take one NaN for another.
+    // In integers, because for floats the compiler may replace one NaN by another.
     let bits = x.to_bits();
     let nan = bits & 0x7fff_ffff > 0x7f80_0000;
     f32::from_bits(if nan { 0x7fff_ffff } else { bits })
 }
 
-/// min and max as PTX has them: -0 below +0, the number rather than the NaN.
+/// min and max as in PTX: -0 is below +0, and a number wins over a NaN.
 macro_rules! extremes {
     ($($ty:ident $least:ident $most:ident;)*) => {$(
         #[inline(always)]
@@ -49,11 +49,11 @@ extremes! {
     f64 least64 most64;
 }
 
-/// What an invalid operation gives.
+/// The result of an invalid operation.
 pub(super) const INVALID: u64 = 0xfff8_0000_0000_0000;
 const QUIET: u64 = 1 << 51;
 
-/// The result's bits, a NaN replaced by the one that the sources call for.
+/// The result's bits; a NaN is replaced by the one that follows from the sources.
 #[inline(always)]
 pub(super) fn payload(result: f64, sources: [f64; 3]) -> u64 {
     let nan = |x: f64| x.to_bits() & (u64::MAX >> 1) > 0x7ff0_0000_0000_0000;

@@ -1,7 +1,7 @@
 //! Float arithmetic in integers: any rounding, any of the IEEE-like formats, exact.
 //!
-//! The portable path of directed rounding, every narrowing conversion, and the reference that
-//! the vector path is tested against.
+//! It is the portable path of directed rounding and of every narrowing conversion. It is also the
+//! reference for tests of the vector path.
 
 use crate::decode::form::Round;
 
@@ -57,7 +57,7 @@ impl Format {
         self.sign(negative) | ((1 << self.exponent) - 1) << self.mantissa
     }
 
-    /// The NaN that the format's arithmetic gives.
+    /// The NaN that results from the format's arithmetic.
     pub(crate) fn nan(self) -> u64 {
         match self {
             F64 => 0x7ff8_0000_0000_0000,
@@ -65,7 +65,7 @@ impl Format {
         }
     }
 
-    /// Bits of a number, and those of its mantissa.
+    /// Bits of a number, and bits of its mantissa.
     pub(crate) fn shape(self) -> (u32, u32) {
         (1 + self.exponent + self.mantissa, self.mantissa)
     }
@@ -175,7 +175,7 @@ fn normal(number: Number) -> Number {
     }
 }
 
-/// Shifts right, keeping a trace of what falls off in bit 0.
+/// Shifts right, keeping a trace of the dropped bits in bit 0.
 fn jam(mantissa: u128, by: u32) -> u128 {
     if by == 0 {
         mantissa
@@ -315,7 +315,7 @@ pub(crate) fn sqrt(format: Format, a: u64, round: Round) -> u64 {
     }
 }
 
-/// A value of one format in another; NaN becomes the target's.
+/// Converts a value of one format to another; NaN becomes the target's.
 #[inline(always)]
 pub(crate) fn convert(from: Format, to: Format, bits: u64, round: Round) -> u64 {
     match from.split(bits) {

@@ -1,4 +1,5 @@
-//! Video instructions, lane by lane. Everything is computed exactly and cut or clamped at the end.
+//! Video instructions, lane by lane. Everything is computed exactly and truncated or clamped at the
+//! end.
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
@@ -19,7 +20,7 @@ fn value(word: u32, field: Field) -> i128 {
     }
 }
 
-/// The nearest number of so many bits.
+/// The nearest number of that many bits.
 fn clamped(value: i128, bits: u32, signed: bool) -> i128 {
     let count = 1_i128 << bits;
     if signed {
@@ -90,7 +91,7 @@ fn mad(mad: VideoMad, a: u32, b: u32, c: u32) -> u32 {
     let signed =
         mad.a.signed || mad.b.signed || matches!(mad.negated, Negated::Product | Negated::Summand);
     let product = value(a, mad.a) * value(b, mad.b);
-    // The summand is turned in its register: what is subtracted is one of 32 bits.
+    // The summand is negated in its register, so a 32-bit value is subtracted.
     let (product, c, one) = match mad.negated {
         Negated::Nothing => (product, c, 0),
         Negated::Product => (!product, c, 1),

@@ -1,7 +1,7 @@
 //! Shuffles, votes, matches and reductions over a warp.
 //!
 //! The scheduler has gathered the lanes of all member masks before one of these runs. Lanes may
-//! name different masks: each votes, matches and reduces among those it names.
+//! name different masks: each votes, matches and reduces among the lanes that it names.
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
@@ -43,8 +43,8 @@ impl Kernel for Shuffled {
                         (from, from <= most)
                     }
                 };
-                // A lane that is not here has no value to give: one's own, so as to be the same
-                // on every run.
+                // An absent lane has no value, so the lane's own value is used. That is the same on
+                // every run.
                 let there = ok && mask >> (from & 31) & 1 != 0;
                 out[lane] = a[if there { (from & 31) as usize } else { lane }];
                 inside |= u32::from(ok) << lane;
@@ -58,7 +58,7 @@ impl Kernel for Shuffled {
     }
 }
 
-/// The lanes that each lane names, of those that are here.
+/// The active lanes that each lane names.
 ///
 /// # Safety
 /// As for [`source`].

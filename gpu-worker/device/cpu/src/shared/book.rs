@@ -1,34 +1,34 @@
-//! The book of shared slots: the sessions that share each, and what they are charged for it.
+//! The book of shared slots: the sessions that share each slot, and the bytes charged to them.
 //!
 //! A slot's bytes are charged to its sharers in equal parts, the odd bytes to the first of them, so
 //! that the parts always add up to the slot. Pages that a session has written are its own, and it
-//! is charged all of them. So the charges of all sessions together are the bytes that are stored.
+//! is charged all of them. So the charges of all sessions together equal the stored bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bus_schemas::SessionId;
 
-/// A unit as one session holds it.
+/// A unit in one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unit {
-    /// The slot it shows.
+    /// The slot that it shows.
     pub(crate) slot: u32,
     /// Its bytes.
     pub(crate) bytes: u64,
-    /// Of those, bytes on pages that the session has written, as was last looked.
+    /// Bytes on pages that the session has written, as of the last check.
     pub(crate) own: u64,
 }
 
 #[derive(Debug)]
 struct Slot {
     bytes: u64,
-    /// Sharers, and how many units of each show the slot.
+    /// Sharers, each with the number of its units that show the slot.
     sharers: BTreeMap<SessionId, u32>,
 }
 
 impl Slot {
-    /// What each sharer is charged.
+    /// Sharers, each with the bytes charged to it.
     fn parts(&self) -> impl Iterator<Item = (SessionId, u64)> + '_ {
         let sharers = self.sharers.len().max(1) as u64;
         let (part, odd) = (self.bytes / sharers, self.bytes % sharers);
@@ -40,7 +40,7 @@ impl Slot {
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
     units: usize,
-    /// Bytes of its units: allocated, and charged as below instead.
+    /// Bytes of its units. They count as allocated, but are charged as below instead.
     shared: u64,
     /// Its written bytes among them.
     own: u64,
@@ -48,18 +48,19 @@ struct Account {
     parts: u64,
 }
 
-/// Everything that is shared on one device.
+/// All shared units and slots of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     units: BTreeMap<(SessionId, u64), Unit>,
     slots: BTreeMap<u32, Slot>,
     accounts: BTreeMap<SessionId, Account>,
-    /// Sessions whose charge may have changed.
+    /// Sessions with a charge that may have changed.
     changed: BTreeSet<SessionId>,
 }
 
 impl Book {
-    /// A session holds a slot's `bytes` at `address` from now on. Nothing of it is there so far.
+    /// Records that a session holds a slot's `bytes` at `address`. It must not hold a unit there
+    /// yet.
     pub(crate) fn join(&mut self, session: SessionId, address: u64, slot: u32, bytes: u64) {
         let unit = Unit {
             slot,
@@ -79,7 +80,8 @@ impl Book {
         });
     }
 
-    /// A session holds nothing shared at `address` any more. Gives the slot if nobody shows it now.
+    /// Records that a session holds no unit at `address` any more. Returns the slot if no session
+    /// shows it now.
     pub(crate) fn leave(&mut self, session: SessionId, address: u64) -> Option<u32> {
         let unit = self.units.remove(&(session, address))?;
         if let Some(account) = self.accounts.get_mut(&session) {
@@ -105,7 +107,7 @@ impl Book {
         })
     }
 
-    /// Changes a slot's sharers: what each is charged changes with them.
+    /// Changes a slot's sharers, and the charges of all of them.
     fn share(&mut self, slot: u32, bytes: u64, change: impl FnOnce(&mut BTreeMap<SessionId, u32>)) {
         let slot = self.slots.entry(slot).or_insert_with(|| Slot {
             bytes,
@@ -125,7 +127,7 @@ impl Book {
         }
     }
 
-    /// So many bytes of a unit are on pages that its session has written.
+    /// Records that `own` bytes of a unit are on pages that its session has written.
     pub(crate) fn wrote(&mut self, session: SessionId, address: u64, own: u64) {
         let Some(unit) = self.units.get_mut(&(session, address)) else {
             return;
@@ -140,32 +142,32 @@ impl Book {
         }
     }
 
-    /// What a session is charged that has so many bytes allocated.
+    /// Bytes charged to a session that has `allocated` bytes.
     pub(crate) fn charge(&self, session: SessionId, allocated: u64) -> u64 {
         let account = self.accounts.get(&session).copied().unwrap_or_default();
         allocated.saturating_sub(account.shared) + account.own + account.parts
     }
 
-    /// Bytes that sessions hold and are not charged, because others share them: each session's together.
-    /// Whoever is alone with a slot of which it has written some is charged more than it holds, until it
-    /// has the rest too; that takes nothing from what the others save.
+    /// Bytes that sessions hold but are not charged for, because others share them; summed over the
+    /// sessions. A session that is alone with a partly written slot is charged more than it holds,
+    /// until it owns the rest too. That does not reduce what the others save.
     pub(crate) fn saved(&self) -> u64 {
         let accounts = self.accounts.values();
         let saved = |it: &Account| it.shared.saturating_sub(it.own + it.parts);
         accounts.map(saved).sum()
     }
 
-    /// The sessions whose charge may have changed since this was last asked.
+    /// Takes the sessions with a charge that may have changed since the last call.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<SessionId> {
         std::mem::take(&mut self.changed)
     }
 
-    /// Units of all sessions.
+    /// Number of units of all sessions.
     pub(crate) fn len(&self) -> usize {
         self.units.len()
     }
 
-    /// Units of a session.
+    /// Number of units of a session.
     pub(crate) fn units_of(&self, session: SessionId) -> usize {
         self.accounts
             .get(&session)
@@ -187,7 +189,7 @@ impl Book {
         all.map(|((_, address), unit)| (*address, *unit)).collect()
     }
 
-    /// The next unit of a session from `address` on, around its end where there is none.
+    /// The next unit of a session from `address` on; continues at the start after the last one.
     pub(crate) fn next(&self, session: SessionId, address: u64) -> Option<(u64, Unit)> {
         let from = self.units.range((session, address)..=(session, u64::MAX));
         let around = self.units.range((session, 0)..(session, address));
@@ -195,7 +197,7 @@ impl Book {
         Some((*address, *unit))
     }
 
-    /// The only session that shares a slot, if it is only one.
+    /// The only session that shares a slot, if there is exactly one.
     pub(crate) fn only(&self, slot: u32) -> Option<SessionId> {
         let sharers = &self.slots.get(&slot)?.sharers;
         let first = sharers.first_key_value()?;

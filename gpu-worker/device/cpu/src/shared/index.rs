@@ -1,12 +1,12 @@
-//! An index of stored bytes by samples of them: it finds where bytes like those that come may lie
-//! already. It is bounded, and what it finds is a guess, to be compared.
+//! An index of stored bytes by samples of them: it finds places where the bytes of a copy may
+//! already be. It is bounded, and its results are guesses that must be compared.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{SampleHash, SessionId};
 use device::SharingDomain;
 
-/// What is asked for: nothing is found for one domain that lies in another.
+/// Key of a search. A search in one domain finds nothing of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) domain: SharingDomain,
@@ -14,26 +14,26 @@ pub(crate) struct Key {
     pub(crate) print: SampleHash,
 }
 
-/// Where a unit may lie.
+/// Possible place of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In a session's private memory, if that has not been written or freed since.
+    /// In a session's private memory, unless it was written or freed since.
     Private(SessionId, u64),
     /// In a slot of the store.
     Slot(u32),
 }
 
-/// The places of units seen lately.
+/// The places of recently seen units.
 #[derive(Debug)]
 pub(crate) struct Index {
     places: BTreeMap<Key, Place>,
-    /// The oldest first; keys that are gone may be among them.
+    /// The oldest first; it may contain removed keys.
     order: VecDeque<Key>,
     most: usize,
 }
 
 impl Index {
-    /// An index of `most` units.
+    /// An index of at most `most` units.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             places: BTreeMap::new(),
@@ -42,12 +42,12 @@ impl Index {
         }
     }
 
-    /// Where a unit may lie.
+    /// Possible place of a unit.
     pub(crate) fn get(&self, key: &Key) -> Option<Place> {
         self.places.get(key).copied()
     }
 
-    /// A unit lies there; what was known of one like it is forgotten.
+    /// Records the place of a unit; replaces an earlier place of an equal one.
     pub(crate) fn note(&mut self, key: Key, place: Place) {
         if self.places.insert(key, place).is_none() {
             self.order.push_back(key);
@@ -59,7 +59,7 @@ impl Index {
         }
     }
 
-    /// No unit like this lies anywhere.
+    /// Removes a unit that is not stored anywhere.
     pub(crate) fn forget(&mut self, key: &Key) {
         self.places.remove(key);
     }

@@ -1,41 +1,44 @@
-//! The times at which a session's units are checked for pages that it has written since.
+//! Schedule of the checks of a session's units for pages that it has written.
 //!
-//! A look at a unit reads 256 rows of the process's page table: some ten microseconds. While there is
-//! work, a session's units are looked at in turn, one for every [`PRICE`] that the session has run:
-//! that is a fiftieth of its time at most. When there is none, what is due is looked at bit by bit.
+//! A check of a unit reads 256 rows of the process's page table: some ten microseconds. While there
+//! is work, a session's units are checked in turn, one for every [`PRICE`] that the session has
+//! run. That is at most a fiftieth of its time. When there is no work, due checks are made bit by
+//! bit.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::SessionId;
 
-/// Nanoseconds that a session runs for a look at one of its units.
+/// Run time of a session, in nanoseconds, per check of one of its units.
 const PRICE: u64 = 2_000_000;
-/// Looks that a session saves up at most: what comes behind its slice does not wait for more.
+/// Maximum number of checks that a session saves up, so that work behind its slice does not wait
+/// for more.
 const SAVED: u64 = 8;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Look {
-    /// Where the next one is.
+    /// Address from which the next unit is searched.
     next: u64,
-    /// Units that may have been written since they were looked at.
+    /// Number of units that may have been written since their last check.
     due: usize,
-    /// Nanoseconds run that no look was made for.
+    /// Nanoseconds of run time that were not used for a check yet.
     credit: u64,
 }
 
-/// The looks at all sessions of a device.
+/// The checks of all sessions of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
     sessions: BTreeMap<SessionId, Look>,
 }
 
 impl Looks {
-    /// All of a session's units are to be looked at.
+    /// Makes the checks of all of a session's units due.
     pub(crate) fn due(&mut self, session: SessionId, units: usize) {
         self.sessions.entry(session).or_default().due = units;
     }
 
-    /// A session that has so many units has run for `ns`. Gives how many looks it has paid for.
+    /// Counts `ns` of run time for a session with `units` units. Returns the number of checks to
+    /// make.
     pub(crate) fn ran(&mut self, session: SessionId, units: usize, ns: u64) -> usize {
         if units == 0 {
             self.sessions.remove(&session);
@@ -49,20 +52,20 @@ impl Looks {
         paid as usize
     }
 
-    /// A session with a look that is due.
+    /// A session with a due check.
     pub(crate) fn next(&self) -> Option<SessionId> {
         let mut due = self.sessions.iter().filter(|(_, look)| look.due > 0);
         due.next().map(|(session, _)| *session)
     }
 
-    /// From which address on to look at a session, if a look is due.
+    /// Address from which the next unit of a session is searched, if a check is due.
     pub(crate) fn from(&self, session: SessionId) -> Option<u64> {
         let look = self.sessions.get(&session)?;
         (look.due > 0).then_some(look.next)
     }
 
-    /// The unit of a session was looked at that ends before `next`; none is left where there is no
-    /// such unit.
+    /// Records the check of a unit that ends at `next`. `None` means that the session has no units
+    /// any more.
     pub(crate) fn looked(&mut self, session: SessionId, next: Option<u64>) {
         match (self.sessions.get_mut(&session), next) {
             (Some(look), Some(next)) => {
@@ -74,7 +77,7 @@ impl Looks {
         }
     }
 
-    /// A session is no more.
+    /// Removes a closed session.
     pub(crate) fn closed(&mut self, session: SessionId) {
         self.sessions.remove(&session);
     }

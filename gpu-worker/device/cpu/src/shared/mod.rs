@@ -1,10 +1,10 @@
-//! Bytes that several sessions hold alike, stored once.
+//! Equal bytes of several sessions, stored once.
 //!
-//! A large copy from the host is looked at in **units** of [`UNIT`] bytes. Units with equal bytes
-//! lie in one **slot** of the [`Store`], and every session that holds one has the slot's pages at
-//! its own address, copied by the kernel for whoever writes to them. The [`Book`] says who shares
-//! what and who is charged how much; the [`Index`] remembers where bytes like those that come may
-//! lie already; the [`Pagemap`] says which pages were written since.
+//! A large copy from the host is handled in **units** of [`UNIT`] bytes. Units with equal bytes are
+//! in one **slot** of the [`Store`]. Every session that holds one maps the slot's pages at its own
+//! address; the kernel copies a page for a session that writes to it. The [`Book`] records the
+//! sharers of each slot and their charges. The [`Index`] remembers places where the bytes of a copy
+//! may already be. The [`Pagemap`] tells which pages were written since.
 
 mod book;
 mod index;

@@ -1,5 +1,5 @@
-//! Units that are shared no more because their session's memory left the device. Once it is back, they are
-//! looked at again: others may hold the same bytes still.
+//! Units that are not shared any more because their session's memory left the device. Once it is
+//! back, they are examined again, because others may still hold the same bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,20 +14,20 @@ pub(crate) struct Parted {
 }
 
 impl Parted {
-    /// A list of `most` units.
+    /// A list of at most `most` units.
     pub(crate) fn new(most: usize) -> Self {
         let units = BTreeMap::new();
         Self { units, most }
     }
 
-    /// A unit left; where the list is full it is private from now on.
+    /// Adds a unit that left; if the list is full, the unit stays private.
     pub(crate) fn note(&mut self, session: SessionId, address: u64, bytes: u64) {
         if self.units.len() < self.most {
             self.units.insert((session, address), bytes);
         }
     }
 
-    /// Takes a unit of a session that is there: session, address and bytes.
+    /// Takes a unit of a present session: session, address and bytes.
     pub(crate) fn take(
         &mut self,
         is_there: impl Fn(SessionId) -> bool,
@@ -44,7 +44,7 @@ impl Parted {
         None
     }
 
-    /// What was in a range of a session's addresses is wanted no more.
+    /// Removes the units in a range of a session's addresses that was freed.
     pub(crate) fn freed(&mut self, session: SessionId, range: Range<u64>) {
         let units = self
             .units

@@ -1,7 +1,7 @@
-//! The store of shared units: a file in memory, in slots of a unit.
+//! The store of shared units: a file in memory, divided into slots of a unit.
 //!
-//! A slot is written once, before anybody has it, and not again while anybody does. Sessions show
-//! it by private mappings, so that a write to one of its pages gives the writer a page of its own.
+//! A slot is written once, before its first use, and not again while it is in use. Sessions show it
+//! by private mappings, so that a write to one of its pages gives the writer its own page.
 
 #![expect(unsafe_code, reason = "a mapped view of the file, and holes in it")]
 
@@ -21,39 +21,39 @@ use crate::memory::PAGE;
 #[derive(Debug)]
 pub(crate) struct Store {
     file: File,
-    /// All of the file that there can be, to read.
+    /// A read-only mapping of the maximum file.
     view: NonNull<u8>,
-    /// Slots that there can be.
+    /// Maximum number of slots.
     most: u32,
     slots: Mutex<Slots>,
 }
 
 #[derive(Debug, Default)]
 struct Slots {
-    /// Slots that the file is long enough for.
+    /// Number of slots within the file's length.
     end: u32,
     free: BTreeSet<u32>,
 }
 
 // SAFETY: the view is this value's own and only read through it.
 unsafe impl Send for Store {}
-// SAFETY: what is read through the view is a slot in use, which nobody writes.
+// SAFETY: only slots in use are read through the view, and those have no writers.
 unsafe impl Sync for Store {}
 
-/// A slot in use. When the last that has it lets go of it, its memory is the host's again.
+/// A slot in use. When the last owner drops it, its memory goes back to the host.
 #[derive(Debug)]
 pub(crate) struct Slot {
     store: Arc<Store>,
     number: u32,
     bytes: usize,
-    /// Whose sessions may share it.
+    /// The domain with the sessions that may share it.
     domain: Option<SharingDomain>,
 }
 
 impl Store {
-    /// A store of `most` slots; none where the host does not let us.
+    /// A store of `most` slots; `None` if the host does not permit it.
     pub(crate) fn new(most: u32) -> Option<Arc<Self>> {
-        // SAFETY: asks for a number.
+        // SAFETY: only reads a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         if u64::try_from(page) != Ok(PAGE) || most == 0 {
             return None;
@@ -63,11 +63,11 @@ impl Store {
         if file < 0 {
             return None;
         }
-        // SAFETY: the descriptor was just made and is nobody else's.
+        // SAFETY: the descriptor was just made and has no other owner.
         let file = unsafe { File::from_raw_fd(file) };
         let bytes = usize::try_from(u64::from(most) * UNIT).ok()?;
-        // SAFETY: a new mapping at an address of the kernel's choice. Nothing is read of it behind
-        // the file's end.
+        // SAFETY: a new mapping at an address chosen by the kernel. It is not read beyond the
+        // file's end.
         let view = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -89,8 +89,8 @@ impl Store {
         }))
     }
 
-    /// The store of a device whose sessions hold `capacity` bytes together; none where the host does not
-    /// help. There is room for as much again that none of them shows.
+    /// The store of a device with sessions that hold at most `capacity` bytes together; `None` if
+    /// the host does not support it. There is room for as many bytes again that no session shows.
     pub(crate) fn of(capacity: u64) -> Option<Arc<Self>> {
         let slots = (capacity / UNIT).saturating_mul(2).min(mappings() / 2);
         Self::new(u32::try_from(slots).ok()?)
@@ -100,8 +100,8 @@ impl Store {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a unit, given in pieces of a unit at most together, in a slot for sessions of a domain; none
-    /// where there is no room.
+    /// Stores a unit in a slot for sessions of a domain; the pieces together have at most a unit.
+    /// `None` if there is no room.
     pub(crate) fn keep<'a>(
         self: &Arc<Self>,
         domain: Option<SharingDomain>,
@@ -121,7 +121,7 @@ impl Store {
         Some(slot)
     }
 
-    /// A slot that nobody has.
+    /// Takes an unused slot.
     fn take(&self) -> Option<u32> {
         let mut slots = self.slots();
         if let Some(slot) = slots.free.pop_first() {
@@ -136,24 +136,24 @@ impl Store {
         Some(slot)
     }
 
-    /// Nobody has a slot any more: its memory goes back to the host.
+    /// Frees an unused slot: its memory goes back to the host.
     fn free(&self, slot: u32) {
         let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (Ok(at), Ok(bytes)) = (Self::offset(slot).try_into(), UNIT.try_into()) else {
             return;
         };
-        // SAFETY: the descriptor is ours. Whoever still showed the slot would see zeros, and
-        // nobody does. Where the host refuses, the memory stays until the slot is used again.
+        // SAFETY: the descriptor is ours. A session that still showed the slot would see zeros, but
+        // none does. If the host refuses, the memory stays until the slot is used again.
         unsafe { libc::fallocate(self.file.as_raw_fd(), hole, at, bytes) };
         self.slots().free.insert(slot);
     }
 
-    /// What to map, for [`crate::memory::Memory::show`].
+    /// The file to map, for [`crate::memory::Memory::show`].
     pub(crate) fn file(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// Where in the file a slot begins.
+    /// Offset of a slot in the file.
     pub(crate) fn offset(slot: u32) -> u64 {
         u64::from(slot) * UNIT
     }
@@ -161,7 +161,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // SAFETY: the view is this value's own and nothing refers to it any more.
+        // SAFETY: the view is this value's own and there are no references to it any more.
         unsafe {
             let bytes = Self::offset(self.most) as usize;
             libc::munmap(self.view.as_ptr().cast(), bytes);
@@ -180,7 +180,7 @@ impl Slot {
         &self.store
     }
 
-    /// Whose sessions may share it.
+    /// The domain with the sessions that may share it.
     pub(crate) fn domain(&self) -> Option<SharingDomain> {
         self.domain
     }
@@ -188,7 +188,8 @@ impl Slot {
 
 impl Chunk for Slot {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: within the view, and within the file, which never gets shorter; a slot in use is not
+        // SAFETY: within the view, and within the file, which never gets shorter. A slot in use is
+        // not written.
         // written.
         unsafe {
             let offset = Store::offset(self.number) as usize;
@@ -203,7 +204,7 @@ impl Drop for Slot {
     }
 }
 
-/// Keeps chunks in the device's store, and what finds no room there in memory of the process.
+/// Keeps chunks in the device's store; those without room there are kept in memory of the process.
 #[derive(Debug)]
 pub(crate) struct StoreKeeper(pub(crate) Arc<Store>);
 
@@ -239,7 +240,7 @@ mod tests {
         let third = keep(&c[..8_192], 4_096).expect("room");
         assert_eq!([&first, &second, &third].map(Slot::number), [0, 1, 2]);
         assert!(keep(&a, 4_096).is_none(), "it is full");
-        // What finds no room there is kept all the same.
+        // Chunks without room in the store are kept too.
         let keeper = StoreKeeper(Arc::clone(&store));
         assert!(keeper.keep(None, &mut a.chunks(77_777)).bytes() == a);
         assert!(first.bytes() == a && second.bytes() == b && third.bytes() == &c[..8_192]);

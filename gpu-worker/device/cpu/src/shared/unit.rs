@@ -1,15 +1,15 @@
-//! Units, and how many mappings the host gives for them.
+//! Units, and the number of mappings that the host allows for them.
 
 use crate::memory::PAGE;
 
-/// Bytes of a unit. The last one of a copy is its whole pages that are left.
+/// Bytes of a unit. The last unit of a copy is the rest of its whole pages.
 pub(crate) const UNIT: u64 = 1 << 20;
-/// Bytes of the smallest last unit: each costs the host a mapping, which has to be worth it.
+/// Minimum bytes of a last unit; each unit costs the host a mapping, which must be worth it.
 pub(crate) const LEAST: u64 = 16 * PAGE;
 
-/// Mappings that a process may have on this host.
+/// Maximum number of mappings of a process on this host.
 pub(crate) fn mappings() -> u64 {
-    /// What Linux has where nothing else is said.
+    /// Default of Linux.
     const USUAL: u64 = 65_530;
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count");
     let number = text.ok().and_then(|text| text.trim().parse().ok());

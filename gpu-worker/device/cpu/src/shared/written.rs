@@ -1,5 +1,5 @@
 //! The pages of a private mapping that were written since, from the kernel's `/proc/self/pagemap`.
-//! The bits that count here need no privileges.
+//! The bits used here need no privileges.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use crate::memory::PAGE;
 const PRESENT: u64 = 1 << 63;
 /// The page is in swap.
 const SWAPPED: u64 = 1 << 62;
-/// The page is the file's.
+/// The page belongs to the file.
 const OF_FILE: u64 = 1 << 61;
 
 /// The page table of this process.
@@ -19,13 +19,13 @@ const OF_FILE: u64 = 1 << 61;
 pub(crate) struct Pagemap(File);
 
 impl Pagemap {
-    /// None where the host does not show it.
+    /// `None` if the host does not permit it.
     pub(crate) fn open() -> Option<Self> {
         File::open("/proc/self/pagemap").ok().map(Self)
     }
 
-    /// How many bytes of a mapped unit, at this address of the process, are on pages that were
-    /// written and so are no more the file's.
+    /// Bytes of a mapped unit, at this address of the process, on pages that were written and so do
+    /// not belong to the file any more.
     pub(crate) fn written(&self, host: u64, bytes: u64) -> Option<u64> {
         const ROW: usize = size_of::<u64>();
         let mut rows = [0_u8; (UNIT / PAGE) as usize * ROW];

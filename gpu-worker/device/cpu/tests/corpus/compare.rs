@@ -1,12 +1,12 @@
-//! Comparing what a kernel wrote with what the reference says.
+//! Comparison of a kernel's output with the reference.
 
 use crate::data;
 use crate::manifest::Check;
 
-/// Mismatches shown of one check.
+/// Maximum number of mismatches shown per check.
 const SHOWN: usize = 8;
 
-/// An element: its bits, and its value where it is a number that may be inexact.
+/// An element: its bits, and its value if it is a number that may be inexact.
 #[derive(Clone, Copy, Debug)]
 struct Element {
     bits: u64,
@@ -28,7 +28,7 @@ impl Element {
         Self { bits, value }
     }
 
-    /// Whether `self` is as good as `want`.
+    /// True if `self` is close enough to `want`.
     fn meets(self, want: Self, check: &Check) -> bool {
         let (Some(got), Some(value)) = (self.value, want.value) else {
             return self.bits == want.bits;

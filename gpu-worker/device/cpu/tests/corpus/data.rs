@@ -1,4 +1,4 @@
-//! Contents of buffers: made from a seed exactly as `tests/corpus/harness` makes them.
+//! Contents of buffers, generated from a seed exactly as `tests/corpus/harness` does.
 
 use crate::manifest::{Buffer, Fill};
 
@@ -13,7 +13,7 @@ pub(crate) fn size(dtype: &str) -> Result<usize, String> {
     })
 }
 
-/// The `index`th number of a stream (SplitMix64, whose state is a counter).
+/// The `index`th number of a stream (SplitMix64, with a counter as its state).
 fn random(seed: u64, index: u64) -> u64 {
     let step = 0x9E37_79B9_7F4A_7C15_u64;
     let mut x = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(step));
@@ -22,7 +22,7 @@ fn random(seed: u64, index: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// The bytes a buffer starts with.
+/// The initial bytes of a buffer.
 pub(crate) fn contents(buffer: &Buffer, data: &[u8]) -> Result<Vec<u8>, String> {
     let size = size(&buffer.dtype)?;
     let bytes = size * buffer.count;
@@ -58,7 +58,7 @@ pub(crate) fn contents(buffer: &Buffer, data: &[u8]) -> Result<Vec<u8>, String> 
     })
 }
 
-/// Bytes of hexadecimal digits.
+/// Parses bytes from hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, String> {
     let digits = text.as_bytes().chunks(2);
     digits

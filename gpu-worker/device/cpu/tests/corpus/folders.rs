@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Where the cases lie; `WARPLOOM_CORPUS_PTX` names another folder, of other options or targets.
+/// Folder of the cases; `WARPLOOM_CORPUS_PTX` names another one, for other options or targets.
 pub(crate) fn cases() -> PathBuf {
     match std::env::var_os("WARPLOOM_CORPUS_PTX") {
         Some(folder) => folder.into(),

@@ -1,8 +1,8 @@
 //! The corpus: kernels of five compilers, each run and compared with its reference.
 //!
-//! `tests/corpus/README.md` tells what a case is and how one is added. This test needs no Python:
-//! it reads the committed PTX, manifests and data. It prints a line per case, as the standard
-//! harness does, and takes the same arguments: substrings of names, `--exact`, `--list`.
+//! `tests/corpus/README.md` explains the cases and how to add one. This test needs no Python: it
+//! reads the committed PTX, manifests and data. It prints a line per case, as the standard harness
+//! does, and takes the same arguments: substrings of names, `--exact`, `--list`.
 
 mod compare;
 mod data;
@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// A test of this file that is no case: its name and what it does.
+/// A test of this file that is not a case: its name and its function.
 type Extra = (&'static str, fn(&[Case]) -> Result<(), String>);
 
 const EXTRAS: [Extra; 3] = [
@@ -30,7 +30,7 @@ const EXTRAS: [Extra; 3] = [
     ("sources_compile_to_the_ptx", sources::compile_to_the_ptx),
 ];
 
-/// What the command line asks for.
+/// Selection by the command line.
 struct Wanted {
     names: Vec<String>,
     exact: bool,
@@ -52,7 +52,7 @@ impl Wanted {
                 "--exact" => wanted.exact = true,
                 "--list" => wanted.list = true,
                 "--ignored" => wanted.ignored = true,
-                // Those of the standard harness that take a value and mean nothing here.
+                // Options of the standard harness that take a value and mean nothing here.
                 "--test-threads" | "--color" | "--format" | "--skip" | "-Z" => drop(args.next()),
                 flag if flag.starts_with('-') => {}
                 name => wanted.names.push(name.to_owned()),
@@ -70,13 +70,13 @@ impl Wanted {
     }
 }
 
-/// The result of one test, as its line says it.
+/// The result of one test, as printed.
 struct Outcome {
     name: String,
     failure: Option<String>,
 }
 
-/// Runs a test, whatever it does, and prints its line.
+/// Runs a test, catches its panics, and prints its line.
 fn judge(name: &str, test: impl FnOnce() -> Result<String, String>) -> Outcome {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
     let result = caught.unwrap_or_else(|_| Err("it panicked; see above".to_owned()));
@@ -84,7 +84,7 @@ fn judge(name: &str, test: impl FnOnce() -> Result<String, String>) -> Outcome {
         Ok(note) => format!("test {name} ... ok{note}\n"),
         Err(_) => format!("test {name} ... FAILED\n"),
     };
-    // One write a line: the threads' lines must not mix.
+    // One write per line, so that the threads' lines do not mix.
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
     Outcome {
         name: name.to_owned(),

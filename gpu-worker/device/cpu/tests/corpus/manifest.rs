@@ -3,21 +3,21 @@
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// One case: buffers, launches in order, and what must be in the buffers afterwards.
+/// One case: buffers, launches in order, and the expected contents of the buffers afterwards.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
     /// `compiler/name`; from the path.
     #[serde(skip)]
     pub(crate) name: String,
-    /// Where the manifest lies; PTX and data are beside it.
+    /// Folder of the manifest, with PTX and data.
     #[serde(skip)]
     pub(crate) folder: PathBuf,
     /// Device memory, in order.
     pub(crate) buffers: Vec<Buffer>,
     /// Kernels, one after another.
     pub(crate) launches: Vec<Launch>,
-    /// What is compared.
+    /// Comparisons with the reference.
     pub(crate) checks: Vec<Check>,
 }
 
@@ -35,17 +35,17 @@ impl Case {
     }
 }
 
-/// One allocation and what is in it before the first launch.
+/// One allocation and its contents before the first launch.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Buffer {
     /// Element type, in NumPy's words: `float32`, `int64`; `float16` is never generated.
     pub(crate) dtype: String,
-    /// Elements.
+    /// Number of elements.
     pub(crate) count: usize,
-    /// How it is filled.
+    /// Initial contents.
     pub(crate) fill: Fill,
-    /// The module variable it is, if it is one: no memory is allocated then.
+    /// The module variable, if it is one; no memory is allocated then.
     pub(crate) symbol: Option<String>,
 }
 
@@ -97,17 +97,17 @@ pub(crate) enum Arg {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Check {
-    /// Which buffer.
+    /// Index of the buffer.
     pub(crate) buffer: usize,
     /// First byte in it.
     pub(crate) from: usize,
     /// Element type.
     pub(crate) dtype: String,
-    /// Elements.
+    /// Number of elements.
     pub(crate) count: usize,
-    /// Where the expected elements lie in the data file.
+    /// Offset of the expected elements in the data file.
     pub(crate) data: usize,
-    /// Allowed error relative to the expected value; 0 and 0 is bit for bit.
+    /// Allowed error relative to the expected value; if both errors are 0, bit for bit.
     pub(crate) relative: f64,
     /// Allowed absolute error.
     pub(crate) absolute: f64,

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 const BASE: u64 = 0x1000_0000_0000;
 
-/// Between two buffers: what runs past an end must not find the next one.
+/// Gap between two buffers: an access beyond an end must not reach the next one.
 const GAP: u64 = 4096;
 
-/// Engine and threads of the runs and the order of their blocks. Each must satisfy the reference,
-/// and all must leave the same bytes.
+/// Engine, threads, and order of blocks of each run. Each run must match the reference, and all
+/// must leave the same bytes.
 const RUNS: [(Isa, usize, BlockOrder); 4] = [
     (Isa::Avx2, 1, BlockOrder::Ascending),
     (Isa::Native, 1, BlockOrder::Scattered),
@@ -22,8 +22,8 @@ const RUNS: [(Isa, usize, BlockOrder); 4] = [
     (Isa::Native, 5, BlockOrder::Descending),
 ];
 
-/// Cases whose bytes depend on which block comes first: sums of floats and places in lists, both
-/// by atomics. Their results are right in any order.
+/// Cases with bytes that depend on the order of blocks: sums of floats and places in lists, both by
+/// atomics. Their results are right in any order.
 const BY_CHANCE: [&str; 5] = [
     "numba/block_sum",
     "nvrtc/atomics_lists",
@@ -32,10 +32,10 @@ const BY_CHANCE: [&str; 5] = [
     "warp/particles_loss",
 ];
 
-/// Warp instructions a launch may take; the largest cases need a few million.
+/// Maximum number of warp instructions of a launch; the largest cases need a few million.
 const FUEL: u64 = 400_000_000;
 
-/// Runs a case and compares its results; says how many warp instructions it took.
+/// Runs a case and compares its results; returns the number of warp instructions in words.
 pub(crate) fn check(case: &Case) -> Result<String, String> {
     let data = case.data()?;
     let mut instructions = 0;
@@ -87,7 +87,7 @@ fn programs(case: &Case, isa: Isa) -> Result<HashMap<&str, Arc<Program>>, String
     Ok(programs)
 }
 
-/// A session's memory with a case in it.
+/// A session's memory with the buffers of a case.
 struct Stage<'a> {
     case: &'a Case,
     memory: Memory,
@@ -179,7 +179,7 @@ impl<'a> Stage<'a> {
         Ok(stats.instructions)
     }
 
-    /// What all buffers hold.
+    /// Contents of all buffers.
     fn contents(&self) -> Result<Vec<Vec<u8>>, String> {
         let read = |(buffer, at): (&Buffer, &u64)| {
             let mut bytes = vec![0; data::size(&buffer.dtype)? * buffer.count];

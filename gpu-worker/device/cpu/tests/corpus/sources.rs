@@ -1,11 +1,11 @@
-//! The committed PTX, inputs and expected outputs are what the sources make.
+//! Checks that the committed PTX, inputs and expected outputs match the sources.
 
 use crate::folders::root;
 use crate::manifest::Case;
 use std::process::Command;
 
-/// Compiles every source again and compares, where `WARPLOOM_CORPUS` asks for it: `check` uses
-/// the compilers that are installed, `install` fetches them first (some 2 GB, minutes).
+/// Compiles every source again and compares, if `WARPLOOM_CORPUS` is set. `check` uses the
+/// installed compilers; `install` fetches them first (some 2 GB, minutes).
 pub(crate) fn compile_to_the_ptx(_: &[Case]) -> Result<(), String> {
     let wish = std::env::var("WARPLOOM_CORPUS").unwrap_or_default();
     if wish.is_empty() {

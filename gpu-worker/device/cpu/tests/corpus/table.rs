@@ -1,4 +1,4 @@
-//! `docs/evidence/ptx-corpus.md`: what the corpus covers, counted from the PTX itself.
+//! `docs/evidence/ptx-corpus.md`: the coverage of the corpus, counted from the PTX itself.
 
 use crate::document::agree;
 use crate::manifest::Case;
@@ -6,7 +6,7 @@ use ptx::{FunctionKind, ParsedModule, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// What one compiler contributes.
+/// Contribution of one compiler.
 #[derive(Default)]
 struct Row {
     cases: usize,
@@ -72,7 +72,7 @@ fn rows(cases: &[Case]) -> Result<BTreeMap<String, Row>, String> {
     Ok(rows)
 }
 
-/// Holds the corpus to its promise: five compilers, and enough of each.
+/// Checks the promise of the corpus: five compilers, and enough cases of each.
 pub(crate) fn is_wide(cases: &[Case]) -> Result<(), String> {
     let rows = rows(cases)?;
     let least = [
@@ -97,7 +97,7 @@ pub(crate) fn is_wide(cases: &[Case]) -> Result<(), String> {
     }
 }
 
-/// The document is what the corpus says; `WARPLOOM_BLESS=1` writes it.
+/// Checks that the document matches the corpus; `WARPLOOM_BLESS=1` writes it.
 pub(crate) fn is_current(cases: &[Case]) -> Result<(), String> {
     let text = document(&rows(cases)?);
     agree("evidence/ptx-corpus.md", &text)

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// Whether a committed document is what the tests say; with `WARPLOOM_BLESS` set it is written.
+/// Checks that a committed document matches the tests; with `WARPLOOM_BLESS` set, writes it.
 ///
 /// # Errors
-/// The first line that differs, or why it cannot be written.
+/// The first line that differs, or the reason why it cannot be written.
 pub(crate) fn agree(name: &str, want: &str) -> Result<(), String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../docs")

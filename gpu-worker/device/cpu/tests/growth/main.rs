@@ -1,4 +1,4 @@
-//! Modules that have much of one thing load, and what they take grows no faster than they do.
+//! Modules with much of one thing load, and their cost grows no faster than their size.
 
 mod shapes;
 
@@ -16,7 +16,7 @@ fn modules_with_much_of_anything_load() {
     }
 }
 
-/// Counts the bytes that it is asked about, and refuses after so many questions.
+/// Counts the bytes that it is asked about, and refuses after `most` questions.
 #[derive(Default)]
 struct Counting {
     bytes: AtomicU64,
@@ -48,7 +48,7 @@ fn what_a_module_takes_grows_no_faster_than_it_does() {
         let (small, large) = (make(1_000), make(10_000));
         let longer = large.len() as f64 / small.len() as f64;
         let (before, after) = (taken(&small) as f64, taken(&large) as f64);
-        // Each watch is asked once so many bytes are there.
+        // Each watch is asked once a fixed number of bytes has been added.
         let most = 1.5 * longer * before + f64::from(1 << 20);
         assert!(
             after < most,
@@ -78,7 +78,7 @@ fn preparing_can_be_given_up_anywhere() {
     }
 }
 
-/// Says that time is up behind so many questions.
+/// Reports that time is up after this many questions.
 struct Late(AtomicU64);
 
 impl Watch for Late {

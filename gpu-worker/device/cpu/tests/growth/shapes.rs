@@ -1,8 +1,8 @@
-//! Modules of a given size, one for each thing that a module can have much of.
+//! Modules of a given size, one for each thing that a module can have in large numbers.
 
 use std::fmt::Write as _;
 
-/// A shape's name, and its module with so much of it.
+/// A shape's name, and its module of a given size.
 pub(crate) type Shape = (&'static str, fn(usize) -> String);
 
 /// Every shape.
@@ -39,7 +39,7 @@ fn entry(body: &str) -> String {
     )
 }
 
-/// Numbers without a pattern, the same each time.
+/// Numbers without a pattern, the same in each run.
 fn scramble(at: usize) -> usize {
     (at as u64)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -48,7 +48,7 @@ fn scramble(at: usize) -> usize {
         >> 8
 }
 
-/// Conditional branches, each to anywhere.
+/// Conditional branches, each to an arbitrary target.
 fn scattered(n: usize) -> String {
     let mut body = ".reg .pred %p<4>; .reg .b32 %r<8>;\n".to_owned();
     for at in 0..n {
@@ -61,7 +61,7 @@ fn scattered(n: usize) -> String {
     entry(&body)
 }
 
-/// As `scattered`, where every block writes a register that another one reads.
+/// As `scattered`, but every block writes a register that another one reads.
 fn registers(n: usize) -> String {
     let mut body = format!(".reg .pred %p<{n}>; .reg .b32 %r<{n}>;\n");
     for at in 0..n {
@@ -74,7 +74,7 @@ fn registers(n: usize) -> String {
     entry(&body)
 }
 
-/// Registers that all live at once.
+/// Registers that are all live at once.
 fn alive(n: usize) -> String {
     let n = n.min(100_000);
     let mut body =
@@ -88,7 +88,7 @@ fn alive(n: usize) -> String {
     entry(&body)
 }
 
-/// One straight block with something in it that is not generated, again and again.
+/// One straight block with a repeated instruction that is not generated.
 fn block(n: usize) -> String {
     let mut body = format!(".reg .b32 %r<{n}>; .reg .b32 %s, %t;\n");
     for at in 0..n {
@@ -103,7 +103,7 @@ fn block(n: usize) -> String {
     entry(&body)
 }
 
-/// Loads by as many addresses, and nothing that parts them.
+/// Loads through as many addresses, without anything in between.
 fn accesses(n: usize) -> String {
     let mut body = format!(
         ".reg .b64 %a<{n}>; .reg .b32 %r<{n}>; .reg .b64 %b; .reg .b32 %s;\nld.param.u64 %b, [out];\n"
@@ -140,7 +140,7 @@ fn entries(n: usize) -> String {
     text
 }
 
-/// Functions that call one another, one behind the other.
+/// Functions that form one chain of calls.
 fn chain(n: usize) -> String {
     let mut text = format!("{HEAD}.func f0() {{ ret; }}\n");
     for at in 1..n {
@@ -154,7 +154,7 @@ fn chain(n: usize) -> String {
     text
 }
 
-/// Entries that each reach every function, and a constant in each.
+/// Entries that each reach every function, with a constant in each.
 fn reach(n: usize) -> String {
     let mut text = format!("{HEAD}.func f0() {{ ret; }}\n");
     for at in 1..n {
@@ -225,7 +225,7 @@ fn expression(n: usize) -> String {
     entry(&body)
 }
 
-/// As many jumps by one list as it has labels.
+/// As many jumps by one list as the list has labels.
 fn tables(n: usize) -> String {
     let mut body = ".reg .b32 %r;\n".to_owned();
     let list: Vec<String> = (0..n).map(|at| format!("L{at}")).collect();
@@ -248,8 +248,8 @@ fn predicates(n: usize) -> String {
     entry(&body)
 }
 
-/// Predicates that each decide the one before, up to a branch; in kernels that are short enough for
-/// code of their own control flow.
+/// Predicates that each decide the previous one, up to a branch, in kernels that are short enough
+/// for native control flow.
 fn logic(n: usize) -> String {
     let mut text = HEAD.to_owned();
     for function in 0..n.div_ceil(1000) {
@@ -269,7 +269,7 @@ fn logic(n: usize) -> String {
     text
 }
 
-/// Loads and stores of shared memory, each with a constant of its own.
+/// Loads and stores of shared memory, each with its own constant.
 fn shared(n: usize) -> String {
     let mut body =
         ".reg .b32 %a, %s; .reg .b32 %r<8>;\n.shared .b32 x[64];\nmov.u32 %a, x;\n".to_owned();
@@ -279,7 +279,7 @@ fn shared(n: usize) -> String {
     entry(&body)
 }
 
-/// Scopes inside scopes, and names from outside all of them.
+/// Nested scopes, and names from outside all of them.
 fn scopes(n: usize) -> String {
     let mut body = ".reg .b32 %r<9>;\n".to_owned();
     for _ in 0..n.div_ceil(250) {
@@ -294,7 +294,7 @@ fn scopes(n: usize) -> String {
     entry(&body)
 }
 
-/// Calls with parameters in scopes of their own, as compilers write them.
+/// Calls with parameters in separate scopes, as compilers write them.
 fn calls(n: usize) -> String {
     let mut text = format!(
         "{HEAD}.func (.param .b32 r) f(.param .b32 a) {{ .reg .b32 %r<3>; ld.param.u32 %r1, [a]; st.param.b32 [r], %r1; ret; }}\n\
@@ -311,7 +311,7 @@ fn calls(n: usize) -> String {
     text + "ret; }\n"
 }
 
-/// One name with very many digits; no register is spelt so.
+/// One name with very many digits; no register has such a name.
 fn digits(n: usize) -> String {
     let name = format!("%r{}", "1".repeat(10 * n));
     entry(&format!(
@@ -329,7 +329,7 @@ fn modifiers(n: usize) -> String {
     entry(&body)
 }
 
-/// Kernels of loads and stores in turn, with much that lives across all of them.
+/// Kernels of alternating loads and stores, with many values that live across all of them.
 fn segments(n: usize) -> String {
     let mut text = HEAD.to_owned();
     for function in 0..n.div_ceil(1000) {

@@ -3,12 +3,12 @@
 use device_cpu::{Engine, EngineConfig, Grid, Instance, LaunchError, Memory, Program};
 use std::sync::Arc;
 
-/// Where the allocation lies.
+/// Address of the allocation.
 pub(crate) const BASE: u64 = 0x1000_0000_0000;
 
-/// A number as kernels store it.
+/// A number in a kernel's format.
 pub(crate) trait Stored: Sized {
-    /// The numbers that lie one behind the other.
+    /// Contiguous numbers.
     fn all(bytes: &[u8]) -> Vec<Self>;
 }
 
@@ -24,8 +24,8 @@ macro_rules! stored {
 }
 stored! { u8 u32 u64 }
 
-/// Launches a program's first entry with these bytes allocated, and gives what is left of them. Its
-/// parameters are where they lie and `more`.
+/// Launches a program's first entry with these bytes allocated, and returns the bytes afterwards.
+/// Its parameters are their address and `more`.
 pub(crate) fn launch<T: Stored>(
     program: &Arc<Program>,
     config: EngineConfig,

@@ -1,4 +1,4 @@
-//! Random kernels with branches and loops: the same bits, faults and counts as the interpreter.
+//! Random kernels with branches and loops: the same bits, faults and counts as in the interpreter.
 
 use super::{BASE, Choice, DATA, HEAD, RESULTS, instruction, results};
 use device_cpu::{
@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicBool;
 #[derive(Clone, Debug)]
 enum Statement {
     Plain(Choice),
-    /// A load or store at an address in steps: which, of which register, at which offset.
+    /// A load or store at an address in steps: its kind, its address register, its offset.
     Access(u8, u8, u8),
-    /// Under a condition: the same in all lanes, in all or none, or as it comes.
+    /// Under a condition: equal in all lanes, all or none, or arbitrary.
     If(u8, Vec<Statement>),
-    /// So many times, or as often as the lane's number says.
+    /// A fixed number of times, or as often as the lane's number.
     Loop(u8, Vec<Statement>),
     Barrier,
 }
@@ -39,7 +39,7 @@ fn statements() -> impl Strategy<Value = Vec<Statement>> {
     proptest::collection::vec(tree, 1..12)
 }
 
-/// Addresses in steps: words one after another, with gaps, backwards, one for all; shared ones too.
+/// Addresses in steps: consecutive words, with gaps, backwards, one for all; shared ones too.
 const STEPPED: &str = "
 .reg .b64 %g<8>;
 .reg .b32 %c<64>;
@@ -82,7 +82,8 @@ fn access(text: &mut String, kind: u8, register: u8, offset: u8) {
     }
 }
 
-/// Writes statements; `labels` numbers those that jump, `parted` says that lanes may be apart.
+/// Writes statements; `labels` numbers those with jumps, `parted` means that lanes may have
+/// diverged.
 fn write(text: &mut String, list: &[Statement], labels: &mut usize, parted: bool) {
     for statement in list {
         match statement {
@@ -132,7 +133,7 @@ fn source(list: &[Statement]) -> Option<String> {
     (labels < 64).then_some(text)
 }
 
-/// What a launch left: bytes and what it cost, or where it failed.
+/// Result of a launch: bytes and cost, or the place of its fault.
 type Outcome = Result<(Vec<u8>, Stats), String>;
 
 fn run(text: &str, isa: Isa, block: [u32; 3], config: EngineConfig, budget: u64) -> Outcome {
@@ -225,7 +226,7 @@ proptest! {
     }
 }
 
-/// A loop over an array in steps, of so many words a lane.
+/// A loop over an array in steps, with a given number of words per lane.
 fn walk(step: &str, address: &str) -> String {
     format!(
         "

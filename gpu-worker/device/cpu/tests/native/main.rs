@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use ptx::ParsedModule;
 use std::fmt::Write;
 
-/// Bytes that the random programs read and write, in front of their results.
+/// Bytes that the random programs read and write, before their results.
 const DATA: usize = 4096;
 /// Results of a thread, four bytes each.
 const RESULTS: usize = 8 + 8 + 2 * 4 + 1;
@@ -19,8 +19,9 @@ const RESULTS: usize = 8 + 8 + 2 * 4 + 1;
 /// One instruction: an opcode with its operands still numbers.
 type Choice = (usize, [u8; 4], u8);
 
-/// Opcodes with the kinds of their operands: `r` words, `f` floats, `d` doubles, `p` predicates,
-/// `a` and `s` addresses in global and shared memory, `v` and `w` two and four floats.
+/// Opcodes with the kinds of their operands. `r` are words, `f` floats, `d` doubles, and `p`
+/// predicates. `a` and `s` are addresses in global and shared memory; `v` and `w` are two and four
+/// floats.
 const OPCODES: &[(&str, &str)] = &[
     ("mov.u32", "rr"),
     ("mov.b32", "fr"),
@@ -108,11 +109,11 @@ const OPCODES: &[(&str, &str)] = &[
     ("ld.shared.v4.f32", "ws"),
     ("st.shared.f32", "sf"),
     ("st.shared.u8", "sr"),
-    // Not generated: it parts a run.
+    // Not generated, so it splits a run.
     ("popc.b32", "rr"),
 ];
 
-/// A program of these instructions; what it leaves in registers it writes behind the data.
+/// A program of these instructions; it writes its registers behind the data.
 fn source(choices: &[Choice]) -> String {
     let mut text = String::from(HEAD);
     for choice in choices {
@@ -122,7 +123,7 @@ fn source(choices: &[Choice]) -> String {
     text
 }
 
-/// Writes an instruction; a third of them are guarded.
+/// Writes an instruction; a third of them have a guard.
 fn instruction(text: &mut String, (which, operands, guard): &Choice) {
     let (opcode, kinds) = OPCODES[which % OPCODES.len()];
     let list: Vec<String> = kinds
@@ -140,7 +141,7 @@ fn instruction(text: &mut String, (which, operands, guard): &Choice) {
     writeln!(text, "{guard}{opcode} {};", list.join(", ")).expect("memory");
 }
 
-/// Writes what is left in registers behind the data, and ends the kernel.
+/// Writes the registers behind the data, and ends the kernel.
 fn results(text: &mut String) {
     for n in 0..8 {
         writeln!(text, "st.global.u32 [%o+{}], %r{n};", 4 * n).expect("memory");
@@ -229,7 +230,7 @@ fn operand(kind: char, number: u8) -> String {
             (n + 2) % 8,
             (n + 5) % 8
         ),
-        // Each thread has 16 bytes of its own: contiguous ones, spread ones, and one for all.
+        // Each thread has its own 16 bytes: contiguous ones, spread ones, and one for all.
         'a' => match n % 3 {
             0 => format!("[%b+{}]", number & 8),
             _ => "[%b]".to_owned(),
@@ -291,7 +292,7 @@ fn every_opcode_alone_leaves_the_same_bits() {
     }
 }
 
-/// A kernel that writes one word a thread at a stride.
+/// A kernel that writes one word per thread at a stride.
 const STRIDED: &str = "
 .version 8.0
 .target sm_80

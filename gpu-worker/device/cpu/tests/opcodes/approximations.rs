@@ -1,12 +1,12 @@
-//! Approximate functions, within the errors that the ISA manual allows them.
+//! Approximate functions, within the error bounds of the ISA manual.
 
 use crate::exact::{Format, Round};
 use crate::vector::{Expect, Test};
 
-/// How far a result may lie from the exact one, given the source and the exact result.
+/// Maximum distance of a result from the exact one, given the source and the exact result.
 type Bound = fn(f64, f64) -> f64;
 
-/// Powers of two as the manual states errors.
+/// Relative errors as powers of two, as the manual states them.
 fn relative(error: f64) -> impl Fn(f64) -> f64 {
     move |want: f64| want.abs() * error.exp2()
 }
@@ -19,7 +19,7 @@ fn flushed(x: f32) -> f32 {
     }
 }
 
-/// Whether an f32 is near enough; NaN must be the canonical one.
+/// Checks that an f32 is near enough; NaN must be the canonical one.
 fn near(got: f32, want: f64, bound: f64, ftz: bool) -> Result<(), String> {
     if want.is_nan() {
         return match got.to_bits() {
@@ -28,7 +28,7 @@ fn near(got: f32, want: f64, bound: f64, ftz: bool) -> Result<(), String> {
         };
     }
     let rounded = want as f32;
-    // Half a unit in the last place of subnormals is never too far.
+    // Half a unit in the last place of subnormals is always near enough.
     let off = (f64::from(got) - want).abs() <= bound + f64::exp2(-150.0);
     let zero = ftz && got == 0.0 && want.abs() < f64::from(f32::MIN_POSITIVE) * 1.000_001;
     let sign = bound > 1.0 || got.is_sign_negative() == want.is_sign_negative();
@@ -57,7 +57,7 @@ fn one(tests: &mut Vec<Test>, op: &'static str, exact: fn(f64) -> f64, bound: Bo
     }
 }
 
-/// Sine and cosine: two ranges have a bound, beyond them any value of the right range is good.
+/// Sine and cosine: two ranges have a bound; beyond them any value in [-1, 1] is accepted.
 fn wave_bound(x: f64, _: f64) -> f64 {
     let turns = x.abs() / std::f64::consts::TAU;
     if turns <= 1.0 {
@@ -78,7 +78,7 @@ fn quotients(tests: &mut Vec<Test>) {
                 f64::from(if ftz { flushed(x) } else { x })
             };
             let (a, b) = (enter(a), enter(b));
-            // Divisors from 2^126 on have a rule of their own.
+            // Divisors from 2^126 on have a special rule.
             if mode == "approx" && b.is_finite() && b.abs() > f64::exp2(126.0) {
                 let want = if a.is_infinite() { f64::NAN } else { 0.0 };
                 let sign = if a.is_sign_negative() == b.is_sign_negative() { want } else { -want };
@@ -93,7 +93,7 @@ fn quotients(tests: &mut Vec<Test>) {
     }
 }
 
-/// Double precision: the fast forms read and give the upper 32 bits only.
+/// Double precision: the fast forms read and return the upper 32 bits only.
 fn doubles(tests: &mut Vec<Test>) {
     for (op, exact) in [
         ("rcp", (|x| 1.0 / x) as fn(f64) -> f64),
@@ -113,7 +113,7 @@ fn doubles(tests: &mut Vec<Test>) {
     };
     let form = "rsqrt.approx.f64";
     tests.push(Test::with(form, "f64 = f64", Expect::Within(Box::new(check))));
-    // Not in the manual, but tinygrad emits it and the assembler takes it.
+    // Not in the manual, but tinygrad emits it and the assembler accepts it.
     let check = |[a, ..]: [u64; 4], got: u64| double(got, 1.0 / f64::from_bits(a), -52.0, false);
     let form = "rcp.approx.f64";
     tests.push(Test::with(form, "f64 = f64", Expect::Within(Box::new(check))));

@@ -20,7 +20,7 @@ pub(crate) fn tests() -> Vec<Test> {
             ".param .{ty} to, back; st.param.{ty} [to], %a; call.uni (back), echo, (to);
              ld.param.{ty} %d, [back];"
         );
-        // Types of 8 bits come back extended to their register.
+        // Types of 8 bits are returned extended to their register.
         let kind = ty.replace(['b', 'f'], "u");
         let want = move |[a, ..]: [u64; 4]| value(&kind, a) as u64;
         let test = Test::new(format!("st.param.{ty}"), &format!("{ty} = {ty}"), want);

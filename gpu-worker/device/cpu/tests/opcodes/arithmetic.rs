@@ -3,7 +3,7 @@
 use crate::exact::{Exact, Format, NEAREST, ROUNDS, Round};
 use crate::vector::Test;
 
-/// What happens around the operation itself.
+/// Modifiers of the operation.
 #[derive(Clone, Copy, Default)]
 struct Around {
     ftz: bool,
@@ -11,7 +11,7 @@ struct Around {
     relu: bool,
 }
 
-/// One number through an operation.
+/// Applies an operation to one number.
 fn number(format: Format, exact: Exact, round: Round, around: Around, sources: [u64; 3]) -> u64 {
     let enter = |bits| if around.ftz { format.flush(bits) } else { bits };
     let result = format.calculate(exact, sources.map(enter), round);

@@ -1,5 +1,5 @@
-//! `atom` and `red`: every operation, type, space, order and scope, on cells that lanes share.
-//! The lanes of a warp go one after the other, lowest first, so that all is determined.
+//! `atom` and `red`: every operation, type, space, order and scope, on cells that lanes share. The
+//! lanes of a warp run one after the other, lowest first, so that the result is deterministic.
 
 use crate::cells::{element, next, width};
 use crate::refusals::refused;
@@ -11,20 +11,20 @@ struct Case {
     fetch: bool,
     op: &'static str,
     ty: &'static str,
-    /// Elements of a vector.
+    /// Number of elements of a vector.
     lanes: usize,
     space: &'static str,
-    /// Where a generic address points.
+    /// True if a generic address points to shared memory.
     shared: bool,
     order: &'static str,
     hint: bool,
     spelling: Spelling,
 }
 
-/// In which order compilers write the parts of an opcode.
+/// Order in which compilers write the parts of an opcode.
 #[derive(Clone, Copy, PartialEq)]
 enum Spelling {
-    /// `atom.relaxed.gpu.global.add.u32`, as the ISA has it.
+    /// `atom.relaxed.gpu.global.add.u32`, as in the ISA.
     Standard,
     /// `atom.add.relaxed.gpu.u32`
     OperationFirst,
@@ -34,7 +34,7 @@ enum Spelling {
     ScopeFirst,
 }
 
-/// The most common case; others say how they differ.
+/// The most common case; others state the differences.
 const CASE: Case = Case {
     fetch: true,
     op: "add",
@@ -47,7 +47,7 @@ const CASE: Case = Case {
     spelling: Spelling::Standard,
 };
 
-/// Bytes between the cells, of which there are four.
+/// Bytes between the four cells.
 const STEP: usize = 32;
 const START: usize = 64;
 
@@ -72,8 +72,8 @@ impl Case {
         }
     }
 
-    /// Registers of the operation's type for each value, made of inputs or to be taken apart into
-    /// outputs: their names, and the text that moves them.
+    /// Registers of the operation's type for each value, made of inputs or split into outputs:
+    /// their names, and the text that moves them.
     fn registers(&self, name: &str, other: &str, first: usize) -> (String, String, usize) {
         let (bits, lanes) = (width(self.ty), self.lanes);
         let mut text = String::new();
@@ -120,7 +120,7 @@ impl Case {
         );
         if self.fetch {
             let (d, after, _) = self.registers("d", "o", 0);
-            // Declared before, taken apart behind.
+            // Declared before, split behind.
             let (declared, moved): (Vec<_>, Vec<_>) =
                 after.lines().partition(|line| line.starts_with(".reg"));
             text += &declared.join("\n");
@@ -196,7 +196,7 @@ impl Case {
     }
 }
 
-/// Orders and scopes, of which every one goes with every other.
+/// Orders and scopes, in all combinations.
 const ORDERS: [&str; 17] = [
     "",
     ".relaxed.cta",
@@ -217,7 +217,7 @@ const ORDERS: [&str; 17] = [
     ".acq_rel.sys",
 ];
 
-/// Spaces, and whether they are shared memory.
+/// Spaces, and true for shared memory.
 const SPACES: [(&str, bool); 6] = [
     (".global", false),
     (".shared", true),
@@ -260,7 +260,7 @@ fn refusals() {
     refused(".reg .b32 %r; .reg .b64 %p, %q;", &lines);
 }
 
-/// Fences order one thread's accesses as they stand, so all that can be seen is that they run.
+/// Fences order one thread's accesses as written, so the only visible effect is that they run.
 const FENCES: &str = "membar.cta; membar.gl; membar.sys; fence.cta; fence.gpu; fence.sys;
     fence.cluster; fence.sc.cta; fence.sc.cluster; fence.sc.gpu; fence.sc.sys; fence.acq_rel.cta;
     fence.acq_rel.cluster; fence.acq_rel.gpu; fence.acq_rel.sys; fence.acquire.gpu;
@@ -279,7 +279,7 @@ fn fences() {
     }
 }
 
-/// The other ways in which NVRTC and Triton write an operation.
+/// The other spellings of an operation, by NVRTC and Triton.
 fn spellings(cases: &mut Vec<Case>, op: &'static str, ty: &'static str) {
     let scopes = [".cta", ".cluster", ".gpu", ".sys"];
     let both = ORDERS.into_iter().skip(1);
@@ -302,7 +302,7 @@ fn spellings(cases: &mut Vec<Case>, op: &'static str, ty: &'static str) {
     }
 }
 
-/// Whether the value from before is wanted: those of which it is all do not go without.
+/// Forms with and without the old value; some operations need it.
 fn fetches(op: &str) -> impl Iterator<Item = bool> {
     let only = matches!(op, "cas" | "exch");
     [true, false].into_iter().filter(move |fetch| *fetch || !only)

@@ -7,7 +7,7 @@ use crate::warp::isas;
 use device_cpu::{EngineConfig, Grid, Isa, Program};
 use ptx::ParsedModule;
 
-/// Runs a text in a block of `threads`; each leaves `%o` for its thread `%t`.
+/// Runs a text in a block of `threads`; each stores `%o` for its thread `%t`.
 fn run(isa: Isa, text: &str, threads: u32) -> Result<Vec<u32>, String> {
     let source = format!(
         ".version 8.5\n.target sm_90\n.address_size 64\n
@@ -25,11 +25,11 @@ fn run(isa: Isa, text: &str, threads: u32) -> Result<Vec<u32>, String> {
     launch(&program, config, Grid::flat(1, threads), bytes, &[]).map_err(|error| error.to_string())
 }
 
-/// A form, the text around it (`FORM` stands for it), threads, and what each thread is left with.
+/// A form, its text (with `FORM` as placeholder), the number of threads, and each thread's result.
 type Case = (&'static [&'static str], &'static str, u32, fn(u32) -> u32);
 
 const CASES: [Case; 11] = [
-    // The whole block: each thread reads what the one opposite wrote.
+    // The whole block: each thread reads the value of the opposite one.
     (
         &["bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync.aligned", "barrier.sync.aligned"],
         "st.shared.u32 [%s], %t; FORM 0; sub.u32 %n, 159, %t; mul.wide.u32 %at, %n, 4;
@@ -37,7 +37,7 @@ const CASES: [Case; 11] = [
         160,
         |t| 159 - t,
     ),
-    // Threads that ended are not waited for.
+    // Threads that have ended are not waited for.
     (
         &["bar.sync", "barrier.cta.sync"],
         "setp.lt.u32 %p, %t, 70; mov.u32 %o, 9; @%p st.global.u32 [%g], %o; @%p exit;
@@ -55,7 +55,7 @@ const CASES: [Case; 11] = [
         128,
         |t| if t < 64 { t ^ 32 } else { 0 },
     ),
-    // The second warp has eight threads only, and counts as a whole one.
+    // The second warp has only eight threads, and counts as a whole one.
     (
         &["bar.sync", "barrier.cta.sync.aligned"],
         "st.shared.u32 [%s], %t; FORM 1, 64; xor.b32 %n, %t, 32; mul.wide.u32 %at, %n, 4;
@@ -64,7 +64,7 @@ const CASES: [Case; 11] = [
         40,
         |t| if (t ^ 32) < 40 { t ^ 32 } else { 0 },
     ),
-    // One warp produces and goes on, one waits; twice, with two barriers.
+    // One warp produces and does not wait, one waits; twice, with two barriers.
     (
         &["bar.arrive", "bar.cta.arrive", "barrier.arrive", "barrier.cta.arrive.aligned"],
         "setp.lt.u32 %p, %t, 32; @!%p bra waits; st.shared.u32 [%s], %t; FORM 1, 64;
@@ -74,7 +74,7 @@ const CASES: [Case; 11] = [
         64,
         |t| t % 32 + 100,
     ),
-    // Both sides of a branch within each warp come to the same barrier.
+    // Both sides of a branch within each warp reach the same barrier.
     (
         &["barrier.sync", "barrier.cta.sync"],
         "st.shared.u32 [%s], %t; and.b32 %n, %t, 1; setp.ne.u32 %p, %n, 0; @%p bra odd;
@@ -108,7 +108,7 @@ const CASES: [Case; 11] = [
         96,
         |_| 5,
     ),
-    // A cluster of one block: between arriving and waiting there may be work; then once more.
+    // A cluster of one block, with work between arrival and wait; then once more.
     (
         &["barrier.cluster.arrive", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed.aligned",
           "barrier.cluster.arrive.aligned", "barrier.cluster.arrive.relaxed"],
@@ -138,7 +138,7 @@ fn check(form: &str, (_, text, threads, want): Case) {
     }
 }
 
-/// Barriers that cannot open end as a fault, and forms that do not exist are refused.
+/// Barriers that cannot open end as a fault, and invalid forms are rejected.
 fn mistakes() {
     for isa in isas() {
         let waits = "setp.lt.u32 %p, %t, 32; @%p bar.sync 1, 64;";

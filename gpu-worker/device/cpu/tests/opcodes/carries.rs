@@ -1,4 +1,4 @@
-//! Arithmetic with the carry flag: what comes in, what goes out, and what is left alone.
+//! Arithmetic with the carry flag: carry in, carry out, and the unchanged flag.
 
 use crate::integers::{value, width};
 use crate::vector::{Expect, Inputs, Test};
@@ -26,7 +26,7 @@ fn low(ty: &str, bits: u64) -> i128 {
     value(if width(ty) == 32 { "u32" } else { "u64" }, bits)
 }
 
-/// The sum of part of a product and a third number, as if without a sign.
+/// The sum of part of a product and a third number, as unsigned numbers.
 fn product(ty: &str, [a, b, c, _]: Inputs, high: bool) -> i128 {
     let n = width(ty);
     let whole = value(ty, a).wrapping_mul(value(ty, b));
@@ -41,8 +41,8 @@ pub(crate) fn tests() -> Vec<Test> {
         let three = "%a, %b, %c";
         let carry = |form: &str, operands, want| chain(&format!("{form}.{ty}"), operands, ty, want);
         tests.push(carry("add.cc", two, |ty, [a, b, ..]| low(ty, a) + low(ty, b)));
-        // A subtraction adds the complement: the flag is set where nothing was borrowed. Only a
-        // chain that mixes both sees it, as NVRTC's 128-bit division does.
+        // A subtraction adds the complement: the flag is set if nothing was borrowed. This is
+        // visible only to a chain that mixes both, such as NVRTC's 128-bit division.
         tests.push(carry("sub.cc", two, |ty, [a, b, ..]| low(ty, a) + low(ty, !b) + 1));
         tests.push(carry("mad.lo.cc", three, |ty, inputs| product(ty, inputs, false)));
         tests.push(carry("mad.hi.cc", three, |ty, inputs| product(ty, inputs, true)));

@@ -1,4 +1,4 @@
-//! The result of an atomic operation in a cell, computed without the engine; and values for it.
+//! The result of an atomic operation in a cell, computed without the engine, and values for it.
 
 use crate::fragments::{brain, half, random, value};
 use crate::warp::Random;
@@ -32,7 +32,7 @@ fn narrow(op: &str, ty: &str, old: u64, b: u64) -> u64 {
     if bf16 { brain(exact) } else { half(exact) }
 }
 
-/// A sum of f32; in global memory, of which subnormal numbers are zeros.
+/// A sum of f32; in global memory, subnormal numbers count as zeros.
 fn sum(global: bool, a: u64, b: u64) -> u64 {
     let flushed = |x: f32| match global && x.is_subnormal() {
         true => 0.0_f32.copysign(x),
@@ -47,7 +47,7 @@ fn sum(global: bool, a: u64, b: u64) -> u64 {
     })
 }
 
-/// What is stored, from what was there.
+/// The new value, from the old one.
 pub(crate) fn next(op: &str, ty: &str, global: bool, old: u128, b: u128, c: u128) -> u128 {
     let (low, low_b) = (old as u64, b as u64);
     let signed = |bits: u64| match ty {
@@ -85,7 +85,7 @@ fn cut(value: u128, bits: usize) -> u128 {
     value & (u128::MAX >> (128 - bits))
 }
 
-/// An operand or a cell. Small numbers where equality or order matters.
+/// An operand or a cell. Its numbers are small if equality or order matters.
 pub(crate) fn element(op: &str, ty: &str, numbers: &mut Random) -> u128 {
     let narrow = ty.trim_end_matches("x2");
     let one = |numbers: &mut Random| match (op, narrow) {

@@ -13,7 +13,7 @@ const ORDERED: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 const UNSIGNED: [&str; 4] = ["lo", "ls", "hi", "hs"];
 const UNORDERED: [&str; 8] = ["equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"];
 
-/// Whether a comparison holds; no order means that one is NaN.
+/// True if a comparison holds; no order means that one operand is NaN.
 fn holds(compare: &str, order: Option<Ordering>) -> bool {
     match (compare, order) {
         ("num", order) => order.is_some(),
@@ -59,7 +59,7 @@ fn compares(ty: &str) -> Vec<&'static str> {
     }
 }
 
-/// A comparison, joined or not, flushing or not, of a type.
+/// A comparison of a type, joined or not, with or without flushing.
 #[derive(Clone, Copy)]
 struct Compared {
     compare: &'static str,
@@ -90,7 +90,7 @@ impl Compared {
         format!(".{}{}{ftz}", self.compare, self.join)
     }
 
-    /// What holds for part of the sources; every other test negates the predicate that joins.
+    /// Result for part of the sources; every other test negates the joined predicate.
     fn holds(self, a: u64, b: u64, other: u64, complement: bool) -> bool {
         let held = holds(self.compare, order(self.ty, self.ftz, a, b)) != complement;
         joined(held, self.join, (other != 0) != self.negates())
@@ -135,7 +135,7 @@ fn predicates(tests: &mut Vec<Test>) {
     }
 }
 
-/// What `set` gives for true: a type's one, or all ones.
+/// The value of `set` for true: a type's one, or all ones.
 fn truth(to: &str) -> u64 {
     match to {
         "f32" | "f16" | "bf16" => Format::of(to).one(),

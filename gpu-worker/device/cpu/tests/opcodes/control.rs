@@ -1,4 +1,4 @@
-//! Branches, calls, returns and the ends of threads, in warps whose lanes go different ways.
+//! Branches, calls, returns and the ends of threads, in warps with diverged lanes.
 
 use crate::launch::launch;
 use crate::vector::Test;
@@ -6,7 +6,7 @@ use device_cpu::{EngineConfig, FaultKind, Grid, LaunchError, Program};
 
 const THREADS: u32 = 72;
 
-/// Runs a body that leaves `%r` for every thread; what was never stored is `NONE`.
+/// Runs a body that stores `%r` for every thread; a missing result is `NONE`.
 fn run(body: &str, outside: &str) -> Result<Vec<u32>, LaunchError> {
     let source = format!(
         ".version 8.3\n.target sm_90\n.address_size 64\n{outside}
@@ -22,7 +22,7 @@ fn run(body: &str, outside: &str) -> Result<Vec<u32>, LaunchError> {
 
 const NONE: u32 = 0xdead_beef;
 
-/// A test of a body against what every thread must store.
+/// A test of a body against the expected result of every thread.
 fn test(forms: &[&str], body: &'static str, outside: &'static str, want: fn(u32) -> u32) -> Test {
     let forms = forms.iter().map(|form| (*form).to_owned()).collect();
     Test::check(forms, move || {

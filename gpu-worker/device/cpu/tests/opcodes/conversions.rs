@@ -33,7 +33,7 @@ fn integers(tests: &mut Vec<Test>) {
     }
 }
 
-/// To between zero and one; NaN becomes zero.
+/// Clamps to the range from zero to one; NaN becomes zero.
 fn saturated(format: Format, bits: u64) -> u64 {
     if format.is_nan(bits) || format.is_negative(bits) {
         return 0;
@@ -74,7 +74,7 @@ fn to_integers(tests: &mut Vec<Test>) {
                     tests.push(Test::new(form, &signature(to, from), move |[a, ..]| {
                         let a = if flags.contains(".ftz") { format.flush(a) } else { a };
                         let (low, high) = range(to);
-                        // Zero for NaN, or the top bit of wide sources and targets.
+                        // NaN becomes zero, or the top bit for wide sources and targets.
                         let wide = from == "f64" || to.ends_with("64");
                         let lost = if wide { value(to, 1 << (crate::integers::width(to) - 1)) } else { 0 };
                         format.whole(a, round).map_or(lost, |x| x.clamp(low, high)) as u64
@@ -134,8 +134,8 @@ fn between_floats(tests: &mut Vec<Test>) {
     }
 }
 
-/// One number into a format of 8, 16 or 19 bits: `.relu` takes negative ones to zero, `.satfinite`
-/// keeps to finite ones.
+/// One number converted to a format of 8, 16 or 19 bits. `.relu` turns negative ones into zero,
+/// `.satfinite` limits to finite ones.
 fn packed(from: Format, to: Format, flags: &str, round: Round, a: u64) -> u64 {
     if from.is_nan(a) {
         return if to == Format::Tf32 { 0x7fff_ffff } else { to.nan(&[]) };
@@ -161,7 +161,7 @@ fn packs(tests: &mut Vec<Test>) {
             let round = *round;
             for ty in ["f16", "bf16", "tf32"] {
                 let to = Format::of(ty);
-                // Without flags it is among the plain conversions.
+                // Without flags it is one of the plain conversions.
                 if !flags.is_empty() || ty == "tf32" {
                     let order = if ty == "tf32" { flip(flags) } else { flags.to_owned() };
                     let form = format!("cvt{name}{order}.{ty}.f32");
@@ -188,7 +188,7 @@ fn packs(tests: &mut Vec<Test>) {
     }
 }
 
-/// tf32 names its modifiers the other way round.
+/// tf32 names its modifiers in reverse order.
 fn flip(flags: &str) -> String {
     match flags {
         ".relu.satfinite" => ".satfinite.relu".to_owned(),
@@ -224,7 +224,7 @@ fn bytes(tests: &mut Vec<Test>) {
     }
 }
 
-/// `cvt.pack`: two integers saturated side by side, over what a third holds.
+/// `cvt.pack`: two integers saturated side by side, merged into a third source.
 fn side_by_side(tests: &mut Vec<Test>) {
     for ty in ["u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"] {
         let n = crate::integers::width(ty);

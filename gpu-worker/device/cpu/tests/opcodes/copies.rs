@@ -1,4 +1,4 @@
-//! `cp.async`, memory barrier objects, and what only hints.
+//! `cp.async`, memory barrier objects, and hints.
 
 use crate::refusals::refused;
 use crate::vector::Test;
@@ -14,7 +14,7 @@ fn forms(text: &str, heads: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// What limits the bytes that are read.
+/// Limit of the bytes that are read.
 #[derive(Clone, Copy)]
 enum Limit {
     None,
@@ -43,7 +43,7 @@ impl Copies {
             let to: [u64; 32] = std::array::from_fn(|lane| {
                 (lane as u64 * step + 11) % slots * self.bytes as u64
             });
-            // Up to all bytes; and in other lanes, a bit.
+            // At most all bytes; in other lanes, a bit.
             let given: [u32; 32] =
                 std::array::from_fn(|_| numbers.below(self.bytes as u64 + 1) as u32);
             let limit = match self.limit {
@@ -96,7 +96,7 @@ impl Copies {
     }
 }
 
-/// A source that is not read may lie anywhere; one that is may not.
+/// An unread source may have any address; a read one may not.
 fn faults() {
     for isa in isas() {
         for (size, offset, kind) in [
@@ -118,7 +118,7 @@ fn faults() {
     }
 }
 
-/// What the manual does not allow is refused, with its line.
+/// Forms that the manual forbids are rejected, with their line.
 fn refusals() {
     let lines = [
         "cp.async.cg.shared.global [%to], [%from], 8;",
@@ -133,18 +133,18 @@ fn refusals() {
     refused(".reg .b64 %to, %from;", &lines);
 }
 
-/// Whether a lane's barrier object passes its phases as it should: a text with `bar` in shared
-/// memory that leaves a number in `%o0`, and the number for each lane.
+/// A test of the phases of a lane's barrier object. The text has `bar` in shared memory and leaves
+/// a number in `%o0`; the function gives the number for each lane.
 type Phases = (&'static str, fn(u32) -> u64);
 
 const OBJECTS: [Phases; 11] = [
-    // Every lane is one of 32: each state shows those still missing.
+    // Every lane is one of 32: each state shows the arrivals still missing.
     (
         "@%first mbarrier.init.shared.b64 [buffer], 32; bar.warp.sync -1;
          mbarrier.arrive.shared.b64 %state, [buffer]; mbarrier.pending_count.b64 %o0, %state;",
         |lane| u64::from(32 - lane),
     ),
-    // The phase ends with the last of them, seen by state and by parity.
+    // The phase ends with the last of them; tested by state and by parity.
     (
         "@%first mbarrier.init.shared::cta.b64 [buffer], 33; bar.warp.sync -1;
          mbarrier.arrive.shared::cta.b64 %state, [buffer];
@@ -179,7 +179,7 @@ const OBJECTS: [Phases; 11] = [
          mbarrier.test_wait.parity.shared.b64 %p, [buffer], 0; @%p add.u32 %o0, %o0, 2;",
         |_| 3,
     ),
-    // Those who drop out are not waited for again.
+    // Dropped arrivals are not waited for again.
     (
         "@%first mbarrier.init.shared.b64 [buffer], 3; bar.warp.sync -1;
          @%first mbarrier.arrive_drop.shared.b64 %state, [buffer], 2;
@@ -191,7 +191,7 @@ const OBJECTS: [Phases; 11] = [
          mbarrier.pending_count.b64 %n, %state; @%first add.u32 %o0, %o0, %n;",
         |lane| if lane == 0 { 4 } else { 3 },
     ),
-    // Dropping out with bytes to come.
+    // A dropped arrival with bytes to come.
     (
         "@%first mbarrier.init.shared.b64 [buffer], 2; bar.warp.sync -1;
          @%first mbarrier.arrive_drop.expect_tx.shared.b64 %state, [buffer], 4;
@@ -202,7 +202,7 @@ const OBJECTS: [Phases; 11] = [
          mbarrier.test_wait.parity.shared.b64 %p, [buffer], 1; @%p add.u32 %o0, %o0, 2;",
         |_| 3,
     ),
-    // Copies that arrive: each with its own place in the count, or with one of the given.
+    // Copies that arrive: each makes room for itself, or uses one of the expected arrivals.
     (
         "@%first mbarrier.init.shared.b64 [buffer], 32; bar.warp.sync -1;
          cp.async.ca.shared.global [buffer+64], [%g], 4;
@@ -228,14 +228,14 @@ const OBJECTS: [Phases; 11] = [
          mbarrier.try_wait.parity.shared.b64 %p, [buffer], 1, 500; @!%p add.u32 %o0, %o0, 128;",
         |_| 255,
     ),
-    // A generic address in the only block of a cluster is one of that block's own.
+    // A generic address of the only block of a cluster is that block's own.
     (
         ".reg .b64 %far; @%first st.shared.u32 [buffer+4], 33; bar.warp.sync -1;
          mapa.u64 %far, %at, 0; ld.u32 %o0, [%far+4]; getctarank.u64 %n, %far;
          add.u32 %o0, %o0, %n;",
         |_| 33,
     ),
-    // One that was invalidated is memory again.
+    // An invalidated object is plain memory again.
     (
         "@%first mbarrier.init.shared.b64 [buffer], 7; @%first mbarrier.inval.shared.b64 [buffer];
          @%first st.shared.u32 [buffer], 55; bar.warp.sync -1; ld.shared.u32 %o0, [buffer];",
@@ -272,7 +272,7 @@ fn object((text, want): Phases) {
     }
 }
 
-/// What changes nothing changes nothing.
+/// Hints without any effect.
 const HINTS: &str = "prefetch.global.L1 [%g]; prefetch.global.L2 [%g]; prefetch.L2 [%g];
     prefetch.global.L2::evict_last [%g]; prefetch.global.L2::evict_normal [%g];
     prefetchu.L1 [%g]; applypriority.global.L2::evict_normal [%g], 128;

@@ -1,4 +1,4 @@
-//! Float arithmetic by a soft-float library: exact results to be rounded in any way.
+//! Float arithmetic by a soft-float library: exact results for any rounding.
 
 pub(crate) use rustc_apfloat::Round;
 use rustc_apfloat::ieee::{
@@ -6,7 +6,7 @@ use rustc_apfloat::ieee::{
 };
 use rustc_apfloat::{Float, FloatConvert};
 
-/// The float that tensor cores read of an f32.
+/// The float that tensor cores read from an f32.
 pub(crate) struct Tf32S;
 
 impl Semantics for Tf32S {
@@ -112,7 +112,7 @@ impl Format {
         value & self.sign() != 0
     }
 
-    /// Subnormal numbers to zeros of their sign.
+    /// Replaces subnormal numbers by zeros of their sign.
     pub(crate) fn flush(self, value: u64) -> u64 {
         if self.is_subnormal(value) {
             value & self.sign()
@@ -121,7 +121,7 @@ impl Format {
         }
     }
 
-    /// The NaN that an operation gives: f64 keeps the first source's payload, the rest have one.
+    /// The NaN of an operation: f64 keeps the first source's payload, the others have one NaN.
     pub(crate) fn nan(self, sources: &[u64]) -> u64 {
         if self != Self::F64 {
             return self.sign() - 1;
@@ -178,7 +178,7 @@ impl Format {
         };
         let square = quad(near).mul_r(quad(near), Round::TowardZero).value;
         let over = square.partial_cmp(&quad(wide)).expect("numbers");
-        // One more bit than f64 has, odd where the root is not exact.
+        // One more bit than f64 has; odd if the root is not exact.
         let odd = match over {
             std::cmp::Ordering::Equal => quad(near),
             std::cmp::Ordering::Less => Quad::from_bits(quad(near).to_bits() + 1),
@@ -233,7 +233,7 @@ impl Format {
         with!(self, F => bits(F::largest()))
     }
 
-    /// Whether another format holds every value of this one.
+    /// True if another format can represent every value of this one.
     pub(crate) fn fits(self, other: Self) -> bool {
         self == other || other == Self::F64 || other == Self::F32 && self != Self::F64
     }

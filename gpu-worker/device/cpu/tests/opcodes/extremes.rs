@@ -1,10 +1,10 @@
-//! Least and greatest floats, signs, properties.
+//! Minimum and maximum of floats, signs, properties.
 
 use crate::exact::Format;
 use crate::vector::Test;
 use std::cmp::Ordering;
 
-/// One number of `min` and `max`.
+/// Computes `min` or `max` of one number.
 fn extreme(format: Format, most: bool, flags: &str, sources: [u64; 2]) -> u64 {
     let enter = |bits| if flags.contains(".ftz") { format.flush(bits) } else { bits };
     let sign = 1_u64 << (format.shape().0 - 1);
@@ -24,14 +24,14 @@ fn extreme(format: Format, most: bool, flags: &str, sources: [u64; 2]) -> u64 {
     if crossed { number | (a ^ b) & sign } else { number }
 }
 
-/// Numbers by size; the negative zero is below the positive one.
+/// Order of numbers; the negative zero is below the positive one.
 fn order(format: Format, a: u64, b: u64) -> Ordering {
     let numbers = format.wide(a).partial_cmp(&format.wide(b));
     let zeros = format.is_negative(b).cmp(&format.is_negative(a));
     numbers.unwrap_or(Ordering::Equal).then(zeros)
 }
 
-/// A function of one or two sources, on each number of a type.
+/// Applies a function of one or two sources to each number of a type.
 fn each(ty: &str, [a, b, ..]: [u64; 4], f: impl Fn([u64; 2]) -> u64) -> u64 {
     if ty.ends_with("x2") {
         return f([a & 0xffff, b & 0xffff]) | f([a >> 16, b >> 16]) << 16;

@@ -182,7 +182,7 @@ fn permutations(tests: &mut Vec<Test>) {
             word | (if selector & 8 != 0 { spread } else { byte }) << (8 * at)
         })
     }));
-    // What each mode selects for selectors 0 to 3, the highest byte first.
+    // Selection of each mode for selectors 0 to 3, the highest byte first.
     let modes: [(&str, [[u64; 4]; 4]); 6] = [
         ("f4e", [[3, 2, 1, 0], [4, 3, 2, 1], [5, 4, 3, 2], [6, 5, 4, 3]]),
         ("b4e", [[5, 6, 7, 0], [6, 7, 0, 1], [7, 0, 1, 2], [0, 1, 2, 3]]),

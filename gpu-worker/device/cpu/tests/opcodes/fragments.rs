@@ -1,8 +1,8 @@
-//! Numbers and fragment layouts of matrices, as the ISA manual writes them.
+//! Numbers and fragment layouts of matrices, as in the ISA manual.
 
 use crate::warp::Random;
 
-/// The value of an element's bits. Floats exactly, integers exactly.
+/// The exact value of an element's bits.
 pub(crate) fn value(ty: &str, bits: u64) -> f64 {
     let small = |exponent: u32, mantissa: u32| {
         let sign = if bits >> (exponent + mantissa) & 1 != 0 {
@@ -36,7 +36,7 @@ pub(crate) fn value(ty: &str, bits: u64) -> f64 {
         "bf16" => small(8, 7),
         "e4m3" => small(4, 3),
         "e5m2" => small(5, 2),
-        // Ten bits of mantissa are read.
+        // Only ten bits of mantissa are read.
         "tf32" => f64::from(f32::from_bits(bits as u32 & !0x1fff)),
         "f32" => f64::from(f32::from_bits(bits as u32)),
         "f64" => f64::from_bits(bits),
@@ -73,7 +73,7 @@ fn nearest(x: f64, bias: i32, mantissa: i32) -> u64 {
         power += 1;
     }
     let steps = (size / f64::from(power - mantissa).exp2()).round_ties_even();
-    // A full mantissa of steps makes the next power; below the least power the field stays 0.
+    // A full mantissa carries into the next power; below the least power the field stays 0.
     let field = f64::from((power - 1 + bias) << mantissa);
     sign | (field + steps).min(f64::from(infinity)) as u64
 }
@@ -90,7 +90,7 @@ pub(crate) fn bits(ty: &str) -> usize {
     }
 }
 
-/// Random bits of an element: mostly of moderate size, now and then anything at all.
+/// Random bits of an element: mostly of moderate size, sometimes arbitrary.
 pub(crate) fn random(ty: &str, random: &mut Random, wild: bool) -> u64 {
     let any = random.next() >> 3;
     let x = ((any >> 20 & 0xffff) as f64 - 32768.0) / 4096.0;
@@ -162,7 +162,7 @@ pub(crate) fn a_place(shape: &str, ty: &str, lane: usize, i: usize) -> (usize, u
     }
 }
 
-/// As [`a_place`], of B.
+/// As [`a_place`], for B.
 pub(crate) fn b_place(shape: &str, ty: &str, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane >> 2, lane % 4);
     let row = match (shape, ty) {
@@ -185,7 +185,7 @@ pub(crate) fn b_place(shape: &str, ty: &str, lane: usize, i: usize) -> (usize, u
     (row, group)
 }
 
-/// As [`a_place`], of C and D.
+/// As [`a_place`], for C and D.
 pub(crate) fn c_place(shape: &str, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane >> 2, lane % 4);
     if shape.starts_with("m8") {
@@ -195,7 +195,7 @@ pub(crate) fn c_place(shape: &str, lane: usize, i: usize) -> (usize, usize) {
     (row, thread * 2 + (i & 1))
 }
 
-/// The sizes a shape's name says.
+/// The sizes in a shape's name.
 pub(crate) fn sizes(shape: &str) -> [usize; 3] {
     let numbers: Vec<usize> = shape
         .split(|c: char| !c.is_ascii_digit())
@@ -204,7 +204,7 @@ pub(crate) fn sizes(shape: &str) -> [usize; 3] {
     [numbers[0], numbers[1], numbers[2]]
 }
 
-/// What `.satfinite` makes of an f16.
+/// The result of `.satfinite` for an f16.
 fn finite(bits: u64) -> u64 {
     match bits & 0x7fff {
         0x7c00 => bits - 1,

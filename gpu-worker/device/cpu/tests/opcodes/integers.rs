@@ -7,7 +7,7 @@ pub(crate) fn width(ty: &str) -> u32 {
     ty[1..].parse().expect("a type with a width")
 }
 
-/// What the low bits of a register are worth as an integer of a type.
+/// The low bits of a register as an integer of a type.
 pub(crate) fn value(ty: &str, bits: u64) -> i128 {
     let unused = 64 - width(ty);
     if ty.starts_with('s') {
@@ -39,7 +39,7 @@ fn two(form: String, ty: &'static str, f: fn(i128, i128) -> i128) -> Test {
     })
 }
 
-/// The products' forms: what they take of the whole, and the width of what they give.
+/// Forms of products: the part of the whole, and the width of the result.
 fn products(tests: &mut Vec<Test>, ty: &'static str) {
     let n = width(ty);
     let part = move |whole: i128, part: &str| if part == "hi" { whole >> n } else { whole };
@@ -61,7 +61,7 @@ fn products(tests: &mut Vec<Test>, ty: &'static str) {
     }
 }
 
-/// `mul24` and `mad24`: products of 24 bits, of which 32 are kept.
+/// `mul24` and `mad24`: products of 24 bits, cut to 32.
 fn short_products(tests: &mut Vec<Test>, ty: &'static str) {
     let low = move |bits: u64| {
         let bits = (bits & 0xff_ffff) as i64;
@@ -86,7 +86,7 @@ fn short_products(tests: &mut Vec<Test>, ty: &'static str) {
 }
 
 
-/// A function of each half of registers of 32 bits.
+/// Applies a function to each half of registers of 32 bits.
 pub(crate) fn halves(a: u64, b: u64, f: impl Fn(u64, u64) -> u64) -> u64 {
     f(a & 0xffff, b & 0xffff) & 0xffff | (f(a >> 16, b >> 16) & 0xffff) << 16
 }

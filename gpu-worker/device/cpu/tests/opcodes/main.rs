@@ -1,8 +1,8 @@
-//! One form of one opcode at a time, on edge and random values, against expectations written
-//! without the engine; with the vector lane loops and with the portable ones.
+//! One form of one opcode at a time, on edge and random values, with the vector lane loops and with
+//! the portable ones. The expectations are written without the engine.
 //!
 //! A suite is a module with `pub(crate) fn tests() -> Vec<Test>`, named once below. Its tests are
-//! run, and what they cover goes into `docs/reference/ptx-coverage.md`.
+//! run, and their coverage goes into `docs/reference/ptx-coverage.md`.
 
 mod cells;
 #[path = "../document/mod.rs"]

@@ -1,10 +1,10 @@
-//! `ldmatrix`, `stmatrix` and `movmatrix`: which lane gets which half-words, and the faults.
+//! `ldmatrix`, `stmatrix` and `movmatrix`: the half-words of each lane, and the faults.
 
 use crate::vector::Test;
 use crate::warp::{BUFFER, EMPTY, Random, Register, Warp, isas};
 use device_cpu::{FaultKind, LaunchError};
 
-/// The half-words that lane `lane` has of a matrix of 8 by 8, as the ISA manual says: two
+/// The half-words that lane `lane` has of a matrix of 8 by 8, by the ISA manual. They are two
 /// neighbours of row `lane / 4`, or of a column if the matrix is transposed.
 fn pair(matrix: &[[u16; 8]; 8], lane: usize, transposed: bool) -> u64 {
     let (row, column) = (lane / 4, lane % 4 * 2);
@@ -30,7 +30,7 @@ fn places(numbers: &mut Random) -> [u64; 32] {
     std::array::from_fn(|lane| (start + lane as u64 * step) * 16 % BUFFER as u64)
 }
 
-/// How an address is written: its space in the opcode, and what makes it of an offset in `%i0`.
+/// Forms of an address: its space in the opcode, and code that makes it from an offset in `%i0`.
 fn spaces() -> [(&'static str, &'static str); 4] {
     let narrow = ".reg .b32 %a, %low; .reg .b64 %start; mov.u64 %start, buffer;
         cvt.u32.u64 %low, %start; cvt.u32.u64 %a, %i0; add.u32 %a, %a, %low;";
@@ -66,7 +66,7 @@ fn load(form: &str, (transposed, count): (bool, usize), address: &str) {
         let buffer = random_buffer(&mut numbers);
         let places = places(&mut numbers);
         let mut given = places;
-        // Lanes beyond the matrices' rows have no address to give.
+        // Lanes beyond the matrices' rows provide no address.
         given[8 * count..].fill(0x1234_5677);
         let text = format!("{address} {form} {}, [%a];", list("o", 0, count));
         let left = Warp {
@@ -142,7 +142,7 @@ fn turn(form: &str) {
     }
 }
 
-/// A row's address that is out of bounds or misaligned is blamed on the lane that gave it.
+/// A row's address that is out of bounds or misaligned is reported for the lane that provided it.
 fn faults(form: &str) {
     let cases = [
         (11, BUFFER as u64, FaultKind::IllegalAddress),

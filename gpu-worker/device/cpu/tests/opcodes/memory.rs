@@ -1,7 +1,7 @@
 //! Loads and stores of every space, type and vector; conversions between kinds of addresses.
 //!
-//! Each thread has sixteen bytes of its own in the space. What a load leaves in a register of 64
-//! bits, and which bytes a store changes, is computed here from the bytes alone.
+//! Each thread has its own sixteen bytes in the space. The 64-bit register contents after a load,
+//! and the bytes that a store changes, are computed here from the bytes alone.
 
 use crate::launch::launch;
 use crate::vector::Test;
@@ -9,11 +9,11 @@ use device_cpu::{EngineConfig, Grid, Program};
 use std::fmt::Write as _;
 
 const THREADS: u64 = 48;
-/// Bytes each thread has in the space, and bytes of results for each form and thread.
+/// Bytes of each thread in the space, and bytes of results for each form and thread.
 const SLOT: u64 = 16;
 const RESULT: u64 = 32;
 
-/// Types with their bytes, and whether their sign is extended.
+/// Types with their bytes, and true for sign extension.
 const TYPES: [(&str, u64, bool); 14] = [
     ("b8", 1, false),
     ("u8", 1, false),
@@ -31,7 +31,7 @@ const TYPES: [(&str, u64, bool); 14] = [
     ("f64", 8, false),
 ];
 
-/// A way to write an access: what stands before the space, the space, and what stands behind it.
+/// A way to write an access: the text before the space, the space, and the text behind it.
 type Way = (&'static str, &'static str, &'static str);
 
 const LOADS: &[Way] = &[
@@ -65,7 +65,7 @@ const STORES: &[Way] = &[
     (".relaxed.cta", "", ""), (".relaxed.sys", "", ""), (".release.cta", "", ""), (".release.sys", "", ""),
 ];
 
-/// The operand of a cache hint, where there is one.
+/// The operand of a cache hint, if any.
 fn policy(behind: &str) -> &'static str {
     if behind.ends_with("cache_hint") { ", %policy" } else { "" }
 }
@@ -99,12 +99,12 @@ impl Shape {
         }
     }
 
-    /// Where in the slot it is accessed: not at the start where it fits elsewhere.
+    /// Offset of the access in the slot: at the end of the slot.
     fn offset(self) -> u64 {
         SLOT - self.size * self.lanes
     }
 
-    /// Registers of 64 bits, or of the type's own width where that is a float.
+    /// Registers of 64 bits, or of the type's own width for a float.
     fn registers(self) -> String {
         let prefix = if self.ty == "f32" { "%f" } else { "%v" };
         let list: Vec<_> = (0..self.lanes).map(|lane| format!("{prefix}{lane}")).collect();
@@ -120,7 +120,8 @@ fn byte(thread: u64, at: u64) -> u8 {
     (thread * 37 + at * 101 + 0x83) as u8
 }
 
-/// Code that leaves the address of the thread's slot in `%slot`, and copies `%mine` (global) there.
+/// Code that computes the address of the thread's slot in `%slot`, and copies `%mine` (global)
+/// there.
 fn slot(space: &str) -> String {
     let symbol = |name: &str| format!("mov.u64 %slot, {name}; mad.wide.u32 %slot, %tid, {SLOT}, %slot;");
     let fill = |space: &str| {
@@ -135,7 +136,7 @@ fn slot(space: &str) -> String {
     }
 }
 
-/// Runs a text of accesses; `count` results for every thread.
+/// Runs a text of accesses; there are `count` results for every thread.
 fn run(space: &str, text: &str, count: usize) -> Vec<u8> {
     let bytes: Vec<u8> = (0..THREADS).flat_map(|t| (0..SLOT).map(move |at| byte(t, at))).collect();
     let list: Vec<_> = bytes.iter().map(u8::to_string).collect();
@@ -163,7 +164,7 @@ fn run(space: &str, text: &str, count: usize) -> Vec<u8> {
         .split_off(size)
 }
 
-/// Puts the registers a load left into the results of form number `at`.
+/// Stores the loaded registers in the results of form number `at`.
 fn keep(text: &mut String, shape: Shape, at: usize) {
     for lane in 0..shape.lanes {
         if shape.ty == "f32" {
@@ -205,7 +206,7 @@ fn loads(way: Way, opcode: &str, shapes: &[Shape]) {
     }
 }
 
-/// What thread `thread` stores as element `lane`.
+/// The value that thread `thread` stores as element `lane`.
 fn stored(thread: u64, lane: u64) -> u64 {
     (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ lane.wrapping_mul(0x1234_5678_9abc_def1)
 }
@@ -253,7 +254,7 @@ fn stores((before, space, behind): Way, shapes: &[Shape]) {
     }
 }
 
-/// Addresses from one kind to the other and back, and what is asked of them.
+/// Conversion of addresses in both directions, and queries of them.
 fn addresses() {
     let spaces = ["global", "shared", "local", "const", "param"];
     let mut text = String::from(".reg .pred %p; .reg .b64 %g, %b;\n");
@@ -276,7 +277,7 @@ fn addresses() {
             writeln!(text, "st.global.u64 [%out+{}], {value};", place + 8 * lane as u64).expect("a string");
         }
     }
-    // The shared and local symbols are thread 0's slots; local memory is each thread's own.
+    // The shared and local symbols are thread 0's slots; each thread has its own local memory.
     let fill = slot(".shared") + &slot(".local");
     let out = run("", &(fill + &text), spaces.len());
     let (words, _) = out.as_chunks::<8>();

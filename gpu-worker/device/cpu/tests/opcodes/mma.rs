@@ -165,7 +165,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Where element `i` of A lies in `mma.m8n8k4` of halves, in the lane's own multiplication.
+/// Row and column of element `i` of A in `mma.m8n8k4` of halves, in the lane's own multiplication.
 fn quad_a(by_column: bool, lane: usize, i: usize) -> (usize, usize) {
     let high = if lane < 16 { 0 } else { 4 };
     if by_column {
@@ -241,7 +241,7 @@ fn check_quads(form: &str, layouts: [bool; 2], c_ty: &'static str, d_ty: &'stati
     }
 }
 
-/// Sums of f64 in each rounding: every step is the nearest one or the one next to it.
+/// Sums of f64 in each rounding: every step is the nearest one or the next to it.
 fn check_rounding(form: &str, round: &str) {
     let up = match round {
         "rp" => Some(true),
@@ -282,13 +282,13 @@ fn check_rounding(form: &str, round: &str) {
     }
 }
 
-/// a b + c rounded up, down or to zero: the nearest result and the sign of what it misses, which
-/// two exact halves of the product give.
+/// a b + c rounded up, down or to zero. It uses the nearest result and the sign of its error, from
+/// two exact halves of the product.
 fn directed(a: f64, b: f64, c: f64, up: Option<bool>) -> f64 {
     let near = a.mul_add(b, c);
     let (high, low) = (a * b, a.mul_add(b, -(a * b)));
-    // high + c - near is exact or its rounding does not change the sign of the whole here: the
-    // operands are of like size.
+    // The operands are of similar size. So high + c - near is exact, or its rounding does not
+    // change the sign of the whole.
     let (sum, rest) = {
         let sum = high + c;
         let part = sum - high;
@@ -322,7 +322,7 @@ pub(crate) fn tests() -> Vec<Test> {
             }
         }
     }
-    // A fragment of `wmma` holds here what one of `mma` does.
+    // A fragment of `wmma` has the same layout here as one of `mma`.
     for (op, types) in [("mma", "f64.f64.f64.f64"), ("wmma.mma", "f64.f64.f64.f64")] {
         for round in ["rn", "rm", "rp", "rz"] {
             let place = if op == "mma" {

@@ -6,7 +6,7 @@ const TYPES: [&str; 12] = [
     "pred", "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64",
 ];
 
-/// Numbers as they may be written, and their bits.
+/// Spellings of numbers, and their bits.
 fn numbers(tests: &mut Vec<Test>) {
     let single = |x: f32| u64::from(x.to_bits());
     let cases: Vec<(&str, &str, u64)> = vec![
@@ -37,7 +37,7 @@ fn numbers(tests: &mut Vec<Test>) {
     }
 }
 
-/// Registers of `parts` pieces of `n` bits each, made and taken apart.
+/// Registers of `parts` pieces of `n` bits each, packed and unpacked.
 fn pieces(tests: &mut Vec<Test>, whole: u32, parts: usize) {
     let n = whole / parts as u32;
     let ones = u64::MAX >> (64 - n);
@@ -57,14 +57,14 @@ fn pieces(tests: &mut Vec<Test>, whole: u32, parts: usize) {
     let signature = format!("{sources} = b{whole}");
     let test = Test::with(&form, &signature, Expect::Each(Box::new(apart)));
     tests.push(test.body(format!("mov.b{whole} {{{}}}, %a;", list.join(", "))));
-    // A piece that nobody wants.
+    // A piece that is not used.
     let sinks = vec!["_"; parts - 1].join(", ");
     let last = n * (parts as u32 - 1);
     let test = Test::new(&form, &format!("{part} = b{whole}"), move |[a, ..]| a >> last & ones);
     tests.push(test.body(format!("mov.b{whole} {{{sinks}, %d}}, %a;")));
 }
 
-/// One register is a piece of itself.
+/// A register can be a piece of itself.
 fn overlaps(tests: &mut Vec<Test>) {
     let swap = ".reg .b32 %x, %y; mov.b64 {%x, %y}, %a; mov.b64 %d, {%y, %x};";
     let test = Test::new("mov.b64", "b64 = b64", |[a, ..]| a.rotate_left(32));

@@ -1,5 +1,5 @@
-//! Objects of textures and surfaces: what they answer, which are refused, and that none, whatever
-//! it says, is more than a fault.
+//! Objects of textures and surfaces: their answers to queries, and invalid ones. No object,
+//! whatever its contents, causes more than a fault.
 
 use crate::texels::{DATA, Image};
 use crate::textures::run;
@@ -7,7 +7,7 @@ use crate::vector::Test;
 use crate::warp::{BASE, BUFFER, EMPTY, Random, Register, Warp, isas};
 use bus_schemas::{AddressMode, Channel, TextureShape, Texture};
 
-/// What a texture answers.
+/// Queries of a texture.
 fn questions(tests: &mut Vec<Test>) {
     let texture = Texture {
         shape: TextureShape::Layered,
@@ -70,7 +70,7 @@ fn questions(tests: &mut Vec<Test>) {
     kinds(tests, texture);
 }
 
-/// Whether a handle is one of a texture, or of a surface.
+/// Queries for handles of textures and of surfaces.
 fn kinds(tests: &mut Vec<Test>, texture: Texture) {
     for (kind, held) in [
         ("texref", [1, 0, 0]),
@@ -114,7 +114,7 @@ const KINDS: [&str; 12] = [
     "suq.channel_data_type.b32 %o0, [h];",
 ];
 
-/// How an instruction ends on an object at `handle`; a fault in words.
+/// Result of an instruction on an object at `handle`; a fault in words.
 fn ended(kind: &str, handle: &str, buffer: &[u8], inputs: &[Register]) -> Result<(), String> {
     let text = format!(".reg .b64 h; mov.b64 h, {handle}; {kind}");
     let mut ends = isas().into_iter().map(|isa| {
@@ -132,7 +132,7 @@ fn surface(kind: &str) -> bool {
     kind.starts_with("su")
 }
 
-/// What is no object is a fault, and so is what an object leads outside of the session.
+/// An invalid object is a fault, and so is an object that leads outside of the session.
 fn refused() {
     let mut numbers = Random::new(29);
     let format = (1, 32, Channel::Float);
@@ -189,7 +189,7 @@ fn refused() {
     }
 }
 
-/// Objects of random words end in a result or a fault, the same however they are run.
+/// Objects of random words end in a result or a fault, the same with every engine.
 fn hostile() {
     let mut numbers = Random::new(31);
     let edges = [
@@ -238,7 +238,7 @@ fn hostile() {
     assert!((20..380).contains(&fine), "{fine}");
 }
 
-/// Lookups within a loop whose other instructions are compiled.
+/// Lookups within a loop of otherwise compiled instructions.
 fn in_a_loop() {
     let mut numbers = Random::new(37);
     let format = (1, 32, Channel::Float);

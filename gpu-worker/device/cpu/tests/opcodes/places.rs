@@ -1,4 +1,4 @@
-//! Special registers: where a thread is, and what it runs on.
+//! Special registers: the place of a thread, and the device.
 
 use crate::launch::launch;
 use crate::vector::Test;
@@ -68,7 +68,7 @@ fn stored(register: &str, ty: &str) -> Vec<(Place, u64)> {
     places.into_iter().zip(values).collect()
 }
 
-/// A register whose value follows from the place.
+/// A register with a value that follows from the place.
 fn place(tests: &mut Vec<Test>, register: String, ty: &'static str, want: impl Fn(Place) -> u64 + 'static) {
     let name = register.clone();
     tests.push(Test::check(vec![name], move || {
@@ -79,7 +79,7 @@ fn place(tests: &mut Vec<Test>, register: String, ty: &'static str, want: impl F
     }));
 }
 
-/// A register that only ever grows, read twice by a thread.
+/// A register that only increases, read twice by a thread.
 fn clock(tests: &mut Vec<Test>, register: &'static str, ty: &'static str) {
     tests.push(Test::check(vec![register.to_owned()], move || {
         let bits = &ty[1..];
@@ -109,7 +109,7 @@ pub(crate) fn tests() -> Vec<Test> {
         add("%ntid", |_, axis| BLOCK[axis]);
         add("%ctaid", |at, axis| at.block[axis]);
         add("%nctaid", |_, axis| GRID[axis]);
-        // Without clusters of its own a grid's blocks are clusters of one.
+        // Blocks of a grid without explicit clusters are clusters of one.
         add("%clusterid", |at, axis| at.block[axis]);
         add("%nclusterid", |_, axis| GRID[axis]);
         add("%cluster_ctaid", |_, _| 0);
@@ -135,7 +135,7 @@ pub(crate) fn tests() -> Vec<Test> {
     add("%dynamic_smem_size", "u32", |_| 48);
     add("%total_smem_size", "u32", |_| 48);
     add("%aggr_smem_size", "u32", |_| 48);
-    // The kernels of these tests have no shared memory of their own.
+    // The kernels of these tests have no shared memory.
     add("%reserved_smem_offset_begin", "u32", |_| 0);
     add("%reserved_smem_offset_end", "u32", |_| 1024);
     add("%reserved_smem_offset_cap", "u32", |_| 1024);

@@ -1,8 +1,8 @@
-//! Forms that the ISA has not are refused when they are built, at their place.
+//! Forms outside the ISA are rejected by the build, with their position.
 
 use device_cpu::{BuildError, Program};
 
-/// Checks that each of these lines is refused in a kernel that has these registers.
+/// Checks that each of these lines is rejected in a kernel with these registers.
 pub(crate) fn refused(registers: &str, lines: &[&str]) {
     for line in lines {
         let source = format!(
@@ -12,7 +12,7 @@ pub(crate) fn refused(registers: &str, lines: &[&str]) {
     }
 }
 
-/// Forms with a modifier or a type too many, a modifier too few, or from a later ISA.
+/// Forms with an extra modifier or type, a missing modifier, or from a later ISA.
 const FORMS: [&str; 75] = [
     "add.wide.s32 %r, %r, %r",
     "add.sat.u32 %r, %r, %r",
@@ -109,7 +109,8 @@ fn what_is_no_form_is_refused_at_its_place() {
     }
 }
 
-/// What the assembler of CUDA 12.9 accepts for `sm_90a`, and this device has not got.
+/// Forms that the assembler of CUDA 12.9 accepts for `sm_90a`, and that this device does not
+/// support.
 const UNSUPPORTED: [&str; 24] = [
     "tex.1d.v4.f32.s32 {%f, %f, %f, %f}, [image, {%r}]",
     "tex.3d.v4.f32.f32 v, [image, v]",

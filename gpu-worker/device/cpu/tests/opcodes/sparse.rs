@@ -1,17 +1,17 @@
-//! `mma.sp`: every shape, type, modifier and selector, against the plain sum over the elements
-//! that A has.
+//! `mma.sp`: every shape, type, modifier and selector, against the plain sum over the elements that
+//! A stores.
 
 use crate::fragments::{a_place, bits, c_place, dot, random, sizes};
 use crate::vector::Test;
 use crate::warp::{Random, Register, Warp, isas};
 
-/// One form, with the selector of the lanes that say which elements there are.
+/// One form, with the selector of the lanes that provide the positions.
 #[derive(Clone)]
 struct Case {
     form: String,
     ordered: bool,
     shape: &'static str,
-    /// Of A, B, C, D.
+    /// Types of A, B, C, D.
     types: [&'static str; 4],
     modifier: &'static str,
     selector: usize,
@@ -26,7 +26,7 @@ fn chunks(ty: &str) -> (usize, usize, usize) {
     }
 }
 
-/// Where the numbers of a chunk are: the lane of its group of four, and the lowest bit.
+/// Place of the numbers of a chunk: the lane of its group of four, and the lowest bit.
 fn numbers_at(ty: &str, row: usize, column: usize) -> (usize, usize) {
     let below = usize::from(row >= 8);
     match bits(ty) {
@@ -37,19 +37,19 @@ fn numbers_at(ty: &str, row: usize, column: usize) -> (usize, usize) {
     }
 }
 
-/// Lanes of each group of four that hold numbers.
+/// Number of lanes of each group of four that hold numbers.
 fn holders(ty: &str, k: usize) -> usize {
     let last = numbers_at(ty, 15, k - 1).0;
     last + 1
 }
 
-/// Row of element `i` of a lane's fragment of B: registers follow one another down the rows.
+/// Row of element `i` of a lane's fragment of B; registers follow one another down the rows.
 fn b_row(ty: &str, lane: usize, i: usize) -> usize {
     let each = 32 / bits(ty);
     i / each * 4 * each + lane % 4 * each + i % each
 }
 
-/// The columns that a row has, in the order they are stored, and the four bits of each chunk.
+/// The stored columns of a row, in order, and the four bits of each chunk.
 fn choose(ty: &str, k: usize, ordered: bool, numbers: &mut Random) -> (Vec<usize>, Vec<u32>) {
     let (chunk, unit, units) = chunks(ty);
     let (mut columns, mut codes) = (Vec::new(), Vec::new());
@@ -71,7 +71,7 @@ fn choose(ty: &str, k: usize, ordered: bool, numbers: &mut Random) -> (Vec<usize
     (columns, codes)
 }
 
-/// Elements packed into registers of 32 bits.
+/// Packs elements into registers of 32 bits.
 fn packed(ty: &str, count: usize, element: impl Fn(usize, usize) -> u64) -> Vec<Register> {
     let width = bits(ty);
     let each = 32 / width;

@@ -3,7 +3,7 @@
 use crate::vector::{Expect, Inputs, Test};
 use crate::warp::{Warp, isas};
 
-/// Each thread has memory of its own, of its own size, where its variables are not.
+/// Each thread has its own memory, of its own size, separate from its variables.
 fn memory(tests: &mut Vec<Test>, ty: &str) {
     let bits = &ty[1..];
     let forms = [format!("alloca.{ty}"), format!("stacksave.{ty}"), format!("stackrestore.{ty}")];
@@ -22,7 +22,7 @@ fn memory(tests: &mut Vec<Test>, ty: &str) {
          ld.local.b32 %d, [p]; ld.local.b32 %e, [q+4]; ld.local.b32 %f, [s];
          ld.local.b32 %g, [own];"
     )));
-    // Aligned, one behind the other, and back where it was.
+    // Aligned, one behind the other, and back at the start.
     let places = |[_, b, ..]: Inputs| [1, 1, if b & 0xff == 0 { 0 } else { 1 }, 1];
     let four = Test::with(&forms[0], "b32 b32 b32 b32 = b32 b32", Expect::Each(Box::new(places)));
     tests.push(
@@ -34,7 +34,7 @@ fn memory(tests: &mut Vec<Test>, ty: &str) {
              stackrestore.{ty} s; stacksave.{ty} q; setp.eq.u{bits} x, q, s; selp.b32 %g, 1, 0, x;"
         )),
     );
-    // What is given back is there again: a thousand times half of what there is.
+    // Freed memory can be used again: a thousand times half of the stack.
     tests.push(
         Test::new(&forms[2], "b32 = b32", |[a, ..]| (a + 999) & 0xffff_ffff).also([&forms[0]]).body(
             format!(
@@ -60,7 +60,7 @@ fn memory(tests: &mut Vec<Test>, ty: &str) {
     );
 }
 
-/// What does not fit faults when it is used, and not before.
+/// An allocation that does not fit faults when it is used, and not before.
 fn check_overflow(ty: &str, size: &str) {
     let bits = &ty[1..];
     for isa in isas() {

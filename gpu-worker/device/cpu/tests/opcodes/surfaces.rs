@@ -1,11 +1,11 @@
-//! Loads from and stores to surfaces, against the bytes that should be read and left.
+//! Loads from and stores to surfaces, against the expected bytes.
 
 use crate::texels::{DATA, Image};
 use crate::vector::Test;
 use crate::warp::{EMPTY, Random, Register, Warp, isas};
 use bus_schemas::{Channel, TextureShape};
 
-/// A geometry: its name, whether there are layers, sizes of a surface.
+/// A geometry: its name, true for layers, sizes of a surface.
 type Geometry = (&'static str, bool, [u32; 3]);
 
 const GEOMETRIES: [Geometry; 5] = [
@@ -36,7 +36,7 @@ fn surface(
     image
 }
 
-/// Places of lanes: the layer first where there are layers, then `x` in steps of `step`.
+/// Coordinates of lanes: the layer first if there are layers, then `x` in steps of `step`.
 fn places(
     (_, layered, sizes): Geometry,
     (count, step): (i64, i64),
@@ -69,7 +69,7 @@ fn places(
     out
 }
 
-/// Where in the buffer a lane's access goes; `last` is the last possible `x`, `step` its bytes.
+/// Offset of a lane's access in the buffer; `last` is the last possible `x`, `step` its bytes.
 fn spot(
     image: &Image,
     (_, layered, sizes): Geometry,
@@ -78,7 +78,7 @@ fn spot(
     at: &[i32],
 ) -> Option<usize> {
     let mut place = at.iter().map(|at| i64::from(*at)).collect::<Vec<_>>();
-    // A layer is a number without a sign.
+    // A layer is an unsigned number.
     if layered {
         let layer = i64::from(place.remove(0) as u32);
         place.resize(2, 0);
@@ -201,7 +201,7 @@ fn all(tests: &mut Vec<Test>) {
     }
 }
 
-/// What a formatted store leaves of a value in a channel.
+/// Bits that a formatted store writes for a value in a channel.
 fn converted((_, bits, channel): (u32, u32, Channel), scaled: bool, value: u32) -> u64 {
     let float = f64::from(f32::from_bits(value));
     let span = 2_f64.powi(bits as i32);
@@ -281,7 +281,7 @@ fn all_formatted(tests: &mut Vec<Test>) {
     }
 }
 
-/// What traps does, and what is misaligned.
+/// Accesses that trap, and misaligned ones.
 fn outside() {
     let mut numbers = Random::new(43);
     let image = surface(GEOMETRIES[1], (1, 32, Channel::Unsigned), &mut numbers);

@@ -1,13 +1,13 @@
-//! The coverage table: what the suites here say they test.
+//! The coverage table, from the forms that the suites state.
 
 use crate::document::agree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// An opcode with alternatives at each place; an empty one is for a modifier left out.
+/// An opcode with alternatives at each place; an empty one stands for an omitted modifier.
 type Pattern = Vec<BTreeSet<String>>;
 
-/// Joins a pattern with another that lacks one of its places.
+/// Joins a pattern with another one that lacks one of its places.
 fn join_optional(patterns: &mut BTreeSet<Pattern>) -> bool {
     let before = patterns.len();
     for pattern in patterns.clone() {
@@ -25,7 +25,7 @@ fn join_optional(patterns: &mut BTreeSet<Pattern>) -> bool {
     patterns.len() < before
 }
 
-/// Joins patterns that differ at one place only.
+/// Joins patterns that differ only at one place.
 fn join_alternatives(patterns: &mut BTreeSet<Pattern>) -> bool {
     let before = patterns.len();
     let longest = patterns.iter().map(Vec::len).max().unwrap_or(0);
@@ -47,7 +47,7 @@ fn join_alternatives(patterns: &mut BTreeSet<Pattern>) -> bool {
     patterns.len() < before
 }
 
-/// Forms of one opcode as few patterns, none of which is shown in more columns than these.
+/// Merges forms of one opcode into few patterns, each of at most `columns` columns.
 fn patterns(forms: &[&str], columns: usize) -> Vec<(String, usize)> {
     let split = |form: &&str| {
         form.split('.')
@@ -62,12 +62,12 @@ fn patterns(forms: &[&str], columns: usize) -> Vec<(String, usize)> {
     lines
 }
 
-/// How many forms a pattern stands for.
+/// Number of forms of a pattern.
 fn forms_of(pattern: &Pattern) -> usize {
     pattern.iter().map(BTreeSet::len).product()
 }
 
-/// A pattern as several that are narrower, halved where it has most to choose from.
+/// Splits a pattern into narrower ones, halved at the place with the most alternatives.
 fn narrowed(pattern: Pattern, columns: usize) -> Vec<Pattern> {
     let width = |options: &BTreeSet<String>| options.iter().map(String::len).sum::<usize>();
     let places = pattern.iter().enumerate();
@@ -80,7 +80,7 @@ fn narrowed(pattern: Pattern, columns: usize) -> Vec<Pattern> {
     let (mut low, mut high) = (pattern.clone(), pattern.clone());
     high[place] = low[place].split_off(&middle.unwrap_or_default());
     let halves = [low, high].into_iter();
-    // What may be left out is left out in a pattern of its own.
+    // Optional modifiers are omitted in a separate pattern.
     let whole = halves.map(|mut half| {
         if half[place].len() == 1 && half[place].contains("") {
             half.remove(place);
@@ -125,7 +125,7 @@ writes it anew.
 /// Columns of a line of the page.
 const COLUMNS: usize = 100;
 
-/// The file's text.
+/// Text of the file.
 fn table(suites: &[(String, Vec<String>)]) -> String {
     let mut forms: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (suite, list) in suites {

@@ -3,10 +3,10 @@
 use crate::warp::{BASE, Random};
 use bus_schemas::{AddressMode, Channel, Texture, TextureShape};
 
-/// Where in the buffer the texels lie; the descriptor begins it.
+/// Offset of the texels in the buffer; the descriptor comes first.
 pub(crate) const DATA: usize = 1024;
 
-/// A texture and the buffer it lies in.
+/// A texture and its buffer.
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) texture: Texture,
@@ -51,13 +51,13 @@ impl Image {
         image
     }
 
-    /// Writes the descriptor where it belongs.
+    /// Writes the descriptor to the buffer.
     pub(crate) fn describe(&mut self) {
         let bytes = self.texture.to_bytes();
         self.buffer[..bytes.len()].copy_from_slice(&bytes);
     }
 
-    /// Whether lookups give floats.
+    /// True if lookups return floats.
     pub(crate) fn floats(&self) -> bool {
         let t = &self.texture;
         t.channel == Channel::Float || t.normalized_read && t.bits != 32
@@ -116,7 +116,7 @@ impl Image {
         out
     }
 
-    /// A texel that may be outside: it is walked to, by one axis after the other.
+    /// A texel that may be outside, found by walking along one axis after the other.
     fn walked(&self, mut place: [i64; 3], dimensions: usize, normalized: bool) -> [f64; 4] {
         let t = &self.texture;
         for (axis, at) in place.iter_mut().enumerate().take(dimensions) {
@@ -137,7 +137,7 @@ impl Image {
         self.texel(x, y, z)
     }
 
-    /// A lookup at coordinates of texels, or from 0 to 1; the layer is known to be there.
+    /// A lookup at coordinates in texels, or from 0 to 1; the layer must exist.
     pub(crate) fn look_up(&self, at: &[f32], layer: Option<u32>, offsets: &[i32]) -> [f64; 4] {
         let t = &self.texture;
         let base = [0, 0, layer.map_or(0, i64::from)];
@@ -171,7 +171,7 @@ impl Image {
         sum
     }
 
-    /// A lookup by whole numbers of texels.
+    /// A lookup by integer texel coordinates.
     pub(crate) fn fetch(&self, at: &[i32], layer: Option<u32>) -> [f64; 4] {
         let mut place = [0, 0, layer.map_or(0, i64::from)];
         for (place, at) in place.iter_mut().zip(at) {
@@ -180,7 +180,7 @@ impl Image {
         self.walked(place, at.len(), false)
     }
 
-    /// A channel of the four texels around a place.
+    /// A channel of the four texels around a coordinate.
     pub(crate) fn gather(&self, at: [f32; 2], layer: Option<u32>, channel: usize) -> [f64; 4] {
         let t = &self.texture;
         let count = [t.width, t.height];
@@ -197,8 +197,8 @@ impl Image {
             .map(|(i, j)| self.walked([low[0] + i, low[1] + j, z], 2, t.normalized)[channel])
     }
 
-    /// Whether a result is what it should be: integers exactly, floats but for the last
-    /// places of what they are made of.
+    /// True if a result is right: integers exactly, floats except for the last places of their
+    /// inputs.
     pub(crate) fn agrees(&self, got: [u64; 4], want: [f64; 4]) -> bool {
         got.into_iter().zip(want).all(|(got, want)| {
             if self.floats() {

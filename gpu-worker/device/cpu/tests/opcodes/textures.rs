@@ -12,7 +12,7 @@ const MODES: [AddressMode; 4] = [
     AddressMode::Border,
 ];
 
-/// A geometry: its name, dimensions, whether there are layers, and sizes of a texture for it.
+/// A geometry: its name, dimensions, true for layers, and sizes of a texture for it.
 type Geometry = (&'static str, usize, bool, [u32; 3]);
 
 const GEOMETRIES: [Geometry; 5] = [
@@ -23,7 +23,7 @@ const GEOMETRIES: [Geometry; 5] = [
     ("a2d", 2, true, [5, 3, 4]),
 ];
 
-/// Texels: channels, bits and type, whether they are read as floats, the type of results.
+/// Texels: channels, bits and type, true if they are read as floats, the type of results.
 const FORMATS: [(u32, u32, Channel, bool, &str); 8] = [
     (1, 32, Channel::Float, false, "f32"),
     (4, 32, Channel::Float, false, "f32"),
@@ -149,7 +149,8 @@ fn lookups(tests: &mut Vec<Test>) {
     }
 }
 
-/// By whole texels, neither scaled nor filtered; and of a row in memory, where 0 is outside.
+/// Lookups by integer texels, neither scaled nor filtered; and of a row in memory, where texels
+/// outside are 0.
 fn fetches(tests: &mut Vec<Test>) {
     for geometry in GEOMETRIES {
         for ty in ["f32", "s32", "u32"] {
@@ -287,7 +288,7 @@ fn gathered(
     }
 }
 
-/// Other ways to write a lookup, which give what the plain one gives.
+/// Other spellings of a lookup, with the result of the plain one.
 fn spellings(tests: &mut Vec<Test>) {
     let all = [
         (
@@ -352,7 +353,8 @@ fn spellings(tests: &mut Vec<Test>) {
     }
 }
 
-/// Guarded lanes alone look up: the handles of others are not touched. Warps go on side by side.
+/// Only lanes with a true guard look up: the handles of others are not used. Warps run side by
+/// side.
 fn guarded() {
     let mut numbers = Random::new(23);
     let image = image(GEOMETRIES[0], FORMATS[0], &mut numbers);

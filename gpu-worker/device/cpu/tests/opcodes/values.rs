@@ -3,10 +3,10 @@
 /// Lanes of a vector test by default.
 pub(crate) const LANES: usize = 1024;
 
-/// What values of an operand are made of.
+/// Classes of operand values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// An integer of so many bits; what lies above in its register is random.
+    /// An integer of that many bits; the higher bits of its register are random.
     Integer(u32),
     /// A float: exponent and mantissa bits.
     Float(u32, u32),
@@ -28,9 +28,8 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// By the name of a type; `amount` is for shifts and positions. Types of 8 bits lie in
-    /// registers of 32.
-    /// `position` is below 32.
+    /// The kind for the name of a type. `amount` is for shifts and positions. `position` is less
+    /// than 32. Types of 8 bits are in registers of 32.
     pub(crate) fn of(name: &str) -> Self {
         let (bits, class) = match name {
             "pred" => (1, Class::Pred),
@@ -117,7 +116,7 @@ impl Kind {
             Class::Position => bits >> 8 & 31,
             Class::Amount if bits & 7 != 0 => (bits >> 8) % 70,
             Class::Amount => bits >> 32,
-            // Small magnitudes too, so that products and quotients are not all alike.
+            // Small magnitudes too, so that products and quotients vary.
             Class::Integer(width) if bits & 3 == 0 => {
                 let value = next(state) >> (64 - (bits >> 8) % u64::from(width) - 1);
                 if bits & 4 != 0 {
@@ -221,7 +220,7 @@ fn float_edges(exponent: u32, mantissa: u32) -> Vec<u64> {
         infinity + half,
         infinity + half + 5,
     ]);
-    // Powers of two where integers and smaller formats end.
+    // Powers of two at the limits of integers and smaller formats.
     for power in [4, 7, 8, 15, 16, 31, 32, 63, 64] {
         if integers(power) < infinity {
             edges.extend([integers(power) - 1, integers(power), integers(power) + half]);
@@ -287,7 +286,7 @@ pub(crate) fn inputs(sources: &[Kind], lanes: usize) -> Vec<[u64; 4]> {
                     *value = edges[at % edges.len()];
                     at /= edges.len();
                 }
-                // What lies above a narrow integer, and the other half of a pair, is random.
+                // The bits above a narrow integer, and the other half of a pair, are random.
                 for (value, kind) in values.iter_mut().zip(sources) {
                     match kind.class {
                         Class::Pair(..) => *value |= kind.draw(&mut state) << 16,
@@ -311,8 +310,8 @@ pub(crate) fn inputs(sources: &[Kind], lanes: usize) -> Vec<[u64; 4]> {
         .collect()
 }
 
-/// One word per lane: its lowest bit says whether the lane runs under the partial mask, all of
-/// it is what results held before.
+/// One word per lane. Its lowest bit selects the lane in the partial mask, and all of it is the
+/// previous content of results.
 pub(crate) fn random(lanes: usize) -> Vec<u64> {
     let mut state = 0x1234_5678_9abc_def1;
     (0..lanes).map(|_| next(&mut state)).collect()

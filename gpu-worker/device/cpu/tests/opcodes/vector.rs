@@ -6,20 +6,20 @@ use device_cpu::{EngineConfig, Grid, Isa, Program};
 use ptx::ParsedModule;
 use std::fmt::Write as _;
 
-/// Values of the sources of one lane, cut to their widths.
+/// Values of the sources of one lane, truncated to their widths.
 pub(crate) type Inputs = [u64; 4];
 
-/// What must come out of a lane.
+/// Expected result of a lane.
 pub(crate) enum Expect {
     /// Exactly these bits.
     Bits(Box<dyn Fn(Inputs) -> u64>),
     /// Exactly these bits in each of several results.
     Each(Box<dyn Fn(Inputs) -> [u64; 4]>),
-    /// Whatever the function lets pass; what it says otherwise is the failure.
+    /// Any value that the function accepts; its error is the failure.
     Within(Box<dyn Fn(Inputs, u64) -> Result<(), String>>),
 }
 
-/// How a test is carried out.
+/// Kind of a test.
 enum Means {
     /// A form in lanes of chosen and random values.
     Vector(Vector),
@@ -35,7 +35,7 @@ pub(crate) struct Test {
 }
 
 struct Vector {
-    /// What stands before the entry.
+    /// Text before the entry.
     module: String,
     body: String,
     results: Vec<Kind>,
@@ -85,7 +85,8 @@ impl Test {
         }
     }
 
-    /// Other text than `form %d, %a, …;`: results are `%d %e %f %g`, sources `%a %b %c %h`.
+    /// Replaces `form %d, %a, …;` by another text. Results are `%d %e %f %g`, and sources are
+    /// `%a %b %c %h`.
     pub(crate) fn body(mut self, text: impl Into<String>) -> Self {
         if let Means::Vector(vector) = &mut self.means {
             vector.body = text.into();
@@ -93,7 +94,7 @@ impl Test {
         self
     }
 
-    /// Text at module scope: variables and functions that the body uses.
+    /// Sets text at module scope: variables and functions that the body uses.
     pub(crate) fn module(mut self, text: impl Into<String>) -> Self {
         if let Means::Vector(vector) = &mut self.means {
             vector.module = text.into();
@@ -101,8 +102,8 @@ impl Test {
         self
     }
 
-    /// Runs other than [`LANES`] lanes, a multiple of 128; 65536 give a single source of 16 bits
-    /// every value.
+    /// Runs another number of lanes than [`LANES`], a multiple of 128; 65536 give a single source
+    /// of 16 bits every value.
     pub(crate) fn lanes(mut self, lanes: usize) -> Self {
         if let Means::Vector(vector) = &mut self.means {
             vector.lanes = lanes;
@@ -110,7 +111,7 @@ impl Test {
         self
     }
 
-    /// More forms that the body covers.
+    /// Adds forms that the body covers.
     pub(crate) fn also<S: Into<String>>(mut self, forms: impl IntoIterator<Item = S>) -> Self {
         self.forms.extend(forms.into_iter().map(Into::into));
         self
@@ -125,7 +126,7 @@ impl Test {
     }
 }
 
-/// Runs tests; panics at the end with everything that failed.
+/// Runs tests; panics at the end with all failures.
 pub(crate) fn run(tests: &[Test]) {
     let mut failures = Vec::new();
     for test in tests {

@@ -1,5 +1,5 @@
-//! Vector registers, registers with a number added, arrays indexed by registers, variables that a
-//! function keeps to itself, and accesses of 256 bits.
+//! Vector registers, registers with a number added, arrays indexed by registers, variables that are
+//! local to a function, and accesses of 256 bits.
 
 use crate::vector::{Expect, Inputs, Test};
 use crate::warp::{Random, Register, Warp, isas};
@@ -28,7 +28,7 @@ fn moves(tests: &mut Vec<Test>) {
     }
 }
 
-/// Whole vectors where a register or a list of registers is wanted.
+/// Whole vectors in place of a register or a list of registers.
 fn wholes(tests: &mut Vec<Test>) {
     let joined = |[a, b, ..]: Inputs| b << 32 | a;
     tests.push(
@@ -55,7 +55,7 @@ fn wholes(tests: &mut Vec<Test>) {
                  mov.v4.b32 {%d, %e, %f, %g}, v;",
             ),
     );
-    // An element is written under a guard, and others stay as they are.
+    // An element is written under a guard; the others stay unchanged.
     tests.push(
         Test::with("mov.v2.b32", "b32 b32 = b32 b32 pred", Expect::Each(Box::new(|[a, b, p, _]| {
             [if p != 0 { b } else { a }, b, 0, 0]
@@ -78,7 +78,7 @@ fn wholes(tests: &mut Vec<Test>) {
     );
 }
 
-/// A register and a number are one value: their sum.
+/// A register and a number form one value: their sum.
 fn sums(tests: &mut Vec<Test>) {
     for (ty, bits) in [("u16", 16), ("u32", 32), ("s32", 32), ("u64", 64), ("s64", 64)] {
         let ones = u64::MAX >> (64 - bits);
@@ -105,7 +105,7 @@ fn sums(tests: &mut Vec<Test>) {
         })
         .body("setp.eq.u32 %d, %a+1, %b;"),
     );
-    // Predicates may be negated wherever they are read.
+    // Predicates may be negated in every source.
     tests.push(
         Test::new("selp.b32", "b32 = b32 b32 pred", |[a, b, p, _]| if p == 0 { a } else { b })
             .body("selp.b32 %d, %a, %b, !%c;"),
@@ -125,7 +125,7 @@ fn variables(tests: &mut Vec<Test>) {
             "{declared} mov.u64 at, own[n+1]; {load} %d, [at+-4];"
         )));
     }
-    // Scopes and functions have variables of their own, whatever their names are.
+    // Scopes and functions have their own variables, whatever their names are.
     tests.push(
         Test::new("ld.global.u32", "b32 =", |_| 1234)
             .module(
@@ -143,7 +143,7 @@ fn variables(tests: &mut Vec<Test>) {
             )
             .lanes(128),
     );
-    // One variable for all threads, which stays.
+    // One variable for all threads, which persists.
     tests.push(
         Test::new("atom.global.add.u32", "b32 =", |_| 1)
             .body(
@@ -160,8 +160,8 @@ fn list(letter: char, count: usize) -> String {
     format!("{{{}}}", names.join(", "))
 }
 
-/// Accesses of eight values, or of four of 64 bits. What is narrower than 32 bits lies in registers
-/// of those.
+/// Accesses of eight values, or of four of 64 bits. Values narrower than 32 bits are in registers
+/// of 32 bits.
 fn check_wide(form: &str, store: bool, space: &str, (count, bits): (usize, u32)) {
     let wide = bits.max(32);
     let signed = form.ends_with(".s16") || form.ends_with(".s8");
@@ -210,7 +210,7 @@ fn check_wide(form: &str, store: bool, space: &str, (count, bits): (usize, u32))
                 assert!(want == other, "{form} {isa:?} lane {lane} part {part}");
             }
         }
-        // Aligned to less than the whole is misaligned.
+        // An address that is aligned to less than the whole is misaligned.
         let text = text.replace("-32]", &format!("{}]", count as i64 * i64::from(bits) / 16 - 32));
         let wrong = Warp { text: &text, inputs: &lanes, outputs: &outputs, buffer: &[], shared: true };
         assert!(wrong.result(isa).is_err(), "{form}: {text}");

@@ -11,7 +11,7 @@ fn count(bits: u32) -> i128 {
     (0..bits).fold(1, |count, _| 2 * count)
 }
 
-/// The number that `bits` bits of a word are, from bit `first`.
+/// The number in `bits` bits of a word, from bit `first`.
 fn number(word: u64, first: u32, bits: u32, ty: &str) -> i128 {
     let part = i128::from(word) / count(first) % count(bits);
     if ty == "s32" && 2 * part >= count(bits) {
@@ -21,12 +21,12 @@ fn number(word: u64, first: u32, bits: u32, ty: &str) -> i128 {
     }
 }
 
-/// The bits of a number, cut.
+/// The bits of a number, truncated.
 fn bits_of(value: i128, bits: u32) -> u64 {
     value.rem_euclid(count(bits)) as u64
 }
 
-/// The number of the type that is nearest.
+/// The nearest number of the type.
 fn nearest(value: i128, bits: u32, ty: &str) -> i128 {
     let least = if ty == "s32" { -count(bits) / 2 } else { 0 };
     let most = least + count(bits) - 1;
@@ -50,7 +50,7 @@ fn exact(op: &str, mode: &str, x: i128, y: i128) -> i128 {
         "vabsdiff" => y - x,
         "vmin" => if y < x { y } else { x },
         "vmax" => if y < x { x } else { y },
-        // Away from zero where it lies between two numbers.
+        // The mean rounds away from zero if it is between two numbers.
         "vavrg" if (x + y) % 2 == 0 => (x + y) / 2,
         "vavrg" => (x + y + if x + y < 0 { -1 } else { 1 }) / 2,
         "vshl" => x * by(),
@@ -66,7 +66,7 @@ fn exact(op: &str, mode: &str, x: i128, y: i128) -> i128 {
     }
 }
 
-/// A source of a scalar instruction: what is written behind its register, first bit, bits.
+/// A source of a scalar instruction: the text behind its register, first bit, bits.
 #[derive(Clone, Copy)]
 struct Piece(&'static str, u32, u32);
 
@@ -75,7 +75,7 @@ const PIECES: [Piece; 7] = [
     Piece(".b3", 24, 8), Piece(".h0", 0, 16), Piece(".h1", 16, 16),
 ];
 
-/// One form of a scalar instruction, with what is done with its result.
+/// One form of a scalar instruction, with its secondary operation.
 struct Scalar {
     op: &'static str,
     mode: &'static str,
@@ -174,7 +174,7 @@ fn scalars(tests: &mut Vec<Test>) {
     }
 }
 
-/// Numbers in place of registers, and a third source that nothing is done with.
+/// Numbers in place of registers, and an unused third source.
 fn immediates(tests: &mut Vec<Test>) {
     let two = "b32 = b32 b32";
     tests.push(
@@ -202,7 +202,7 @@ fn immediates(tests: &mut Vec<Test>) {
     );
 }
 
-/// `vmad`: a product, a summand of which either may be negated, and a shift.
+/// `vmad`: a product, a summand, either of them possibly negated, and a shift.
 fn products(tests: &mut Vec<Test>) {
     let mut numbers = Random::new(5);
     for form in 0..16 {
@@ -224,7 +224,7 @@ fn products(tests: &mut Vec<Test>) {
                         let less = minus[2] == "-";
                         let signed = a_ty == "s32" || b_ty == "s32" || turned || less;
                         let result_ty = if signed { "s32" } else { "u32" };
-                        // Minus a word is what its complement and one make, as a signed word.
+                        // Minus a word is the sum of its complement and one, as a signed word.
                         let c = if less {
                             number(count(32) as u64 - 1 - c, 0, 32, result_ty) + 1
                         } else {
@@ -274,7 +274,7 @@ impl Parts {
         }
     }
 
-    /// With the parts that the mask has, and the parts of both sources that are chosen.
+    /// Builds the test for the parts in the mask, and the selected parts of both sources.
     fn test(self, mask: (String, Vec<u32>), a: (String, Vec<u32>), b: (String, Vec<u32>)) -> Test {
         let form = self.form();
         let body = format!("{form} %d{}, %a{}, %b{}, %c;", mask.0, a.0, b.0);

@@ -1,5 +1,5 @@
-//! Instructions of whole warps: one warp runs a text over given registers, and every lane of
-//! every result is compared.
+//! Instructions of whole warps: one warp runs a text over given registers, and every lane of every
+//! result is compared.
 
 pub(crate) use crate::launch::BASE;
 use crate::launch::launch;
@@ -9,7 +9,7 @@ use ptx::ParsedModule;
 /// Bytes of the buffer in global memory and of the one in shared memory.
 pub(crate) const BUFFER: usize = 16 << 10;
 
-/// Nothing that a text needs beside itself.
+/// A warp without inputs, outputs and other additions.
 pub(crate) const EMPTY: Warp<'static> = Warp {
     text: "",
     inputs: &[],
@@ -38,9 +38,9 @@ impl Register {
     }
 }
 
-/// A run of one warp. `%i0`, `%i1` … are the inputs, `%o0` … take the results; `%g` and `buffer`
-/// are the buffers in global and shared memory, of which the latter is copied from the former
-/// before and back behind the text if `shared` is set.
+/// A run of one warp. `%i0`, `%i1` … are the inputs, `%o0` … are the results. `%g` and `buffer` are
+/// the buffers in global and shared memory. If `shared` is set, the latter is copied from the
+/// former before the text, and back after it.
 pub(crate) struct Warp<'a> {
     pub(crate) text: &'a str,
     pub(crate) inputs: &'a [Register],
@@ -49,7 +49,7 @@ pub(crate) struct Warp<'a> {
     pub(crate) shared: bool,
 }
 
-/// What a run left.
+/// Result of a run.
 #[derive(Debug)]
 pub(crate) struct Left {
     pub(crate) outputs: Vec<[u64; 32]>,
@@ -106,7 +106,7 @@ impl Warp<'_> {
         )
     }
 
-    /// Runs it, or says what fault it ended with.
+    /// Runs it, or returns the fault that ended it.
     pub(crate) fn result(&self, isa: Isa) -> Result<Left, LaunchError> {
         let (text, source) = (self.text, self.source());
         let module = ParsedModule::parse(&source).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -139,7 +139,7 @@ impl Warp<'_> {
     }
 }
 
-/// Every way an instruction is run.
+/// Every way to run an instruction.
 pub(crate) fn isas() -> [Isa; 3] {
     [Isa::Portable, Isa::Avx2, Isa::Native]
 }

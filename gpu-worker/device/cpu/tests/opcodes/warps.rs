@@ -5,18 +5,18 @@ use crate::refusals::refused;
 use crate::vector::Test;
 use crate::warp::{EMPTY, Random, Register, Warp, isas};
 
-/// Which lanes run the instruction, and whom each of them names.
+/// The active lanes, and the lanes that each of them names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// All lanes, all named.
+    /// All lanes, each naming all.
     Whole,
-    /// Some, which name themselves.
+    /// Some lanes, which name themselves.
     Some,
-    /// All, in groups of this many that name themselves.
+    /// All lanes, in groups of this many that name themselves.
     Groups(u32),
-    /// Some of each group, which name themselves.
+    /// Some lanes of each group, which name themselves.
     Parts(u32),
-    /// Some, which name all; the others have ended.
+    /// Some lanes, which name all; the others have ended.
     Left,
 }
 
@@ -66,7 +66,7 @@ impl Lanes {
             // Segments of the group's width, clamped as compilers do.
             let clamp = if form.contains(".up.") { 0 } else { 31 };
             if form.contains(".bfly.") {
-                // Beyond that they would reach into other groups.
+                // Larger values would reach into other groups.
                 b = b.map(|by| by % width);
             }
             c = [(32 - width) << 8 | clamp; 32];
@@ -118,7 +118,7 @@ fn shuffled(lanes: &Lanes, me: usize, source: impl Fn(i32, i32, i32, i32) -> (i3
     let (clamp, segment) = (c & 31, c >> 8 & 31);
     let most = (lane & segment) | (clamp & !segment);
     let (from, inside) = source(lane, b, most, lane & segment);
-    // Where nobody answers, it is the lane's own value.
+    // If the source lane is absent, it is the lane's own value.
     let there = inside && lanes.active >> (from & 31) & 1 != 0;
     (lanes.a[if there { from as usize } else { me }], inside)
 }
@@ -161,7 +161,7 @@ fn matching(lanes: &Lanes, me: usize, same: impl Fn(usize) -> bool, all: bool) -
     }
 }
 
-/// Forms with their operands, and what they give.
+/// Forms with their operands and results.
 fn cases() -> Vec<(&'static str, &'static str, Expected)> {
     let one = "%o0, %i0, %i1, %i2, %i3";
     let two = "%o0|%q, %i0, %i1, %i2, %i3";
@@ -246,7 +246,7 @@ fn check(form: &str, operands: &str, expected: Expected) {
         for (round, mode) in MODES.into_iter().cycle().take(4 * MODES.len()).enumerate() {
             let mut numbers = Random::new(round as u64 * 64 + form.len() as u64);
             let lanes = Lanes::new(mode, form, &mut numbers);
-            // Lanes come by two ways; those that are not to act go past, or end.
+            // Lanes come by two paths; inactive ones go past, or end.
             let past = if mode == Mode::Left {
                 "exit;".to_owned()
             } else {
@@ -279,8 +279,8 @@ fn check(form: &str, operands: &str, expected: Expected) {
     }
 }
 
-/// A mask that some lanes name in a register and some in the instruction, and the order of
-/// memory that `bar.warp.sync` gives: each lane reads what its neighbour wrote on the other path.
+/// A mask that some lanes name in a register and some in the instruction, and the memory order of
+/// `bar.warp.sync`. Each lane reads the value that its neighbour wrote on the other path.
 fn synchronised() {
     let text = ".reg .b64 %p; .reg .b32 %t; .reg .pred %odd; mov.u64 %p, buffer;
         mul.wide.u32 %p, %lane, 4; .reg .b64 %start; mov.u64 %start, buffer;
@@ -289,8 +289,8 @@ fn synchronised() {
         bra.uni join; odd: st.shared.u32 [%p-4], %lane; mov.u32 %t, -1; bra.uni other;
         other: bar.warp.sync %t; join: bar.warp.sync -1; ld.shared.u32 %o0, [%p];
         activemask.b32 %o1;";
-    // The two barriers of the first step stand apart: lanes wait at each for the others, and go
-    // on when nobody can come any more.
+    // The two barriers of the first step are at different instructions: lanes wait at each for the
+    // others, and continue when no more lanes can come.
     for isa in isas() {
         let left = Warp { text, outputs: &[32, 32], ..EMPTY }.run(isa);
         for lane in 0..32 {
@@ -300,7 +300,7 @@ fn synchronised() {
     }
 }
 
-/// Votes as PTX had them before lanes were named: among the lanes that are there together.
+/// Votes in the PTX form without named lanes: among the lanes that are together.
 fn unnamed() {
     let text = ".reg .pred %some, %all, %q; setp.lt.u32 %some, %lane, 5; setp.lt.u32 %all, %lane, 32;
         vote.ballot.b32 %o0, %some; mov.u32 %o1, 0;
@@ -314,7 +314,7 @@ fn unnamed() {
     }
 }
 
-/// `activemask` is the lanes that came together.
+/// `activemask` is the set of lanes that came together.
 fn active() {
     let text = ".reg .pred %few; setp.lt.u32 %few, %lane, 5; @%few bra few;
         activemask.b32 %o0; bra.uni done; few: activemask.b32 %o0; done: bar.warp.sync -1;
@@ -332,7 +332,7 @@ fn active() {
     }
 }
 
-/// A type that the operation has not would name a row of another bank.
+/// A type that the operation does not support would access a row of another bank.
 fn refusals() {
     let lines = [
         "vote.sync.all.b32 %r, %p, -1;",

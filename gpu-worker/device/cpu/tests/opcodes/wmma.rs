@@ -1,5 +1,5 @@
 //! `wmma`: matrices in memory, of every layout, stride and space, loaded, multiplied and stored.
-//! What a fragment holds where is nobody's business, so memory is compared with memory.
+//! The layout of a fragment is unspecified, so memory is compared with memory.
 
 use crate::fragments::{bits, dot, random, sizes};
 use crate::vector::Test;
@@ -51,9 +51,9 @@ impl Place {
 
 struct Case {
     shape: &'static str,
-    /// A, B, C, D.
+    /// Types of A, B, C, D.
     types: [&'static str; 4],
-    /// Whether A, B, C and D lie by columns.
+    /// True for each of A, B, C and D that is stored by columns.
     by_column: [bool; 4],
     modifier: &'static str,
     space: &'static str,
@@ -123,7 +123,7 @@ impl Case {
             } else {
                 (rows, columns)
             };
-            // Sixteen bytes more than a line, and not at the buffer's own beginning.
+            // Sixteen bytes more than a line, and not at the buffer's beginning.
             let stride = length + if self.padded { 128 / width } else { 0 };
             let place = Place {
                 start: start + if self.padded { 32 } else { 0 },
@@ -210,19 +210,19 @@ impl Case {
     }
 }
 
-/// Every choice of layouts that a type has, each with a space, padded or not.
+/// Every choice of layouts of a type, each with a space, padded or not.
 fn layouts(fixed: bool) -> impl Iterator<Item = ([bool; 4], &'static str, bool)> {
     (0..16).filter_map(move |bits: usize| {
         let by_column = std::array::from_fn(|at| bits >> at & 1 != 0);
         if fixed && (by_column[0] || !by_column[1]) {
             return None;
         }
-        // Each operand's layout meets each space, and both strides.
+        // Each operand's layout is combined with each space, and with both strides.
         let space = [".global", ".shared", ""][(bits + bits / 4) % 3];
         Some((by_column, space, bits.count_ones().is_multiple_of(2)))
     })
     .flat_map(move |(by_column, space, padded)| {
-        // Where there are few layouts, each meets every space.
+        // If there are few layouts, each is combined with every space.
         let spaces: &[_] = if fixed { &[".global", ".shared", ""] } else { &[space] };
         let all: Vec<_> = spaces.iter().map(|space| (by_column, *space, padded)).collect();
         all

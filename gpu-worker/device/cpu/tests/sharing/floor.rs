@@ -1,4 +1,4 @@
-//! A device with programs that copy, write, leave it and come back.
+//! A device with programs that copy, write, leave it and return.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use device_swap::{SwapConfig, SwapFile, SwapSpace};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A device with programs, and what each was said to be charged last.
+/// A device with programs, and the last reported charge of each.
 pub(crate) struct Floor {
     device: CpuDevice,
     programs: BTreeMap<u64, TestProgram>,
     charges: BTreeMap<SessionId, u64>,
-    /// What each holds beside its charge.
+    /// Bytes that each holds besides its charge.
     saves: BTreeMap<SessionId, u64>,
-    /// Sessions that are on their way, and those that are out.
+    /// Sessions that are being moved, and those that are out.
     moving: BTreeSet<SessionId>,
     out: BTreeSet<SessionId>,
 }
@@ -35,7 +35,7 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
     ret;
 }";
 
-/// A swap space that is in memory and in a file.
+/// A swap space in memory and in a file.
 fn space() -> Option<SwapSpace> {
     let file = Some(SwapFile {
         dir: std::env::temp_dir(),
@@ -104,10 +104,10 @@ impl Floor {
         }
     }
 
-    /// Runs ops of a program whose addresses count from its window's start; copies to the device
+    /// Runs ops of a program with addresses relative to its window's start. Copies to the device
     /// bring `payload`, ahead of the op unless it is small.
     ///
-    /// A program that is away is brought back before.
+    /// A program that is away is brought back first.
     pub(crate) fn run(&mut self, n: u64, mut op: Op, payload: &[u8]) -> Vec<u8> {
         self.bring(n);
         let program = self.programs.get_mut(&n).expect("open");
@@ -163,7 +163,7 @@ impl Floor {
         self.finish(slice);
     }
 
-    /// A program that is here begins to leave the device.
+    /// Starts moving a present program off the device.
     pub(crate) fn leave(&mut self, n: u64) {
         let session = SessionId(n);
         if !self.out.contains(&session) && self.moving.insert(session) {
@@ -183,7 +183,7 @@ impl Floor {
         }
     }
 
-    /// Waits for a program that is on its way.
+    /// Waits for the end of a program's move.
     pub(crate) fn settle(&mut self, n: u64) {
         let until = Instant::now() + Duration::from_secs(60);
         while self.moving.contains(&SessionId(n)) {
@@ -213,12 +213,12 @@ impl Floor {
         }
     }
 
-    /// Bytes that are not stored for each program.
+    /// Bytes that sharing saves.
     pub(crate) fn saved(&self) -> u64 {
         self.device.saved()
     }
 
-    /// Whether a program is on the device, all of it.
+    /// True if a program is entirely on the device.
     pub(crate) fn is_here(&self, n: u64) -> bool {
         let session = SessionId(n);
         !self.out.contains(&session) && !self.moving.contains(&session)
@@ -232,7 +232,7 @@ impl Floor {
         self.run(n, Op::Free { address }, &[]);
     }
 
-    /// Gives an allocation other addresses; it may stay mapped at those before.
+    /// Moves an allocation to another address; it may stay mapped at the old one.
     pub(crate) fn relocate(&mut self, n: u64, to: u64, from: u64, (bytes, keep): (u64, bool)) {
         let op = Op::Move {
             to,
@@ -270,7 +270,7 @@ impl Floor {
         self.run(n, Op::CopyOut { address, bytes }, &[])
     }
 
-    /// Does what nobody waits for.
+    /// Does all background work.
     pub(crate) fn rest(&mut self) {
         while self.device.tend() {}
         self.receive();
@@ -281,7 +281,7 @@ impl Floor {
     }
 }
 
-/// Bytes of which no two pages are alike.
+/// Bytes in which no two pages are equal.
 pub(crate) fn bytes(seed: u32, len: u64) -> Vec<u8> {
     let words = 0..(len / 4) as u32;
     words

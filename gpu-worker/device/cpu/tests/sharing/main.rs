@@ -1,5 +1,5 @@
-//! Equal bytes of several sessions lie in memory once, and nobody can tell from what it reads, whether they
-//! stay there or leave the device and come back.
+//! Equal bytes of several sessions are in memory once. No session can tell from the values that it
+//! reads, even if sessions leave the device and return.
 
 mod floor;
 mod random;
@@ -16,7 +16,7 @@ fn equal_weights_are_stored_once_and_paid_in_equal_parts() {
         floor.alloc(n, 0, 8 * MIB + 500);
         floor.copy_in(n, 0, &weights);
     }
-    // Three parts of each unit, of which the first takes the odd byte.
+    // Three parts of each unit; the first sharer takes the odd byte.
     let part = 8 * (MIB / 3) + 500;
     let charges = [1, 2, 3].map(|n| floor.charge(n));
     assert_eq!(charges, [part + 8, part, part]);
@@ -36,7 +36,7 @@ fn equal_weights_are_stored_once_and_paid_in_equal_parts() {
     assert_eq!([2, 3].map(|n| floor.charge(n)), [8 * MIB + 500, 0]);
     assert_eq!(floor.saved(), 0);
     assert!(floor.read(2, 0, 8 * MIB) == weights);
-    // Who comes later shares with whoever is left.
+    // A later session shares with the remaining one.
     floor.alloc(3, 4 * MIB, 8 * MIB);
     floor.copy_in(3, 4 * MIB, &weights);
     assert_eq!([2, 3].map(|n| floor.charge(n)), [4 * MIB + 500, 4 * MIB]);
@@ -70,7 +70,7 @@ fn a_session_shares_with_itself() {
         floor.copy_in(1, place * MIB, &weights);
     }
     assert_eq!(floor.charge(1), 2 * MIB);
-    // The same once more changes nothing, and something else parts them.
+    // The same copy again changes nothing; other bytes end the sharing.
     floor.copy_in(1, MIB, &weights);
     assert_eq!(floor.charge(1), 2 * MIB);
     let other = bytes(2, MIB);
@@ -89,7 +89,7 @@ fn what_is_small_or_between_pages_is_not_looked_at() {
         floor.copy_in(n, 4 * MIB, &weights[..MIB as usize - 4_096]);
     }
     assert_eq!([1, 2].map(|n| floor.charge(n)), [8 * MIB; 2]);
-    // A last unit is its whole pages.
+    // The last unit is the rest of the whole pages.
     for n in 1..=2 {
         floor.copy_in(n, 4 * MIB, &weights[..MIB as usize + 70_001 / 4 * 4]);
     }
@@ -110,16 +110,16 @@ fn written_pages_are_their_writers_and_most_of_them_end_it() {
     let part = |sharers: u64| MIB.div_ceil(sharers);
     assert_eq!(floor.charge(1), 2 * part(3) + 2 * 4_096);
     assert_eq!(floor.charge(2), 2 * (MIB / 3));
-    // More than half of a unit: it is all its own then.
+    // More than half of a unit: now it owns all of the unit.
     floor.set(1, MIB, MIB / 2 + 1, 7);
     floor.rest();
     assert_eq!(floor.charge(1), part(3) + 2 * 4_096 + MIB);
     assert_eq!(floor.charge(2), MIB / 3 + MIB / 2);
-    // And stays so: this is no weight.
+    // It stays so, because the unit is not a weight.
     floor.copy_in(1, 0, &weights);
     floor.rest();
     assert_eq!(floor.charge(1), part(3) + MIB);
-    // Whoever is left alone with a unit that it has written has it for itself.
+    // A session that is left alone with a unit that it has written gets its own copy.
     floor.set(2, 0, 1, 7);
     floor.close(1);
     floor.close(3);
@@ -139,7 +139,7 @@ fn what_changed_since_is_not_shared() {
         floor.alloc(n, 0, 2 * MIB);
     }
     floor.copy_in(1, 0, &weights);
-    // Not where the fingerprint looks.
+    // Not at an offset that the fingerprint samples.
     floor.set(1, 4_095, 1, 0xee);
     floor.set(1, MIB + 100, 1, 0xee);
     floor.copy_in(2, 0, &weights);

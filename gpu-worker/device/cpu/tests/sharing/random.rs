@@ -1,4 +1,4 @@
-//! Programs at random, against a model of what each has.
+//! Random programs, against a model of the contents of each.
 
 use std::collections::BTreeSet;
 
@@ -12,28 +12,28 @@ const ARENA: u64 = 4 * MIB;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A program, pages of its arena, which bytes.
+    /// Program, pages of its arena, and the seed of the bytes.
     Copy(u64, u64, u64, u32),
     Set(u64, u64, u64, u8),
     Move(u64, u64, u64, u64),
     Renew(u64),
     Reopen(u64),
     Rest,
-    /// A kernel: where, and how many blocks.
+    /// A kernel: address, and number of blocks.
     Launch(u64, u64, u32),
-    /// Leaves the device; whether to wait until it is out.
+    /// Leaves the device; true to wait until it is out.
     Leave(u64, bool),
     Bring(u64),
-    /// The arena gets other addresses; whether it stays mapped at those before.
+    /// The arena gets other addresses; true to keep a map at the old ones.
     Relocate(u64, bool),
-    /// It is mapped at a place, or is not any more.
+    /// Maps the arena at a place, or removes the map.
     Map(u64, u64),
 }
 
-/// Places where an arena may be: its first addresses.
+/// Number of places where an arena may be.
 const PLACES: u64 = 4;
 
-/// Where a program's arena is.
+/// Places of a program's arena.
 #[derive(Debug, Clone, Default)]
 struct Places {
     home: u64,
@@ -41,7 +41,7 @@ struct Places {
 }
 
 impl Places {
-    /// One of its places, by what is done there.
+    /// One of its places, selected by `by`.
     fn any(&self, by: u64) -> u64 {
         let all: Vec<u64> = self.maps.iter().chain([&self.home]).copied().collect();
         all[by as usize % all.len()] * 2 * ARENA
@@ -49,7 +49,7 @@ impl Places {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    // Mostly where units of others begin, too.
+    // Mostly at the starts of others' units, too.
     let page = || prop_oneof![3 => (0..4_u64).prop_map(|at| at * 256), 1 => 0..1_024_u64];
     let step = prop_oneof![
         8 => (1..4_u64, page(), 240..700_u64, 0..3_u32)
@@ -76,7 +76,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Every program reads what it wrote, and the charges are what is allocated less what is saved.
+    /// Every program reads what it wrote, and the charges equal allocated minus saved bytes.
     #[test]
     fn nobody_can_tell(steps in steps()) {
         let mut floor = Floor::new(&[ALL; 3]);
@@ -91,7 +91,7 @@ proptest! {
                 Step::Copy(n, page, pages, seed) => {
                     let at = page * 4_096;
                     let len = (pages * 4_096).min(ARENA - at) as usize;
-                    // The bytes that are at this place in everybody's arena.
+                    // The bytes at this place in every arena.
                     let source = &sources[seed as usize][at as usize..][..len];
                     floor.copy_in(n, places[n as usize].any(at) + at, source);
                     model[n as usize][at as usize..][..len].copy_from_slice(source);
@@ -103,7 +103,7 @@ proptest! {
                 }
                 Step::Move(n, to, from, len) => {
                     let bytes = len.min(ARENA - to).min(ARENA - from);
-                    // From one place to another of the same bytes only where they are apart.
+                    // Between two places of the same bytes only if the ranges do not overlap.
                     let apart = to.abs_diff(from) >= bytes;
                     let [into, out] = [to, from].map(|at| places[n as usize].any(if apart { at } else { 0 }));
                     let copy = Op::Copy { to: into + to, from: out + from, bytes };
@@ -112,7 +112,7 @@ proptest! {
                     model[n as usize].copy_within(range, to as usize);
                 }
                 Step::Renew(n) => {
-                    // What was mapped goes with it.
+                    // Its maps are freed with it.
                     floor.free(n, places[n as usize].home * 2 * ARENA);
                     places[n as usize] = Places::default();
                     floor.alloc(n, 0, ARENA);
@@ -146,7 +146,7 @@ proptest! {
                 }
                 Step::Rest => {
                     floor.rest();
-                    // Nobody looks at what is on its way.
+                    // Programs that are being moved are not checked.
                     for n in (1..=3).filter(|n| floor.is_here(*n)) {
                         prop_assert!(floor.charge(n) <= ARENA, "sharing costs nobody more");
                     }

@@ -1,4 +1,4 @@
-//! Sessions that share, and leave the device and come back.
+//! Sessions that share memory, leave the device and return.
 
 use crate::floor::{ALL, Floor, MIB, bytes};
 
@@ -31,7 +31,7 @@ fn who_leaves_takes_a_copy_and_the_others_pay_for_the_rest() {
         floor.settle(n);
     }
     assert_eq!((charges(&floor), floor.saved()), ([0; 3], 0));
-    // All of them are private at first, and shared again when there is nothing else to do.
+    // All of them are private at first, and shared again when the device is idle.
     for n in 1..=3 {
         floor.bring(n);
     }
@@ -53,7 +53,7 @@ fn who_comes_back_shares_with_those_who_stayed_and_with_new_copies() {
     floor.close(3);
     floor.rest();
     assert_eq!((floor.charge(1), floor.charge(2)), (4 * MIB, 4 * MIB));
-    // The last of those who shared leaves, and a copy comes meanwhile.
+    // The last sharer leaves, and a copy comes meanwhile.
     floor.close(2);
     floor.leave(1);
     floor.settle(1);
@@ -96,7 +96,7 @@ fn who_is_closed_while_it_leaves_is_no_sharer() {
     }
     floor.close(1);
     floor.open(1, ALL);
-    // Slots that the closed one has shown may go to others now.
+    // Slots that the closed session has shown may go to others now.
     let others = bytes(2, 8 * MIB);
     floor.alloc(1, 0, 8 * MIB);
     floor.copy_in(1, 0, &others);
@@ -117,7 +117,7 @@ fn memory_that_is_given_to_somebody_else_meanwhile_is_not_taken_for_a_unit() {
     floor.leave(1);
     floor.settle(1);
     floor.bring(1);
-    // In the place of units that are to be shared again: another one, and less than a unit.
+    // Other bytes replace units that are to be shared again: a whole unit, and less than one.
     floor.free(1, 0);
     floor.alloc(1, 0, 2 * MIB);
     floor.alloc(1, 3 * MIB, MIB / 2);
@@ -144,7 +144,7 @@ fn a_part_that_is_shared_with_others_meanwhile_is_not_written_over() {
     floor.leave(1);
     floor.settle(1);
     floor.bring(1);
-    // The last unit of this copy lies in one that is to be shared again.
+    // The last unit of this copy is in one that is to be shared again.
     floor.copy_in(1, 3 * MIB, &others);
     assert!(floor.saved() > 8 * MIB, "it is shared");
     floor.rest();

@@ -1,4 +1,4 @@
-//! Clusters that run at a time, as the driver says.
+//! The number of clusters that run at a time, by the driver's figures.
 
 use bus_schemas::{CLUSTER_BLOCKS, CLUSTER_OCCUPANCY, Failure};
 use cudarc::driver::sys::{self, CUresult};
@@ -10,22 +10,23 @@ use super::module::{Function, Module};
 const NOTHING: &[u8] =
     b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{\n\tret;\n}\n\0";
 
-/// Shared memory is handed out in steps of so many bytes.
+/// Granularity of shared memory, bytes.
 const STEP: u32 = 128;
 
 /// A multiprocessor's shared memory, bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SharedMemory {
-    /// All of it.
+    /// Total bytes.
     pub(crate) all: u32,
-    /// What a block may have.
+    /// Maximum bytes of a block.
     pub(crate) block: u32,
-    /// What each block needs beside its own.
+    /// Bytes that each block needs beside its own.
     pub(crate) reserved: u32,
 }
 
-/// Clusters that run at a time: for 1 to 8 blocks on a multiprocessor, and for each of these for clusters of 1 to
-/// 16 blocks. Shared memory bounds the blocks, so that no more run on one.
+/// Returns the number of clusters that run at a time: for 1 to 8 blocks on a multiprocessor, and each time
+/// for clusters of 1 to 16 blocks. Shared memory limits the blocks, so that no more run on one
+/// multiprocessor.
 pub(crate) fn active(memory: SharedMemory) -> Result<Vec<u32>, Failure> {
     let module = Module::load(NOTHING)?;
     let function = module.function("nothing")?;
@@ -42,7 +43,7 @@ pub(crate) fn active(memory: SharedMemory) -> Result<Vec<u32>, Failure> {
     Ok(all)
 }
 
-/// Clusters of so many blocks with so much shared memory each; 0 for a size that there is none of.
+/// Number of clusters of this many blocks with this much shared memory each; 0 for an unsupported size.
 fn active_of(function: Function, cluster: u32, shared: u32) -> Result<u32, Failure> {
     use sys::CUlaunchAttributeID as Id;
     // SAFETY: structures of numbers and pointers, for which zero is a value.
@@ -59,7 +60,8 @@ fn active_of(function: Function, cluster: u32, shared: u32) -> Result<u32, Failu
     config.attrs = &raw mut attribute;
     config.numAttrs = 1;
     let mut count = 0;
-    // SAFETY: an out-pointer to a local; the configuration and its attribute live until the call has returned.
+    // SAFETY: an out-pointer to a local; the configuration and its attribute live until the call has
+    // returned.
     let result =
         unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut count, function.0, &raw const config) };
     if result == CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE {

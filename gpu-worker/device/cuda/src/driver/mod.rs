@@ -1,8 +1,8 @@
-//! The driver API as this crate uses it: every `unsafe` call of the crate is here, wrapped so that
-//! handles are owned and errors are [`Failure`]s.
+//! The driver API as this crate uses it. Every `unsafe` call of the crate is here, wrapped so that handles
+//! are owned and errors are [`Failure`]s.
 //!
-//! It runs on the device's thread, on which [`Context::new`] made the context current, and for a session
-//! whose memory moves on the mover's, on which [`Context::enter`] does.
+//! It runs on the device's thread, on which [`Context::new`] made the context current. For a session with
+//! moving memory it runs on the mover's thread, on which [`Context::enter`] does.
 
 #![expect(unsafe_code, reason = "the CUDA boundary")]
 
@@ -24,7 +24,7 @@ pub(crate) use pinned::Pinned;
 pub(crate) use stream::{Event, EventKind, Stream};
 pub(crate) use tensor_map::encode;
 
-/// The error of a call, with its name in CUDA and what was attempted.
+/// The failure of a call, with CUDA's name of the error and the attempted action.
 pub(crate) fn failure(result: CUresult, what: &str) -> Failure {
     use CUresult as R;
     let code = match result {
@@ -66,10 +66,10 @@ fn check(result: CUresult, what: &str) -> Result<(), Failure> {
     }
 }
 
-/// True if the driver that can be loaded is Warploom's own drop-in, which has no GPU: a worker on it
-/// would be its own client.
+/// True if the driver library found is Warploom's own drop-in, which has no GPU: a worker on it would be its
+/// own client.
 pub(crate) fn is_drop_in() -> bool {
-    // SAFETY: as below; only whether a symbol is there is asked.
+    // SAFETY: as below; the call only asks if a symbol is there.
     unsafe {
         let names = ["libcuda.so.1", "libcuda.so"];
         names.iter().any(|name| {
@@ -85,8 +85,7 @@ pub(crate) fn is_present() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
-/// The device's primary context, current on this thread. It is never released, so that whoever has it may
-/// keep it.
+/// The device's primary context, current on this thread. It is never released, so it may be kept for ever.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
     device: sys::CUdevice,
@@ -124,9 +123,9 @@ impl Context {
         )
     }
 
-    /// How the context has ended, if it has: then every call says so, as CUDA defines.
+    /// Returns the failure that has ended the context, if any: then every call reports it, as CUDA defines.
     pub(crate) fn end(&self) -> Option<Failure> {
-        // SAFETY: the default stream, which nothing is ever put on, is asked whether it is empty.
+        // SAFETY: the query asks if the default stream is empty, which is never used.
         match unsafe { sys::cuStreamQuery(ptr::null_mut()) } {
             CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_NOT_READY => None,
             result => {
@@ -141,7 +140,7 @@ impl Context {
 
     pub(crate) fn name(&self) -> Result<String, Failure> {
         let mut name = [0_u8; 128];
-        // SAFETY: the buffer is as long as it is said to be; the driver terminates the string.
+        // SAFETY: the buffer has the given length; the driver terminates the string.
         let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), 128, self.device) };
         check(result, "naming the device")?;
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
@@ -164,7 +163,7 @@ impl Context {
         Ok(free as u64)
     }
 
-    /// The device's UUID; the nil one where the driver has none to give.
+    /// The device's UUID; the nil one if the driver has none.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         let mut uuid = sys::CUuuid { bytes: [0; 16] };
         // SAFETY: an out-pointer to a local.
@@ -175,7 +174,7 @@ impl Context {
         }
     }
 
-    /// All of the device's memory.
+    /// Total bytes of the device's memory.
     pub(crate) fn total_memory(&self) -> Result<u64, Failure> {
         let mut bytes = 0;
         // SAFETY: an out-pointer to a local.
@@ -215,7 +214,7 @@ impl Context {
         }
     }
 
-    /// Bytes that physical memory comes in.
+    /// Granularity of physical memory, bytes.
     pub(crate) fn granularity(&self) -> Result<u64, Failure> {
         use sys::CUmemAllocationGranularity_flags as Flags;
         let (mut bytes, properties) = (0, self.properties());
@@ -237,7 +236,7 @@ impl Context {
         if got == base {
             return Ok(Reservation { base, size });
         }
-        // SAFETY: frees what was just reserved; nothing is mapped there.
+        // SAFETY: frees the addresses just reserved; nothing is mapped there.
         unsafe { sys::cuMemAddressFree(got, size as usize) };
         Err(Failure::new(
             Code::BadAddress,
@@ -257,8 +256,8 @@ impl Context {
         self.map_handle(base, size, handle)
     }
 
-    /// Maps the physical memory that is mapped at another address, `size` bytes of it and all there is, at
-    /// reserved, unmapped addresses as well.
+    /// Maps the physical memory of another address at reserved, unmapped addresses as well. It has `size`
+    /// bytes, all of which are mapped.
     pub(crate) fn map_again(&self, base: u64, size: u64, other: u64) -> Result<Mapping, Failure> {
         let mut handle = 0;
         // SAFETY: an out-pointer to a local; the handle is counted once more, and released with the mapping.
@@ -270,7 +269,7 @@ impl Context {
         self.map_handle(base, size, handle)
     }
 
-    /// Maps physical memory, which is the mapping's from here on.
+    /// Maps physical memory, which the mapping owns from here on.
     fn map_handle(
         &self,
         base: u64,
@@ -300,7 +299,7 @@ impl Context {
     }
 }
 
-/// Reserved addresses; given back when dropped. Whoever drops it has unmapped all that was there.
+/// Reserved addresses, released when dropped. The owner has unmapped everything there before.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     base: u64,
@@ -314,8 +313,8 @@ impl Drop for Reservation {
     }
 }
 
-/// Physical memory at some addresses; unmapped and released when dropped. Whoever drops it has
-/// waited for all work that uses it.
+/// Physical memory at some addresses, unmapped and released when dropped. The owner has waited for all work
+/// that uses it.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: u64,

@@ -1,4 +1,4 @@
-//! Texts linked for the GPU, modules and their entries.
+//! Linking of texts for the GPU, modules and their entries.
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
@@ -8,7 +8,7 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::check;
 
-/// Links PTX: machine code for this GPU.
+/// Links PTX and returns machine code for this GPU.
 pub(crate) fn link(text: &[u8]) -> Result<Vec<u8>, Failure> {
     use sys::CUjit_option_enum as Option;
     let mut log = vec![0_u8; 8 << 10];
@@ -85,8 +85,8 @@ impl Module {
         Ok(Function(function))
     }
 
-    /// Address and bytes of a variable; `None` where the driver has none of this name, because
-    /// nothing uses it.
+    /// Returns address and bytes of a variable; `None` if the driver has none of this name, because nothing
+    /// uses it.
     pub(crate) fn variable(&self, name: &str) -> Result<Option<(u64, u64)>, Failure> {
         let Ok(text) = CString::new(name) else {
             return Ok(None);

@@ -19,7 +19,7 @@ pub(crate) struct Pinned {
 unsafe impl Send for Pinned {}
 
 impl Pinned {
-    /// Takes milliseconds for each MiB.
+    /// Allocates pinned memory, which takes milliseconds for each MiB.
     pub(crate) fn new(len: usize) -> Result<Self, Failure> {
         let len = len.max(1);
         let mut pointer = ptr::null_mut();
@@ -31,7 +31,7 @@ impl Pinned {
         Ok(Self { pointer, len })
     }
 
-    /// No memory, which takes no call to make or to drop.
+    /// Creates an empty one, which needs no driver call to make or to drop.
     pub(crate) fn none() -> Self {
         Self {
             pointer: NonNull::dangling().as_ptr(),
@@ -48,18 +48,18 @@ impl Pinned {
         self.pointer
     }
 
-    /// Its first bytes, as many as there are at most. Copies into it are done.
+    /// Returns the first bytes, at most as many as it holds. Copies into it are done.
     pub(crate) fn bytes(&self, len: usize) -> &[u8] {
         let len = len.min(self.len);
         // SAFETY: allocated with at least this length and initialised; no copy writes to it, see above.
         unsafe { std::slice::from_raw_parts(self.pointer.cast::<u8>(), len) }
     }
 
-    /// Writes bytes at an offset, as many as it holds at most. Copies from it are done.
+    /// Writes bytes at an offset, at most as many as it holds. Copies from it are done.
     pub(crate) fn fill(&mut self, offset: usize, bytes: &[u8]) {
         let offset = offset.min(self.len);
         let len = bytes.len().min(self.len - offset);
-        // SAFETY: the range lies inside, see above; the source is another's memory and as long.
+        // SAFETY: the range lies inside, see above; the source is separate memory of the same length.
         unsafe {
             let to = self.pointer.cast::<u8>().add(offset);
             ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);

@@ -18,7 +18,7 @@ pub(crate) struct Stream(sys::CUstream);
 unsafe impl Send for Stream {}
 
 impl Stream {
-    /// A stream for work of this urgency, 0 (most) to 4. Devices have fewer steps than we have, or
+    /// Creates a stream for work of this urgency, 0 (highest) to 4. Devices have fewer steps than we have, or
     /// none; the most urgent ones are kept apart first.
     pub(crate) fn new(urgency: u8) -> Result<Self, Failure> {
         let (mut least, mut greatest) = (0, 0);
@@ -44,28 +44,28 @@ impl Stream {
 
     /// Copies to the device. `bytes` lives until the stream has passed this point.
     pub(crate) fn copy_in(&self, to: u64, bytes: &[u8]) -> Result<(), Failure> {
-        // SAFETY: the source is valid for its length and, the caller says, lives long enough; the
+        // SAFETY: the source is valid for its length and, by the caller's word, lives long enough; the
         // destination was checked to be the session's.
         let result =
             unsafe { sys::cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), self.0) };
         check(result, "copying to the device")
     }
 
-    /// Copies the first `bytes` of it to the host, as many as it holds at most. `pinned` lives until the stream
-    /// has passed this point.
+    /// Copies the first `bytes` from an address to the host, at most as many as the buffer holds. `pinned`
+    /// lives until the stream has passed this point.
     pub(crate) fn copy_out(
         &self,
         pinned: &mut Pinned,
         (from, bytes): (u64, usize),
     ) -> Result<(), Failure> {
         let bytes = bytes.min(pinned.len());
-        // SAFETY: the pinned buffer is as long as said and lives long enough; the source was
-        // checked to be the session's.
+        // SAFETY: the pinned buffer is long enough and lives long enough; the source was checked to be the
+        // session's.
         let result = unsafe { sys::cuMemcpyDtoHAsync_v2(pinned.pointer(), from, bytes, self.0) };
         check(result, "copying to the host")
     }
 
-    /// As [`Stream::copy_out`], and waits until the bytes are there.
+    /// As [`Stream::copy_out`], and waits until the bytes have arrived.
     pub(crate) fn bring_out<'p>(
         &self,
         pinned: &'p mut Pinned,
@@ -95,7 +95,7 @@ impl Stream {
         check(result, "setting device memory")
     }
 
-    /// Launches; `params` is laid out as the function's image says and has its length.
+    /// Launches a kernel; `params` has the layout and the length that the function's image defines.
     pub(crate) fn launch(
         &self,
         function: Function,
@@ -159,10 +159,10 @@ impl Stream {
     }
 }
 
-/// A launch's attributes as the driver has them, and how many there are.
+/// Returns a launch's attributes in the driver's form, and their number.
 fn attributes(of: LaunchAttributes) -> ([sys::CUlaunchAttribute; 2], u32) {
     use sys::CUlaunchAttributeID as Id;
-    // SAFETY: a structure of numbers, for which zero is one.
+    // SAFETY: a structure of numbers, for which zero is a value.
     let mut all: [sys::CUlaunchAttribute; 2] = unsafe { std::mem::zeroed() };
     let mut count = 0;
     let [x, y, z] = of.cluster.map(u32::from);
@@ -188,12 +188,12 @@ impl Drop for Stream {
     }
 }
 
-/// What an event tells.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// When the stream passed it. The device waits some 2 us at one.
+    /// Records the time at which the stream passed it. The device waits some 2 us at one.
     Timed,
-    /// Only that the stream has passed it.
+    /// Records only that the stream has passed it.
     Plain,
 }
 
@@ -203,7 +203,7 @@ pub(crate) struct Event(sys::CUevent, EventKind);
 
 // SAFETY: as `Module`.
 unsafe impl Send for Event {}
-// SAFETY: what is shared of it is the handle, and its calls may be made from any thread.
+// SAFETY: only the handle is shared, and calls with it may be made from any thread.
 unsafe impl Sync for Event {}
 
 impl Event {
@@ -219,7 +219,7 @@ impl Event {
         Ok(Self(event, kind))
     }
 
-    /// No event, which takes no call to make or to drop.
+    /// Creates no event, which needs no driver call to make or to drop.
     pub(crate) fn none() -> Self {
         Self(ptr::null_mut(), EventKind::Plain)
     }

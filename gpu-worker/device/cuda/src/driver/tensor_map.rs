@@ -1,12 +1,12 @@
-//! Tensor maps, as the driver encodes them.
+//! Tensor maps, encoded by the driver.
 
 use bus_schemas::{Code, Failure, TENSOR_MAP_BYTES, TensorMap, TensorPart};
 use cudarc::driver::sys::{self, CUresult, CUtensorMap};
 
 use super::check;
 
-/// The driver's enumerations have names for these numbers alone. [`TensorMap::check`] has let them pass; what the
-/// driver does not know it refuses.
+/// Conversions to the driver's enumerations, which name only these numbers. [`TensorMap::check`] has let them
+/// pass; the driver refuses numbers that it does not know.
 macro_rules! numbered {
     ($($name:ident: $kind:ident { $($variant:ident)* })*) => {$(
         fn $name(number: u8) -> Option<sys::$kind> {
@@ -41,7 +41,7 @@ numbered! {
     }
 }
 
-/// A map in the driver's own bytes.
+/// A map in the driver's encoding.
 #[repr(C, align(64))]
 pub(crate) struct Encoded(pub(crate) [u8; TENSOR_MAP_BYTES]);
 
@@ -69,7 +69,7 @@ fn encoded(map: &TensorMap) -> Option<Result<Encoded, Failure>> {
     let result: CUresult = match map.part {
         TensorPart::Tiled(sides) => {
             let sides = sides.map(u32::from);
-            // SAFETY: the lists have as many items as the rank at most asks for, 5 and for the strides 4; the
+            // SAFETY: the lists have as many items as the maximum rank needs, 5 and for the strides 4. The
             // target is 128 bytes, aligned to 64; the address is only written into it.
             unsafe {
                 sys::cuTensorMapEncodeTiled(
@@ -95,7 +95,7 @@ fn encoded(map: &TensorMap) -> Option<Result<Encoded, Failure>> {
             pixels,
         } => {
             let (lower, upper) = (lower.map(i32::from), upper.map(i32::from));
-            // SAFETY: as above; corners have an item for each dimension but two.
+            // SAFETY: as above; corners have an item for each dimension except two.
             unsafe {
                 sys::cuTensorMapEncodeIm2col(
                     to,

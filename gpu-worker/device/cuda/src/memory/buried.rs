@@ -1,4 +1,4 @@
-//! Freed extents that work under way may still use: they stay mapped until it has passed the free.
+//! Freed extents that work under way may still use: they stay mapped until that work has passed the free.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ pub(super) struct Grave<T> {
     pub(super) size: u64,
     /// Bytes of it that count as held.
     pub(super) held: u64,
-    /// The free's number.
+    /// Number of the free.
     pub(super) free: u64,
     pub(super) what: T,
 }
@@ -40,7 +40,7 @@ impl<T> Buried<T> {
         self.graves.insert(first, grave);
     }
 
-    /// Takes out those that overlap a range: what comes behind the free may use them at once.
+    /// Takes out the extents that overlap a range: work behind the free may use them at once.
     pub(super) fn revive(&mut self, base: u64, limit: u64) -> Vec<(u64, Grave<T>)> {
         let before = self.graves.range(..limit).rev();
         let inside = before.take_while(|(first, grave)| *first + grave.size > base);
@@ -51,7 +51,7 @@ impl<T> Buried<T> {
             .collect()
     }
 
-    /// Takes out those of frees through this one: all work has passed it.
+    /// Takes out the extents of frees through this one, because all work has passed it.
     pub(super) fn passed(&mut self, through: u64) -> Vec<T> {
         let graves = self.graves.iter();
         let passed = graves.filter(|(_, grave)| grave.free <= through);

@@ -7,7 +7,7 @@ use super::{Memory, bad};
 use crate::driver::Context;
 
 impl Memory {
-    /// The extents of the allocation that begins at an address.
+    /// Returns the extents of the allocation that begins at an address.
     pub(crate) fn exported(&self, address: u64) -> Result<ExportedExtents, Failure> {
         let none = || bad(format!("no allocation begins at {address:#x}"));
         let bytes = *self.allocations.get(&address).ok_or_else(none)?;
@@ -25,7 +25,7 @@ impl Memory {
         Ok(ExportedExtents { extents, place })
     }
 
-    /// Has the first byte of another session's allocation at an address.
+    /// Maps another session's allocation, with its first byte at an address.
     pub(crate) fn import(
         &mut self,
         context: &Context,
@@ -70,7 +70,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What was imported at an address is not mapped there any more. The caller has waited for its users.
+    /// Unmaps the import at an address. The caller has waited for its users.
     pub(crate) fn drop_import(&mut self, address: u64) -> Result<(), Failure> {
         let nothing = || {
             Failure::new(
@@ -85,7 +85,7 @@ impl Memory {
             .ok_or_else(nothing)
     }
 
-    /// Whether it has anything of others.
+    /// True if it has imported anything.
     pub(crate) fn has_imports(&self) -> bool {
         !self.imports.0.is_empty()
     }

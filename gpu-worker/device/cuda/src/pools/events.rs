@@ -7,7 +7,7 @@ use bus_schemas::Failure;
 
 use crate::driver::{Event, EventKind};
 
-/// Events of a kind that are kept at most.
+/// Maximum number of events of a kind that are kept.
 const KEPT: usize = 1_024;
 
 /// Free events of a device, by kind.
@@ -31,7 +31,7 @@ impl Idle {
 pub(crate) struct EventPool(Arc<Mutex<Idle>>);
 
 impl EventPool {
-    /// An event of this kind.
+    /// Takes or makes an event of this kind.
     pub(crate) fn take(&self, kind: EventKind) -> Result<Mark, Failure> {
         let kept = self.idle().of(kind).pop();
         let event = match kept {
@@ -49,7 +49,8 @@ impl EventPool {
     }
 }
 
-/// An event that goes back to its pool when dropped, once the device has passed it or will never be asked for it.
+/// An event that goes back to its pool when dropped, after the device has passed it or if its state is never
+/// queried again.
 #[derive(Debug)]
 pub(crate) struct Mark {
     event: Event,

@@ -1,8 +1,8 @@
-//! Bytes that come in slices, gathered into buffers that each are copied at once.
+//! Bytes that come in slices, gathered into buffers, each of which is copied at once.
 
 /// A buffer of a fixed size.
 pub(crate) trait Room {
-    /// Bytes of it.
+    /// Bytes of the buffer.
     fn len(&self) -> usize;
 
     /// Writes bytes at an offset.
@@ -12,14 +12,14 @@ pub(crate) trait Room {
 /// A piece of the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'s, R> {
-    /// In a buffer, which it fills.
+    /// In a buffer, which the piece fills.
     Gathered(R),
-    /// As it came, for there was no buffer.
+    /// As it came, because there was no buffer.
     Direct(&'s [u8]),
 }
 
-/// Hands over `total` bytes, which the slices hold together, piece by piece: each with its offset. A buffer is lent
-/// for at most as many bytes as are left.
+/// Hands over the `total` bytes of the slices piece by piece, each with its offset. A buffer is lent for at
+/// most as many bytes as are left.
 ///
 /// # Errors
 /// The first of `put`.
@@ -71,8 +71,8 @@ mod tests {
         }
     }
 
-    /// The pieces of slices of these sizes, with buffers of at most 10 bytes, of which there are `buffers`: sizes,
-    /// and whether each was gathered.
+    /// Returns the pieces of slices of these sizes, with `buffers` buffers of at most 10 bytes: the size of
+    /// each, and true if it was gathered.
     fn pieces(sizes: &[usize], mut buffers: usize) -> Vec<(usize, bool)> {
         let total = sizes.iter().sum();
         let bytes: Vec<u8> = (0..total).map(|at| at as u8).collect();

@@ -1,4 +1,5 @@
-//! What a device's sessions share: what the driver is slow to make, kept for its next use, and times of kernels.
+//! Resources that a device's sessions share: objects that the driver is slow to make, kept for their next
+//! use, and times of kernels.
 
 mod events;
 mod gather;
@@ -15,10 +16,10 @@ pub(crate) use gather::{Piece, Room, gather};
 pub(crate) use pinned::{Lease, PinnedPool};
 use times::KernelTimes;
 
-/// Buffers of transfers and answers that are kept for later ones.
+/// Maximum number of buffers of transfers and answers that are kept.
 const SPARES: usize = 64;
 
-/// All of a device's pools. A clone has the same ones.
+/// All of a device's pools. A clone shares them.
 #[derive(Debug, Clone)]
 pub(crate) struct Pools {
     pub(crate) pinned: PinnedPool,
@@ -28,7 +29,7 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Those of a device whose context is current.
+    /// Creates the pools of a device with a current context.
     pub(crate) fn new() -> Self {
         Self {
             pinned: PinnedPool::new(),
@@ -38,17 +39,17 @@ impl Pools {
         }
     }
 
-    /// What is known of the device's kernels.
+    /// Known times of the device's kernels.
     pub(crate) fn times(&self) -> MutexGuard<'_, KernelTimes> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory of transfers and answers.
+    /// Spare memory of transfers and answers.
     pub(crate) fn spares(&self) -> MutexGuard<'_, Spares> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, for other threads.
+    /// The spares, for other threads.
     pub(crate) fn shared_spares(&self) -> Arc<Mutex<Spares>> {
         Arc::clone(&self.spares)
     }

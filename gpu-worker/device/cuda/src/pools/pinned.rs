@@ -1,4 +1,4 @@
-//! Pinned host memory: what copies go through.
+//! Pinned host memory, through which copies go.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,13 +8,13 @@ use super::gather::Room;
 use super::shelves::{Shelf, Shelves, Taken};
 use crate::driver::Pinned;
 
-/// Bytes that are pinned at most, lent and kept.
+/// Maximum pinned bytes, lent and kept.
 const MOST: usize = 64 << 20;
-/// Bytes of one of its buffers at most.
+/// Maximum bytes of one of its buffers.
 const LARGEST: usize = Shelf::LARGEST.bytes();
-/// Bytes of the pool that copies to the device have at most: answers are to find some.
+/// Maximum bytes of the pool for copies to the device, so that some are left for answers.
 const STAGED: usize = 48 << 20;
-/// Buffers that a device begins with: how many of how many bytes.
+/// Buffers of a new device: number and bytes of each size.
 const FIRST: [(usize, usize); 4] = [(8, 4 << 10), (4, 64 << 10), (2, 256 << 10), (6, 2 << 20)];
 
 /// Pinned buffers of a device.
@@ -22,19 +22,19 @@ const FIRST: [(usize, usize); 4] = [(8, 4 << 10), (4, 64 << 10), (2, 256 << 10),
 pub(crate) struct PinnedPool(Arc<Mutex<Shelves<Pinned>>>);
 
 impl PinnedPool {
-    /// A pool with some buffers in it, made while no session waits for them.
+    /// Creates a pool with some buffers, made while no session waits for them.
     pub(crate) fn new() -> Self {
         let pool = Self(Arc::new(Mutex::new(Shelves::new(MOST))));
         let sizes = FIRST.iter();
         let sizes = sizes.flat_map(|(n, bytes)| std::iter::repeat_n(*bytes, *n));
-        // Where there is no memory for them, each is made when it is wanted, or that fails.
+        // If there is no memory for them, each is made when it is needed, or that fails.
         let first: Vec<_> = sizes.map(|bytes| pool.lend(bytes, MOST)).collect();
         drop(first);
         pool
     }
 
-    /// A buffer for the beginning of an answer of so many bytes. Where the pool has none, one for all of it is
-    /// made, and freed behind it.
+    /// Returns a buffer for the first bytes of an answer of this size. If the pool has none, one for all of
+    /// it is made, and freed after use.
     pub(crate) fn answer(&self, bytes: usize) -> Result<Lease, Failure> {
         if let Some(lease) = self.lend(bytes.min(LARGEST), MOST) {
             return Ok(lease);
@@ -47,13 +47,13 @@ impl PinnedPool {
         })
     }
 
-    /// A buffer for a copy to the device of so many bytes, if the pool has one.
+    /// Returns a buffer for a copy of this size to the device, if the pool has one.
     pub(crate) fn staging(&self, bytes: usize) -> Option<Lease> {
         self.lend(bytes, STAGED)
     }
 
     fn lend(&self, bytes: usize, share: usize) -> Option<Lease> {
-        // Another thread may want one while this one is made.
+        // Another thread may need one while this one is made.
         let taken = self.shelves().take(bytes, share);
         let (shelf, pinned) = match taken {
             Taken::Kept(shelf, pinned) => (shelf, pinned),
@@ -80,24 +80,24 @@ impl PinnedPool {
     }
 }
 
-/// A pinned buffer that goes back to its pool when dropped, after the copy that uses it. It shows only its own
-/// bytes, whatever an earlier use left behind them.
+/// A pinned buffer that goes back to its pool when dropped, after the copy that uses it. It shows only its
+/// own bytes, and none of an earlier use.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pinned: Pinned,
-    /// Where it goes back to, if it is the pool's.
+    /// The shelf to which it returns, if it is the pool's.
     shelf: Option<Shelf>,
     len: usize,
     pool: PinnedPool,
 }
 
 impl Lease {
-    /// Its bytes, all of which were written.
+    /// Its bytes, all of them written.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.pinned.bytes(self.len)
     }
 
-    /// The memory that a copy is to fill.
+    /// The memory for a copy to fill.
     pub(crate) fn pinned(&mut self) -> &mut Pinned {
         &mut self.pinned
     }
@@ -108,7 +108,7 @@ impl Room for Lease {
         self.len
     }
 
-    /// What does not fit is left out.
+    /// Bytes that do not fit are left out.
     fn fill(&mut self, offset: usize, bytes: &[u8]) {
         let room = self.len.saturating_sub(offset);
         self.pinned.fill(offset, bytes.get(..room).unwrap_or(bytes));

@@ -1,9 +1,9 @@
-//! Buffers that are kept for their next use, by size. Making one is slow and freeing one waits for the device, so
-//! neither is done where another buffer serves.
+//! Buffers that are kept for their next use, by size. Making one is slow and freeing one waits for the
+//! device, so neither is done if another buffer serves.
 
 /// Bytes of the smallest buffers.
 const SMALLEST: usize = 4 << 10;
-/// Sizes: powers of two from [`SMALLEST`] on.
+/// Number of sizes: powers of two from [`SMALLEST`] on.
 const SHELVES: usize = 12;
 
 /// A size of buffers.
@@ -11,10 +11,10 @@ const SHELVES: usize = 12;
 pub(crate) struct Shelf(usize);
 
 impl Shelf {
-    /// The largest.
+    /// The largest size.
     pub(crate) const LARGEST: Self = Self(SHELVES - 1);
 
-    /// The smallest whose buffers hold so many bytes; none where no buffer does.
+    /// Returns the smallest size with room for this many bytes; `None` if there is none.
     pub(crate) fn holding(bytes: usize) -> Option<Self> {
         let shelf = bytes.div_ceil(SMALLEST).next_power_of_two().ilog2() as usize;
         (shelf < SHELVES).then_some(Self(shelf))
@@ -26,14 +26,14 @@ impl Shelf {
     }
 }
 
-/// The answer to who wants a buffer.
+/// The answer to a request for a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken<B> {
-    /// One that was kept, of this size.
+    /// A kept buffer, of this size.
     Kept(Shelf, B),
-    /// One of this size is to be made; these are to be freed for it.
+    /// Make one of this size, and free these for it.
     Make(Shelf, Vec<B>),
-    /// None: it is too large, or too many are lent.
+    /// No buffer: it would be too large, or too many are lent.
     Nothing,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Shelves<B> {
 }
 
 impl<B> Shelves<B> {
-    /// None yet, and `most` bytes of them at any time.
+    /// Creates empty shelves, with at most `most` bytes of buffers at any time.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             kept: Default::default(),
@@ -57,8 +57,8 @@ impl<B> Shelves<B> {
         }
     }
 
-    /// A buffer for so many bytes, as long as no more than `share` bytes are lent then. One that is to be made
-    /// counts as lent from here on.
+    /// Takes a buffer for this many bytes, as long as at most `share` bytes are lent then. A buffer that must
+    /// be made counts as lent from here on.
     pub(crate) fn take(&mut self, bytes: usize, share: usize) -> Taken<B> {
         let Some(shelf) = Shelf::holding(bytes) else {
             return Taken::Nothing;
@@ -97,12 +97,12 @@ impl<B> Shelves<B> {
         }
     }
 
-    /// One that was to be made could not be.
+    /// Notes that a buffer could not be made.
     pub(crate) fn not_made(&mut self, shelf: Shelf) {
         self.lent_bytes -= shelf.bytes();
     }
 
-    /// One that is kept and larger than asked for.
+    /// Takes a kept buffer that is larger than required.
     fn larger(&mut self, shelf: Shelf) -> Option<Taken<B>> {
         let larger = (shelf.0 + 1..SHELVES).map(Shelf);
         for shelf in larger {
@@ -133,7 +133,7 @@ mod tests {
         Shelf::holding(bytes).expect("a size there is")
     }
 
-    /// Makes a buffer that nothing has to be freed for.
+    /// Makes a buffer for which no other has to be freed.
     fn make(shelves: &mut Shelves<u32>, bytes: usize) -> Shelf {
         match shelves.take(bytes, ALL) {
             Taken::Make(shelf, freed) if freed.is_empty() => shelf,

@@ -1,21 +1,21 @@
-//! How long kernels take on this device, for the shares of launches in a time that was measured for all of them.
+//! Mean times of kernels on this device, to divide a measured time among the launches in it.
 
 use std::collections::HashMap;
 
 use bus_schemas::KernelKey;
 
-/// Measurements after which a kernel's mean is known.
+/// Number of measurements after which a kernel's mean is known.
 const ENOUGH: u32 = 8;
-/// About how many measurements a mean follows.
+/// Approximate number of recent measurements in a mean.
 const RECENT: u32 = 32;
-/// Of so many slices every launch of one is measured.
+/// Interval of sampled slices: in one of this many, every launch is measured.
 const SAMPLED: u32 = 16;
-/// Kernels that are known at most; beyond that, all are measured anew.
+/// Maximum number of known kernels; beyond that, all are measured anew.
 const KEYS: usize = 32_768;
-/// Nanoseconds of a kernel that is not known.
+/// Assumed nanoseconds of an unknown kernel.
 const UNKNOWN: u64 = 1_000;
 
-/// What was measured of a kernel.
+/// The measurements of a kernel.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     count: u32,
@@ -41,8 +41,8 @@ impl KernelTimes {
         self.known.get(&key).is_none_or(|it| it.count < ENOUGH)
     }
 
-    /// `count` launches of a kernel took `ns` nanoseconds together. A kernel's first time is forgotten once there
-    /// is a second: it may have loaded code.
+    /// Notes that `count` launches of a kernel took `ns` nanoseconds together. A kernel's first time is
+    /// forgotten once there is a second, because it may include loading of code.
     pub(crate) fn measured(&mut self, key: KernelKey, count: u64, ns: u64) {
         let Some(each) = ns.checked_div(count) else {
             return;
@@ -63,7 +63,7 @@ impl KernelTimes {
         known.count = known.count.saturating_add(count);
     }
 
-    /// Nanoseconds that a launch of a kernel takes about, never 0.
+    /// Approximate nanoseconds of a launch of a kernel, never 0.
     pub(crate) fn about(&self, key: KernelKey) -> u64 {
         self.known.get(&key).map_or(UNKNOWN, |it| it.mean.max(1))
     }

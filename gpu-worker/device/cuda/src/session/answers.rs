@@ -9,7 +9,7 @@ use super::runs::divide;
 use crate::pools::{Lease, Room as _};
 
 impl Session {
-    /// True if a range is the session's: in an allocation, or in a variable whose address it has.
+    /// Checks that a range is the session's: in an allocation, or in a variable with a known address.
     pub(super) fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
         let inside = |(first, size): &(u64, u64)| {
             let offset = address.checked_sub(*first);
@@ -22,7 +22,7 @@ impl Session {
         }
     }
 
-    /// Where the variables of a slot's module lie.
+    /// Returns the addresses of the variables of a slot's module.
     pub(super) fn symbols(&mut self, slot: u32) -> Result<Vec<u8>, Failure> {
         let Some(loaded) = self.slots.get_mut(slot) else {
             let detail = format!("no module in slot {slot}");
@@ -44,7 +44,7 @@ impl Session {
         Ok(rows)
     }
 
-    /// The bytes of a copy to the host that is done, off its pinned memory.
+    /// Returns the bytes of a completed copy to the host, copied from its pinned memory.
     fn parcel(&self, pieces: &[Lease]) -> Parcel {
         let total = pieces.iter().map(Lease::len).sum();
         let mut parcel = self.pools.spares().parcel(total);
@@ -56,7 +56,7 @@ impl Session {
         parcel
     }
 
-    /// Counts a slice's launches with their times: those of a run share the run's.
+    /// Counts a slice's launches with their times; those of a run share the run's time.
     fn count_launches(&self, flight: &Flight, completion: &mut Completion) {
         let mut times = self.pools.times();
         let end = flight.end.as_deref();
@@ -75,10 +75,10 @@ impl Session {
         completion.device_ns = completion.device_ns.max(all);
     }
 
-    /// What a finished slice amounts to; `late` is an error the device reported while it ran.
+    /// Returns the completion of a finished slice; `late` is an error that the device reported while it ran.
     pub(super) fn completion(&mut self, mut flight: Flight, late: Option<Failure>) -> Completion {
         if late.is_some() || flight.end.is_none() {
-            // Which of them ran nobody knows any more, and what a copy would have brought is not there.
+            // It is unknown which of them ran, and copies have no bytes.
             flight.results.clear();
             flight.events.clear();
         }

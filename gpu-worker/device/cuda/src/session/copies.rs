@@ -1,4 +1,5 @@
-//! Copies between the host and the device, through pinned memory: the driver neither stages them itself nor waits.
+//! Copies between the host and the device through pinned memory, so that the driver neither stages them
+//! itself nor waits.
 
 use std::sync::Arc;
 
@@ -9,11 +10,11 @@ use super::Session;
 use super::flight::Flight;
 use crate::pools::{Lease, Piece, Room as _, gather};
 
-/// Bytes that are staged for one copy by the driver at most.
+/// Maximum bytes that the driver stages for one copy.
 const PIECE: usize = 4 << 20;
 
 impl Session {
-    /// A copy from the op's payload, or from a transfer that its slice brought.
+    /// Copies from the op's payload, or from a transfer of its slice.
     pub(super) fn copy_in(
         &self,
         flight: &mut Flight,
@@ -43,7 +44,8 @@ impl Session {
         Ok(())
     }
 
-    /// Copies `bytes` bytes that come in slices to the device. What the pool has no room for, the driver stages.
+    /// Copies `bytes` bytes that come in slices to the device. The driver stages bytes for which the pool has
+    /// no room.
     fn stage<'s>(
         &self,
         flight: &mut Flight,
@@ -55,7 +57,7 @@ impl Session {
             let to = address + offset as u64;
             match piece {
                 Piece::Gathered(lease) => {
-                    // It lives in the flight before the driver reads it.
+                    // The buffer lives in the flight before the driver reads it.
                     flight.staged.push(lease);
                     let lease = flight.staged.last();
                     lease.map_or(Ok(()), |it| self.stream.copy_in(to, it.bytes()))
@@ -68,7 +70,8 @@ impl Session {
         })
     }
 
-    /// A transfer has been read, unless the driver still reads it. It is named once, so its memory serves others.
+    /// Frees the memory of a transfer that has been read, unless the driver still reads it. A transfer is
+    /// named once, so its memory serves others.
     fn read(&self, flight: &mut Flight, staged: Option<usize>) {
         if flight.reads {
             return;
@@ -83,12 +86,12 @@ impl Session {
         }
     }
 
-    /// A copy to the host, in pieces that the pool has.
+    /// Copies to the host, in pieces that the pool has.
     pub(super) fn copy_out(&self, address: u64, bytes: u64) -> Result<Vec<Lease>, Failure> {
         let mut pieces = Vec::new();
         let copied = self.bring_out(&mut pieces, address, bytes as usize);
         if copied.is_err() {
-            // The buffers go to others, and some are being written to.
+            // The buffers go to other copies, and some are being written to.
             let _ = self.stream.wait();
         }
         copied.map(|()| pieces)

@@ -1,4 +1,4 @@
-//! A session's side of memory that others use, or that it uses of theirs.
+//! A session's side of exports and imports.
 
 use bus_schemas::{Failure, Op};
 
@@ -7,24 +7,25 @@ use crate::driver::Context;
 use crate::memory::ExportedExtents;
 
 impl Session {
-    /// True if others use memory of it, or it theirs.
+    /// True if it has exported or imported memory.
     pub(crate) fn has_exchanged(&self) -> bool {
         !self.exported.is_empty() || self.memory.has_imports()
     }
 
-    /// Others may use the allocation that begins at an address.
+    /// Lets others use the allocation that begins at an address.
     pub(crate) fn export(&mut self, address: u64) -> Result<ExportedExtents, Failure> {
         let extents = self.memory.exported(address)?;
         self.exported.insert(address);
         Ok(extents)
     }
 
-    /// Nobody else uses it any more.
+    /// Ends an export that no other session uses any more.
     pub(crate) fn end_export(&mut self, address: u64) {
         self.exported.remove(&address);
     }
 
-    /// True if an op frees what others use: they are to lose it first, and [`Session::frees`] says so.
+    /// True if an op frees memory that others use. They must lose it first, and [`Session::frees`] returns
+    /// it.
     pub(super) fn waits_for_importers(&mut self, op: &Op) -> bool {
         let Op::Free { address } = op else {
             return false;
@@ -36,24 +37,24 @@ impl Session {
         exported
     }
 
-    /// The exported allocation that is to be freed next, once.
+    /// Takes the exported allocation that is to be freed next.
     pub(crate) fn frees(&mut self) -> Option<u64> {
         self.frees.take()
     }
 
-    /// Has another session's allocation at an address.
+    /// Imports another session's allocation at an address.
     pub(crate) fn import(
         &mut self,
         context: &Context,
         address: u64,
         exported: &ExportedExtents,
     ) -> Result<(), Failure> {
-        // What was freed may be mapped there.
+        // Freed memory may still be mapped there.
         self.drop_if_freed()?;
         self.memory.import(context, address, exported)
     }
 
-    /// Does not use it any more; waits for its work that may.
+    /// Drops an import, after a wait for work that may use it.
     pub(crate) fn drop_import(&mut self, address: u64) -> Result<(), Failure> {
         self.context.enter()?;
         self.stream.wait()?;

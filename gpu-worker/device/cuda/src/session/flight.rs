@@ -9,7 +9,7 @@ use device::Slice;
 use super::runs::Runs;
 use crate::pools::{Lease, Mark};
 
-/// What an op is answered with once the device has passed its slice.
+/// The answer to an op once the device has passed its slice.
 #[derive(Debug)]
 pub(super) enum Given {
     Nothing,
@@ -24,26 +24,27 @@ pub(super) struct Flight {
     pub(super) slice: Slice,
     /// Span, and op in it, that the driver gets next.
     pub(super) at: (usize, usize),
-    /// That op's number.
+    /// Number of that op.
     pub(super) next: OpNumber,
-    /// The end of the slice before, where that has not passed.
+    /// The end of the slice before, if that has not passed.
     pub(super) begin: Arc<Mark>,
     pub(super) end: Option<Arc<Mark>>,
-    /// Each of its launches is measured.
+    /// True if each of its launches is measured.
     pub(super) sampled: bool,
     pub(super) runs: Runs<Mark>,
-    /// The last launch is measured by itself.
+    /// True if the last launch is measured by itself.
     pub(super) alone: bool,
-    /// Marks on the way, and how many launches lie before each. There are some where few launches may be in flight.
+    /// Marks on the way, each with the number of launches before it. They exist if only few launches may be
+    /// in flight.
     passing: VecDeque<(Mark, usize)>,
-    /// Launches known to have ended.
+    /// Number of launches known to have ended.
     ended: usize,
-    /// What its copies to the device are read from, until it has ended.
+    /// Buffers that its copies to the device read, until it has ended.
     pub(super) staged: Vec<Lease>,
-    /// The driver reads transfers themselves.
+    /// True if the driver reads transfers themselves.
     pub(super) reads: bool,
     pub(super) results: Vec<(OpNumber, Given)>,
-    /// Timed events: their ops and numbers.
+    /// Timed events: their ops, numbers and marks.
     pub(super) events: Vec<(OpNumber, u32, Mark)>,
     pub(super) fault: Option<(OpNumber, Failure)>,
 }
@@ -69,7 +70,7 @@ impl Flight {
         }
     }
 
-    /// True if the driver is to have more of it.
+    /// True if the driver is to get more of it.
     pub(super) fn is_part(&self) -> bool {
         self.at.0 != usize::MAX
     }
@@ -83,7 +84,7 @@ impl Flight {
         self.runs.launched() > marked
     }
 
-    /// All launches so far lie before this mark; without one they count as ended.
+    /// Notes that all launches so far lie before this mark; without a mark they count as ended.
     pub(super) fn passes(&mut self, mark: Option<Mark>) {
         let launched = self.runs.launched();
         match mark {
@@ -92,7 +93,8 @@ impl Flight {
         }
     }
 
-    /// Launches that have not ended, as far as marks tell. One that failed has: its slice's end says so.
+    /// Number of launches that have not ended, as far as marks show. A failed one has ended: its slice's end
+    /// reports it.
     pub(super) fn flying(&mut self) -> usize {
         let launched = self.runs.launched();
         while let Some((mark, before)) = self.passing.front() {

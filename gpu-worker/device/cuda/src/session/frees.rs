@@ -1,4 +1,4 @@
-//! Frees of a session: nothing waits for work under way.
+//! Frees of a session, which do not wait for work under way.
 
 use bus_schemas::Failure;
 
@@ -20,7 +20,7 @@ impl Session {
         self.mark_free()
     }
 
-    /// Marks the point behind which nothing uses what was freed last.
+    /// Marks the point behind which nothing uses the memory freed last.
     fn mark_free(&mut self) -> Result<(), Failure> {
         match self.mark(EventKind::Plain) {
             Ok(mark) => {
@@ -31,14 +31,14 @@ impl Session {
         }
     }
 
-    /// Drops what was freed before a point that the device has passed.
+    /// Drops memory that was freed before a point which the device has passed.
     pub(super) fn drop_passed(&mut self) {
         if let Some(through) = self.graves.passed() {
             self.drop_through(through);
         }
     }
 
-    /// Drops all that was freed, and waits for what may use it.
+    /// Drops all freed memory, after a wait for work that may use it.
     pub(super) fn drop_freed(&mut self) -> Result<(), Failure> {
         let waited = self.stream.wait();
         self.graves.forget_marks();
@@ -46,7 +46,7 @@ impl Session {
         waited
     }
 
-    /// As [`Session::drop_freed`], if anything was.
+    /// As [`Session::drop_freed`], if there is freed memory.
     pub(super) fn drop_if_freed(&mut self) -> Result<(), Failure> {
         match self.graves.is_empty() {
             true => Ok(()),

@@ -1,11 +1,11 @@
-//! What a session has freed while work under way may use it. It goes once the device has passed the free, so that
-//! no tenant waits for that.
+//! Freed memory and modules of a session that work under way may use. They are dropped once the device has
+//! passed the free, so that no tenant waits for that.
 
 use std::collections::VecDeque;
 
 use crate::pools::Mark;
 
-/// Frees that the device has not passed, by numbers that only grow; `M` is a module.
+/// Frees that the device has not passed, by ascending numbers; `M` is a module.
 #[derive(Debug)]
 pub(super) struct Graves<M> {
     last: u64,
@@ -24,23 +24,23 @@ impl<M> Default for Graves<M> {
 }
 
 impl<M> Graves<M> {
-    /// The number of the last free.
+    /// Number of the last free.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
 
-    /// The number of a free that begins.
+    /// Returns the number of a new free.
     pub(super) fn begin(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    /// A module goes with the last free.
+    /// Buries a module with the last free.
     pub(super) fn bury(&mut self, module: M) {
         self.modules.push_back((self.last, module));
     }
 
-    /// Behind this mark nothing uses what the last free freed.
+    /// Adds the mark behind which nothing uses the memory of the last free.
     pub(super) fn mark(&mut self, mark: Mark) {
         self.marks.push_back((mark, self.last));
     }
@@ -55,7 +55,7 @@ impl<M> Graves<M> {
         self.marks.clear();
     }
 
-    /// The last free that the device has passed since this was asked.
+    /// Returns the last free that the device has passed since the last call.
     pub(super) fn passed(&mut self) -> Option<u64> {
         // A failure is the context's, and then nothing runs.
         let passed = |(mark, _): &mut (Mark, u64)| mark.is_done().unwrap_or(true);

@@ -1,7 +1,8 @@
-//! Launches, as the driver gets them, and the marks that measure them.
+//! Launches and the marks that measure them, as handed to the driver.
 //!
-//! A timed mark costs the device 2 us, as much as a small kernel, so most launches have none: those of a run share
-//! the time of the run. A kernel is measured by itself while little is known of it, and each is in some slices.
+//! A timed mark costs the device 2 us, as much as a small kernel. So most launches have none: those of a run
+//! share the time of the run. A kernel is measured by itself while little is known of it, and every kernel in
+//! some slices.
 
 use bus_schemas::{Code, Failure, FunctionFingerprint, Launch};
 
@@ -50,7 +51,7 @@ impl Session {
         Ok(())
     }
 
-    /// The function that a launch names, if it takes these parameters and this much shared memory.
+    /// Returns the function that a launch names, if it takes these parameters and this much shared memory.
     fn entry(&mut self, launch: &Launch, params: &[u8]) -> Result<Entry, Failure> {
         let loaded = self.slots.get_mut(launch.module);
         let loaded = loaded.ok_or_else(|| unknown(format!("slot {} is empty", launch.module)))?;
@@ -79,7 +80,7 @@ impl Session {
             },
         };
         if launch.shared > entry.allowed {
-            // Beside its static bytes fewer than 48 KiB may be more than it has without asking.
+            // With its static bytes, fewer than 48 KiB may exceed its default limit.
             entry.function.allow_shared(launch.shared)?;
             entry.allowed = launch.shared;
         }
@@ -92,14 +93,14 @@ impl Session {
         Ok(entry)
     }
 
-    /// An event at this point of the stream.
+    /// Records an event at this point of the stream.
     pub(super) fn mark(&self, kind: EventKind) -> Result<Mark, Failure> {
         let mark = self.pools.events.take(kind)?;
         self.stream.record(&mark)?;
         Ok(mark)
     }
 
-    /// Ends the run of launches that is open, if one is.
+    /// Ends the open run of launches, if there is one.
     pub(super) fn close(&self, flight: &mut Flight) -> Result<(), Failure> {
         if flight.runs.is_open() {
             let end = self.mark(EventKind::Timed)?;
@@ -108,14 +109,14 @@ impl Session {
         Ok(())
     }
 
-    /// What comes next is no launch's time.
+    /// Excludes the following work from the time of launches.
     pub(super) fn part(&self, flight: &mut Flight) -> Result<(), Failure> {
         self.close(flight)?;
         flight.runs.part();
         Ok(())
     }
 
-    /// What comes next moves so many bytes: if they are many, it is no launch's time.
+    /// Excludes a following copy or fill of many bytes from the time of launches.
     pub(super) fn part_by(&self, bytes: u64, flight: &mut Flight) -> Result<(), Failure> {
         match bytes > LIGHT {
             true => self.part(flight),

@@ -1,4 +1,4 @@
-//! Ops, as the driver gets them.
+//! Ops, as handed to the driver.
 
 use bus_schemas::{Code, Failure, ModuleHash, Op, OpNumber, OpRef, TENSOR_MAP_BYTES};
 
@@ -90,8 +90,8 @@ impl Session {
         }
     }
 
-    /// Allocates, and clears: what another session left there is nobody's to read, behind the end of
-    /// the allocation neither.
+    /// Allocates and clears memory, up to the end of its granules. The bytes that another session left there
+    /// must not be readable.
     fn alloc(
         &mut self,
         around: &Surroundings<'_>,
@@ -99,7 +99,7 @@ impl Session {
         bytes: u64,
     ) -> Result<(), Failure> {
         if bytes > around.room.saturating_sub(self.memory.held()) {
-            // What was freed is room once it is not used any more.
+            // Freed memory becomes room once it is not used any more.
             self.drop_if_freed()?;
         }
         let left = around.room.saturating_sub(self.memory.held());

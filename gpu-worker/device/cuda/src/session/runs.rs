@@ -1,15 +1,16 @@
-//! The launches of a slice in runs: a run's time is measured as a whole, from one mark on the device to the next.
+//! The launches of a slice in runs. A run's time is measured as a whole, from one mark on the device to the
+//! next.
 
 use bus_schemas::KernelKey;
 
-/// Nanoseconds that no launch takes.
+/// More nanoseconds than any launch takes.
 const HOURS: u64 = 1 << 44;
 
 /// Launches of one kernel in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Launched {
     pub(super) key: KernelKey,
-    /// SMs that each may occupy.
+    /// Number of SMs that each may occupy.
     pub(super) sms: u64,
     pub(super) count: u64,
 }
@@ -17,10 +18,10 @@ pub(super) struct Launched {
 /// Launches between two marks.
 #[derive(Debug)]
 struct Run<M> {
-    /// Its own mark in front of it; else it begins where the one before has ended.
+    /// Its own mark in front of it; otherwise it begins at the end of the run before.
     from: Option<M>,
     launches: Vec<Launched>,
-    /// None while more may follow; then it ends with its slice.
+    /// `None` while more may follow; then it ends with its slice.
     end: Option<M>,
 }
 
@@ -29,7 +30,7 @@ struct Run<M> {
 pub(super) struct Runs<M> {
     runs: Vec<Run<M>>,
     launched: usize,
-    /// What lies in front of the next run is not the time of launches.
+    /// True if work in front of the next run is not the time of launches.
     apart: bool,
 }
 
@@ -44,24 +45,24 @@ impl<M> Default for Runs<M> {
 }
 
 impl<M> Runs<M> {
-    /// Launches so far.
+    /// Number of launches so far.
     pub(super) fn launched(&self) -> usize {
         self.launched
     }
 
-    /// True if the last run may go on.
+    /// True if the last run may continue.
     pub(super) fn is_open(&self) -> bool {
         self.runs.last().is_some_and(|run| run.end.is_none())
     }
 
-    /// Ends the run that is open.
+    /// Ends the open run.
     pub(super) fn close(&mut self, end: M) {
         if let Some(run) = self.runs.last_mut() {
             run.end.get_or_insert(end);
         }
     }
 
-    /// What comes next is not the time of launches; the last run is closed.
+    /// Excludes the following work from the time of launches; the last run is closed.
     pub(super) fn part(&mut self) {
         self.apart = true;
     }
@@ -81,7 +82,7 @@ impl<M> Runs<M> {
         });
     }
 
-    /// Adds a launch to the run that is open, or to a new one.
+    /// Adds a launch to the open run, or to a new one.
     pub(super) fn add(&mut self, key: KernelKey, sms: u64) {
         if !self.is_open() {
             self.begin(None);
@@ -96,7 +97,7 @@ impl<M> Runs<M> {
         }
     }
 
-    /// The runs of a slice that began and ended at these marks: each with its own marks.
+    /// Returns the runs of a slice that began and ended at these marks, each with its own marks.
     pub(super) fn each<'r>(
         &'r self,
         begin: &'r M,
@@ -112,7 +113,8 @@ impl<M> Runs<M> {
     }
 }
 
-/// Divides the `ns` nanoseconds of a run among its launches, by what one of each takes about. The shares add up.
+/// Divides the `ns` nanoseconds of a run among its launches, by the approximate time of each. The shares add
+/// up.
 pub(super) fn divide(
     ns: u64,
     launches: &[Launched],

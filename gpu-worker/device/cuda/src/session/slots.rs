@@ -1,10 +1,10 @@
-//! Things by a number that their client picks, found at once where it is small.
+//! A map from numbers that a client picks, with direct access for small ones.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::limits::MODULES;
 
-/// At most one thing for each number. Clients count from 0 to [`MODULES`]; other numbers are found in a tree.
+/// At most one value for each number. Clients count from 0 to [`MODULES`]; other numbers are found in a tree.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     near: Vec<Option<T>>,
@@ -28,7 +28,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Puts something in a slot; gives what was in it.
+    /// Puts a value in a slot; returns the previous one.
     pub(super) fn insert(&mut self, slot: u32, it: T) -> Option<T> {
         if slot >= MODULES {
             return self.far.insert(slot, it);

@@ -1,7 +1,7 @@
-//! A session's memory that leaves the GPU and comes back, extent by extent.
+//! The moves of a session's memory off the GPU and back, extent by extent.
 //!
-//! All of it is the mover's thread's, which may wait. The driver has the variables of modules, outside of
-//! the window: they stay.
+//! All of it runs on the mover's thread, which may wait. The variables of modules lie in the driver's memory
+//! outside of the window: they stay.
 
 use bus_schemas::{Code, Failure, Window};
 use device_swap::{Keep, Movable};
@@ -29,7 +29,7 @@ impl Movable for Session {
         self.stopped.get_or_insert(why);
     }
 
-    /// Whole extents, whatever of them is allocated or was touched.
+    /// Bytes of whole extents, allocated and touched or not.
     fn bytes(&self) -> u64 {
         self.memory.extents().iter().map(|(_, size)| size).sum()
     }
@@ -51,8 +51,8 @@ impl Movable for Session {
         Ok(())
     }
 
-    /// All pieces of an extent together overwrite all of it, so that nothing of what was in its physical
-    /// memory before is left.
+    /// All pieces of an extent together overwrite all of it, so that none of the previous bytes of its
+    /// physical memory are left.
     fn bring_in(&mut self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
         self.context.enter()?;
         self.memory.restore(&self.context, address)?;

@@ -1,10 +1,10 @@
-//! Tensor maps: what a client gave as recipes becomes what the driver encodes.
+//! Tensor maps: a client's recipes, encoded by the driver.
 
 use bus_schemas::{Code, Failure, TENSOR_MAP_BYTES, TENSOR_MAP_PARAMETER, TensorMap, Window};
 
 use crate::driver::encode;
 
-/// The driver's bytes of a recipe, whose tensor lies in the session's window.
+/// Returns the driver's encoding of a recipe with its tensor in the session's window.
 pub(super) fn encoded(window: Window, recipe: &[u8]) -> Result<[u8; TENSOR_MAP_BYTES], Failure> {
     let invalid = |why: &str| Failure::new(Code::BadLaunch, format!("tensor map: {why}"));
     let map = TensorMap::read(recipe).map_err(invalid)?;
@@ -15,7 +15,7 @@ pub(super) fn encoded(window: Window, recipe: &[u8]) -> Result<[u8; TENSOR_MAP_B
     encode(&map).map(|encoded| encoded.0)
 }
 
-/// A launch's parameters with the maps in place of their recipes.
+/// Returns a launch's parameters with the maps in place of their recipes.
 pub(super) fn in_place(window: Window, params: &[u8]) -> Result<Vec<u8>, Failure> {
     let mut params = params.to_vec();
     let last = params.len().saturating_sub(TENSOR_MAP_BYTES - 1);

@@ -1,4 +1,4 @@
-//! Moves of sessions that are nothing but bytes, one of which a test can hold up.
+//! Moves of sessions that consist only of bytes; a test can hold up one of them.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
@@ -10,16 +10,16 @@ use crate::keep::Keep;
 /// Bytes of a piece.
 const PIECE: usize = 4096;
 
-/// A session of some pieces, by address; none where a piece is out.
+/// A session of some pieces, by address; `None` for a piece that is out.
 #[derive(Debug)]
 struct Fake {
     pieces: Vec<Option<Vec<u8>>>,
-    /// A piece that cannot come in while this says so.
+    /// The piece that cannot come in, if set.
     full: Arc<std::sync::Mutex<Option<u64>>>,
     fault: Option<Failure>,
-    /// Says at which piece a move is, and waits until it may go on.
+    /// Reports the piece that a move has reached, and waits until it may go on.
     held_up: Option<(Sender<usize>, Receiver<()>)>,
-    /// Says that it is gone.
+    /// Signals that it is dropped.
     gone: Sender<()>,
 }
 
@@ -122,7 +122,7 @@ impl Stage {
         assert!(self.away.swap_out(session, what, 77).is_none());
     }
 
-    /// The next move that ends.
+    /// Returns the next move that ends.
     fn ended(&mut self) -> Returned<Fake> {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -215,7 +215,7 @@ fn what_does_not_fit_stays_whole_where_it_was() {
     );
     assert!(refused.moved.out && whole(&refused.session.expect("where it was")));
     assert_eq!(stage.held(), 3);
-    // The room goes while it is on its way.
+    // The room goes while the session is on its way.
     stage.away.close(ONE);
     let (says, at) = channel();
     let (goes, may) = channel();
@@ -267,7 +267,7 @@ fn a_session_that_is_closed_is_gone_and_told_nothing_of() {
     assert_eq!(at.recv(), Ok(0));
     let waits = stage.fake(3);
     stage.out(TWO, waits);
-    // One in the middle of its move, and one that waits behind it.
+    // One session in the middle of its move, and one that waits behind it.
     stage.away.close(TWO);
     let Place::Moving(gate) = &stage.away.sessions[&ONE].place else {
         panic!("it moves");
@@ -289,14 +289,14 @@ fn a_session_that_is_closed_is_gone_and_told_nothing_of() {
     assert!(stage.away.ended(&mut Vec::new()).is_empty());
     assert_eq!(stage.held(), 0, "it ended early, and its room is free");
     assert!(at.recv().is_err(), "it has not asked for its second piece");
-    // One that is out.
+    // A session that is out.
     let fake = stage.fake(5);
     stage.out(ONE, fake);
     stage.ended();
     stage.away.close(ONE);
     stage.away.wait_for_closed();
     assert_eq!(stage.held(), 0);
-    // One whose move has ended, which nobody was told of yet.
+    // A session with a move that has ended and was not reported yet.
     let fake = stage.fake(5);
     stage.out(ONE, fake);
     let until = Instant::now() + Duration::from_secs(60);
@@ -332,7 +332,7 @@ fn slices_of_a_stopped_session_complete_though_it_is_away() {
     stage.away.swap_in(ONE, u64::MAX);
     let back = stage.ended().session.expect("it is back");
     assert_eq!((&back.fault, whole(&back)), (&Some(why()), true));
-    // One that was stopped before it went.
+    // A session that was stopped before it was closed.
     stage.out(ONE, back);
     assert!(stage.away.submit(slice(ONE, 3)).is_none() && stage.away.is_busy());
     stage.away.close(ONE);

@@ -1,4 +1,4 @@
-//! What is stored is there, the limits hold, and nothing stays behind.
+//! Stored bytes are there, the limits hold, and nothing stays behind.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::SwapFile;
 
-/// A directory of its own, gone with this value.
+/// A directory of its own, removed with this value.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -102,7 +102,7 @@ fn the_file_has_its_room_and_no_name() {
     let bytes = vec![9; 8 << 20];
     let stored = space.put(&bytes).expect("room");
     assert!(read(&stored) == bytes && taken(&space.disk) < 9 << 20);
-    // What was there before is not seen by who comes next.
+    // The next owner does not see the old bytes.
     drop(stored);
     let stored = space.put(&[3; 10]).expect("room");
     assert_eq!(read(&stored), [3; 10]);
@@ -131,7 +131,7 @@ fn a_directory_without_room_is_refused_and_named() {
         detail.contains("none") && detail.contains("may make files"),
         "{detail}"
     );
-    // The kernel's own files cannot reserve anything, nor be made.
+    // In the kernel's own file system no file can be made, nor bytes reserved.
     let detail = refused(Some(SwapFile {
         dir: "/proc".into(),
         bytes: 4096,

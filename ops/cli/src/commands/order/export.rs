@@ -24,14 +24,14 @@ pub struct ExportArgs {
     /// The file to write
     #[arg(long, value_name = "FILE", required_unless_present = "archive")]
     pub out: Option<PathBuf>,
-    /// Adds to this folder what the record has and the folder lacks, so that nothing is lost to the
-    /// cutting of the record
+    /// Adds the blocks that this folder lacks to it, so that the cutting of the record loses
+    /// nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "tenant", "gpu", "from", "to"])]
     pub archive: Option<PathBuf>,
-    /// Its format (default: by its name: .csv, .jsonl, else a record)
+    /// Its format (default: by the file name: .csv, .jsonl, else a record)
     #[arg(long)]
     pub format: Option<Format>,
-    /// Which positions
+    /// Filter of positions.
     #[command(flatten)]
     pub filter: Filter,
 }
@@ -61,7 +61,7 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
     let (positions, bytes) = match (source, format) {
         (Source::Record(mut record), Format::Record) => {
             let replayed = record.replay_whole()?;
-            // Marks are counted from a worker's first position on.
+            // Marks are counted from a worker's first position.
             if replayed.anchor.is_none() {
                 record.set_marks(&replayed.positions);
             }
@@ -92,7 +92,7 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
     }
 }
 
-/// Adds to an archive what it lacks of the record.
+/// Adds the blocks that an archive lacks to it.
 async fn archive(dir: &Path, args: &ExportArgs, settings: &Settings, json: bool) -> Result<()> {
     let Source::Record(record) = Source::open(args.source.as_deref(), settings).await? else {
         bail!(UsageError(

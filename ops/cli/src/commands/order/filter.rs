@@ -1,11 +1,11 @@
-//! The choice of positions, of several commands.
+//! The filter of positions that several commands share.
 
 use clap::Args;
 
 use crate::completion;
 use crate::record::PositionRow;
 
-/// Which positions.
+/// Filter of positions.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Filter {
     /// Positions of this tenant only
@@ -23,7 +23,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether a row is one of them.
+    /// True if a row passes the filter.
     #[must_use]
     pub fn has(&self, row: &PositionRow) -> bool {
         let tenant = self.tenant.as_ref();

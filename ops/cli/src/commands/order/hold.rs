@@ -6,7 +6,7 @@ use crate::admin::Administrator;
 use crate::output;
 use crate::settings::Settings;
 
-/// Holds all grants back, or lets them go: one recorded input.
+/// Holds back all grants, or releases them: one recorded input.
 pub(super) async fn hold(held: bool, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     administrator.hold(held).await?;

@@ -1,5 +1,5 @@
-//! `warploom order`: looks at launch orders, exports, verifies and compares them, draws them, and
-//! holds grants back.
+//! `warploom order`: shows, exports, verifies, compares and draws launch orders, and holds back
+//! grants.
 
 mod diff;
 mod export;
@@ -47,7 +47,7 @@ pub enum OrderCommand {
     Diff(DiffArgs),
     /// Draws an interval of the order as SVG
     Timeline(TimelineArgs),
-    /// Holds all grants back until `release`
+    /// Holds back all grants until `release`
     #[command(after_help = "\
 Examples:
   warploom order hold
@@ -63,7 +63,7 @@ Examples:
 /// Runs an order command.
 ///
 /// # Errors
-/// When it fails, or what it checks does not hold.
+/// If the command fails, or if what it checks does not hold.
 pub async fn order(command: &OrderCommand, settings: &Settings, json: bool) -> Result<()> {
     match command {
         OrderCommand::Show(args) => show::show(args, settings, json).await,

@@ -24,13 +24,13 @@ Examples:
 pub struct ShowArgs {
     /// A file that `order export` wrote (default: the cluster's record)
     pub source: Option<PathBuf>,
-    /// Which positions
+    /// Filter of positions.
     #[command(flatten)]
     pub filter: Filter,
-    /// How many positions, the last ones; 0 is all
+    /// Number of positions to show, the last ones; 0 shows all
     #[arg(long, default_value_t = 100)]
     pub limit: usize,
-    /// Goes on with every position that ends, until Ctrl-C
+    /// Shows each further position when it ends, until Ctrl-C
     #[arg(long, conflicts_with = "source")]
     pub live: bool,
 }
@@ -39,7 +39,7 @@ const HEADER: [&str; 12] = [
     "gpu", "position", "epoch", "global", "tenant", "session", "prio", "ops", "kernels", "cost us",
     "outcome", "took us",
 ];
-/// Columns of text; the others are numbers and stand to the right.
+/// Indices of the columns of text; the others are numbers and are aligned to the right.
 const TEXT: [usize; 2] = [4, 10];
 
 /// Lists positions.
@@ -109,7 +109,7 @@ fn cells(row: &PositionRow) -> [String; 12] {
     ]
 }
 
-/// What ended lately, and from then on whatever ends.
+/// Prints recently ended positions, then each further one when it ends.
 async fn live(args: &ShowArgs, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     let mut before: VecDeque<PositionRow> = VecDeque::new();
@@ -149,7 +149,7 @@ async fn live(args: &ShowArgs, settings: &Settings, json: bool) -> Result<()> {
     }
 }
 
-/// Cells at fixed places: what comes later is not known yet.
+/// Cells at fixed positions, as the widths of later cells are not known yet.
 fn line(cells: &[String; 12]) -> String {
     const WIDTHS: [usize; 12] = [3, 9, 5, 9, 12, 7, 4, 15, 7, 10, 7, 10];
     let mut line = String::new();

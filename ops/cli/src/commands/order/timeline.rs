@@ -19,10 +19,10 @@ Examples:
 pub struct TimelineArgs {
     /// A file that `order export` wrote (default: the cluster's record)
     pub source: Option<PathBuf>,
-    /// The picture to write
+    /// The SVG file to write
     #[arg(long, value_name = "FILE.svg")]
     pub out: PathBuf,
-    /// Which positions
+    /// Filter of positions.
     #[command(flatten)]
     pub filter: Filter,
 }

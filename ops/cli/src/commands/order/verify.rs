@@ -19,7 +19,7 @@ Examples:
   warploom order verify run.record --expect 2dd05749…
   warploom order verify evidence --key 6f1c…  a demo's evidence")]
 pub struct VerifyArgs {
-    /// What `order export` wrote, or a directory of evidence (default: the cluster's record)
+    /// A file that `order export` wrote, or a directory of evidence (default: the cluster's record)
     pub source: Option<PathBuf>,
     /// Fails unless the order has this digest
     #[arg(long, value_name = "HEX")]
@@ -29,11 +29,11 @@ pub struct VerifyArgs {
     pub key: Option<String>,
 }
 
-/// Checks an order: a record is replayed and compared with what its workers said, rows are compared
-/// with the chains they carry, a directory of evidence with itself.
+/// Checks an order. A record is replayed and compared with its workers' reports. Rows are compared
+/// with the chains they carry, and a directory of evidence with itself.
 ///
 /// # Errors
-/// When it cannot be read, or does not agree.
+/// If it cannot be read, or does not agree.
 pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Result<()> {
     if let Some(dir) = args.source.as_deref().filter(|path| is_evidence(path)) {
         return evidence(dir, args.key.as_deref(), json);
@@ -64,7 +64,7 @@ pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Resul
     }
 }
 
-/// A folder is one of evidence, unless it is an archive.
+/// True if the path is a folder of evidence: any folder that is not an archive.
 fn is_evidence(path: &Path) -> bool {
     path.is_dir() && !is_archive(path)
 }
@@ -98,7 +98,7 @@ fn tell(check: &OrderCheck) -> Result<()> {
     ))
 }
 
-/// What a chain was compared with, in words.
+/// The source that a chain was compared with, in words.
 fn compared(gpu: &GpuCheck) -> String {
     let with = match gpu.with {
         With::Rows => return "its rows' chains".into(),
@@ -129,7 +129,7 @@ fn at(first: &First) -> String {
     }
 }
 
-/// What one worker's chain was compared with.
+/// Prints the source that one worker's chain was compared with.
 fn say_chain(worker: &WorkerChain) -> Result<()> {
     let with = match worker.with {
         With::Evidence => "its log",

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::record::PositionRow;
 use crate::table::{fitted, headed};
 
-/// As one JSON object.
+/// The order as one JSON object.
 pub(super) fn json(stopped: &Stopped) -> Result<Value> {
     let (at, order) = (PositionRow::from(&stopped.at), &stopped.order);
     Ok(json!({ "at": at, "order": order }))
 }
 
-/// As tables: devices, who takes turns on each, tenants, sessions.
+/// The order as tables: devices, the flows of each, tenants, sessions.
 pub(super) fn tables(stopped: &Stopped) -> String {
     let (at, order) = (PositionRow::from(&stopped.at), &stopped.order);
     let what = match at.kind.as_str() {

@@ -20,7 +20,7 @@ Examples:
 A tenant sees its own: memory is its quota, utilization and processes are those of its programs.
 docs/reference/nvml.md says what each number means.")]
 pub struct SmiArgs {
-    /// Whose devices they are
+    /// The tenant of the devices
     #[arg(
         long,
         default_value = "default",
@@ -35,36 +35,36 @@ pub struct SmiArgs {
     /// Prints all that is known of each device
     #[arg(short, long)]
     pub query: bool,
-    /// Prints it as XML
+    /// Prints `--query` as XML
     #[arg(short, long = "xml-format")]
     pub xml: bool,
-    /// Fields of each device, a line for each device; a wrong name is answered with all names
+    /// Fields to print of each device, one line a device; a wrong name lists all names
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', conflicts_with_all = ["list", "query", "xml"],
           add = completion::listed(device_fields))]
     pub query_gpu: Vec<String>,
-    /// Fields of each process, a line for each process; a wrong name is answered with all names
+    /// Fields to print of each process, one line a process; a wrong name lists all names
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', conflicts_with_all = ["list", "query", "xml", "query_gpu"],
           add = completion::listed(process_fields))]
     pub query_compute_apps: Vec<String>,
-    /// How fields are printed: csv, with noheader and nounits if they are to be left out
+    /// Format of fields: csv, with noheader and nounits to leave out the header and the units
     #[arg(long, value_name = "csv[,noheader][,nounits]", value_delimiter = ',',
           add = completion::words(&["csv", "noheader", "nounits"]))]
     pub format: Vec<String>,
-    /// Only this device: its index, UUID or place on the PCI bus; several with commas
+    /// Only this device: its index, UUID or PCI bus id; several separated by commas
     #[arg(short, long, value_name = "ID", value_delimiter = ',', global = true)]
     pub id: Vec<String>,
-    /// Repeats every so many seconds until Ctrl-C
+    /// Interval in seconds at which the output is repeated until Ctrl-C
     #[arg(short = 'l', long = "loop", value_name = "SECONDS")]
     pub repeat: Option<f64>,
-    /// Only the devices that a program of this environment sees, numbered as it numbers them
+    /// Only the devices that a program in this environment sees, with that program's numbering
     #[arg(long, global = true)]
     pub program: bool,
-    /// Something else than the state of the devices
+    /// Shows something other than the state of the devices
     #[command(subcommand)]
     pub command: Option<SmiCommand>,
 }
 
-/// What `warploom smi` shows beside the devices' state.
+/// Views of `warploom smi` other than the state of the devices.
 #[derive(Debug, Subcommand)]
 pub enum SmiCommand {
     /// Shows the tenant's processes and how busy they keep the devices
@@ -73,10 +73,10 @@ Examples:
   warploom smi pmon -c 1
   warploom smi pmon --delay 2")]
     Pmon {
-        /// Ends after so many looks (default: goes on until Ctrl-C)
+        /// Number of samples after which it ends (default: goes on until Ctrl-C)
         #[arg(short, long, value_name = "TIMES")]
         count: Option<u64>,
-        /// Seconds between two looks
+        /// Seconds between two samples
         #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
         delay: f64,
     },

@@ -1,4 +1,4 @@
-//! Fields of devices and of processes that can be asked for by name, and their lines.
+//! Fields of devices and processes that can be queried by name, and the lines that print them.
 
 use nvml::{ProcessState, driver_text, percent};
 
@@ -16,17 +16,17 @@ pub(super) enum Value {
     Bytes(u64),
     Percent(u32),
     Megahertz(u32),
-    /// There is no such thing on the device, or nobody measures it.
+    /// The device has no such thing, or it is not measured.
     Missing,
 }
 
 use Value::{Bytes, Megahertz, Missing, Percent, Text};
 
-/// What stands for [`Value::Missing`].
+/// The text for [`Value::Missing`].
 pub(super) const NONE: &str = "[N/A]";
 
 impl Value {
-    /// What its numbers are of, as the header says it.
+    /// The unit of the number, as in the header.
     fn unit(&self) -> Option<&'static str> {
         match self {
             Bytes(_) => Some("MiB"),
@@ -62,9 +62,9 @@ struct Field<F> {
     of: F,
 }
 
-/// What a device is asked: itself, and how many there are.
+/// Reads a field of a device; the number is the count of all devices.
 type OfDevice = fn(&Shown, usize) -> Value;
-/// What a process is asked: the device that it is on, and itself.
+/// Reads a field of a process on this device.
 type OfProcess = fn(&Shown, &ProcessState) -> Value;
 
 const fn field<F: Copy>(
@@ -79,7 +79,7 @@ const MIB: Option<&str> = Some("MiB");
 const SHARE: Option<&str> = Some("%");
 const MHZ: Option<&str> = Some("MHz");
 
-/// A clock's value; 0 says that the device has none.
+/// A clock rate; 0 means that the device has none.
 pub(super) fn clock(khz: u32) -> Value {
     match khz / 1_000 {
         0 => Missing,
@@ -99,7 +99,7 @@ pub(super) fn free(shown: &Shown) -> Value {
     shown.device.share.map_or(Missing, |it| Bytes(it.free))
 }
 
-/// What is neither the tenant's nor to be had.
+/// Memory that is neither held by the tenant nor free to it.
 pub(super) fn reserved(shown: &Shown) -> Value {
     let left = |it: nvml::Share| it.total.saturating_sub(it.held.saturating_add(it.free));
     shown.device.share.map_or(Missing, |it| Bytes(left(it)))
@@ -110,7 +110,7 @@ pub(super) fn busy(shown: &Shown) -> Value {
     share.map_or(Missing, |it| Percent(percent(it.busy_ppm)))
 }
 
-/// The place on the bus with a domain of eight digits.
+/// The PCI bus id with a domain of eight digits.
 pub(super) fn place(shown: &Shown) -> String {
     format!("0000{}", shown.device.bus_id())
 }
@@ -227,7 +227,7 @@ static PROCESS: &[Field<OfProcess>] = &[
     field(&["host"], None, |_, it| Text(it.host.clone())),
 ];
 
-/// How lines are printed.
+/// The format of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Format {
     header: bool,
@@ -235,7 +235,7 @@ pub(super) struct Format {
 }
 
 impl Format {
-    /// Reads `csv`, `noheader` and `nounits`.
+    /// Parses `csv`, `noheader` and `nounits`.
     ///
     /// # Errors
     /// [`UsageError`] for anything else.
@@ -259,7 +259,7 @@ impl Format {
     }
 }
 
-/// Fields that were asked for, in their order, each with the name that was used.
+/// The requested fields, in order, each with the name that was used.
 struct Chosen<'f, F>(Vec<(String, &'f Field<F>)>);
 
 impl<'f, F> Chosen<'f, F> {
@@ -299,7 +299,7 @@ impl<'f, F> Chosen<'f, F> {
 /// Lines of devices.
 ///
 /// # Errors
-/// [`UsageError`] for a field that there is not.
+/// [`UsageError`] for an unknown field.
 pub(super) fn device_lines(
     asked: &[String],
     shown: &[Shown],
@@ -316,7 +316,7 @@ pub(super) fn device_lines(
 /// Lines of processes.
 ///
 /// # Errors
-/// [`UsageError`] for a field that there is not.
+/// [`UsageError`] for an unknown field.
 pub(super) fn process_lines(
     asked: &[String],
     shown: &[Shown],
@@ -338,20 +338,20 @@ fn named<F>(fields: &[Field<F>]) -> Vec<Candidate> {
     first.map(|name| Candidate::new(*name, "")).collect()
 }
 
-/// The fields of a device by name.
+/// The names of a device's fields.
 pub(super) fn device_fields() -> Vec<Candidate> {
     named(DEVICE)
 }
 
-/// The fields of a process by name.
+/// The names of a process's fields.
 pub(super) fn process_fields() -> Vec<Candidate> {
     named(PROCESS)
 }
 
-/// Refuses fields that there are not, before anybody is asked for values.
+/// Refuses unknown fields before any values are requested.
 ///
 /// # Errors
-/// [`UsageError`] with all names.
+/// [`UsageError`] with all field names.
 pub(super) fn check(
     devices: &[String],
     processes: &[String],

@@ -1,5 +1,5 @@
-//! `warploom smi`: a tenant's devices as `nvidia-smi` shows a machine's; found by that name inside
-//! `warploom run` where there is no other.
+//! `warploom smi`: shows a tenant's devices as `nvidia-smi` shows those of a machine. Inside
+//! `warploom run` it is also found as `nvidia-smi`, if there is no other.
 
 mod args;
 mod fields;
@@ -25,13 +25,13 @@ pub use args::{SmiArgs, SmiCommand};
 use fields::Format;
 use view::Shown;
 
-/// How many devices a program sees, as `warploom run` sets it.
+/// Variable with the number of devices that a program sees; `warploom run` sets it.
 const DEVICES: &str = "WARPLOOM_DEVICES";
 
 /// Prints the devices.
 ///
 /// # Errors
-/// [`UsageError`] for fields and devices that there are not; [`Unreachable`] when nobody answers.
+/// [`UsageError`] for unknown fields and devices; [`Unreachable`] if no leader answers.
 pub async fn smi(args: &SmiArgs, settings: &Settings, json: bool) -> Result<()> {
     let format = checked(args)?;
     let mut connection = Connection::new(&args.tenant, settings).await?;
@@ -62,7 +62,7 @@ pub async fn smi(args: &SmiArgs, settings: &Settings, json: bool) -> Result<()> 
     }
 }
 
-/// Refuses what makes no sense before anybody is asked.
+/// Refuses invalid arguments before any request.
 fn checked(args: &SmiArgs) -> Result<Format, UsageError> {
     let others = args.list || args.query || args.xml || args.repeat.is_some();
     let fields = !args.query_gpu.is_empty() || !args.query_compute_apps.is_empty();
@@ -80,7 +80,7 @@ fn checked(args: &SmiArgs) -> Result<Format, UsageError> {
     fields::check(&args.query_gpu, &args.query_compute_apps, &args.format)
 }
 
-/// The devices that are asked for, as they are numbered.
+/// The requested devices, numbered.
 fn shown(args: &SmiArgs, devices: Vec<DeviceState>) -> Result<Vec<Shown>, UsageError> {
     let shown = match args.program {
         true => {
@@ -118,7 +118,7 @@ impl Connection {
         Self::by(&credentials(settings)?, tenant, settings).await
     }
 
-    /// A connection by these credentials, which have a login of the tenant's.
+    /// Connects with these credentials, which have a login of the tenant.
     pub(super) async fn by(
         credentials: &Credentials,
         tenant: &Tenant,

@@ -6,7 +6,7 @@ use super::fields::{Value, busy, clock, free, place, reserved, total, used};
 use super::view::Shown;
 use crate::calendar::{moment, now_ms};
 
-/// A value, or a group of them, with the name that people read and the one of its XML element.
+/// A value, or a group of values, with its display name and the name of its XML element.
 enum Node {
     Value(&'static str, &'static str, String),
     Group(&'static str, &'static str, Vec<Node>),
@@ -14,7 +14,7 @@ enum Node {
 
 use Node::Group;
 
-/// What stands for what there is not.
+/// The text for a missing value.
 const NONE: &str = "N/A";
 
 fn text(name: &'static str, element: &'static str, text: impl Into<String>) -> Node {
@@ -168,7 +168,7 @@ fn head(count: usize) -> [Node; 4] {
     ]
 }
 
-/// As text in sections.
+/// The devices as text in sections.
 pub(super) fn sections(shown: &[Shown]) -> String {
     let mut out = String::from("==============WARPLOOM SMI LOG==============\n\n");
     head(shown.len())
@@ -201,7 +201,7 @@ fn section(out: &mut String, node: &Node, depth: usize) {
     }
 }
 
-/// As XML.
+/// The devices as XML.
 pub(super) fn xml(shown: &[Shown]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" ?>\n<nvidia_smi_log>\n");
     head(shown.len())
@@ -231,7 +231,7 @@ fn element(out: &mut String, node: &Node, depth: usize) {
     }
 }
 
-/// A text within an element: what XML reads otherwise, and what it does not allow.
+/// Escapes a text for an XML element, and replaces characters that XML does not allow.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -8,7 +8,7 @@ use super::view::Shown;
 use crate::calendar::{moment, now_ms};
 use crate::table::{fitted, headed};
 
-/// What stands above the processes.
+/// The head of the list of processes.
 pub(super) const PROCESS_HEAD: &str = "\
 # gpu        pid  type    sm   mem   enc   dec   command
 # Idx          #   C/G     %     %     %     %   name";
@@ -53,7 +53,7 @@ pub(super) fn tables(tenant: &Tenant, shown: &[Shown]) -> String {
     format!("{head}\n{}\n{below}", fitted(&devices))
 }
 
-/// A line for each device.
+/// One line a device.
 pub(super) fn list(shown: &[Shown]) -> String {
     let lines = shown.iter().map(|it| {
         let name = &it.device.properties.name;
@@ -62,7 +62,7 @@ pub(super) fn list(shown: &[Shown]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A line for each process, and for each device without any.
+/// One line a process; a device without processes also gets a line.
 pub(super) fn processes(shown: &[Shown]) -> String {
     let mut lines = Vec::new();
     for it in shown {
@@ -83,7 +83,7 @@ pub(super) fn processes(shown: &[Shown]) -> String {
     lines.join("\n")
 }
 
-/// All of it for programs; bytes and parts per million.
+/// All devices and processes as JSON, in bytes and parts per million.
 pub(super) fn as_json(tenant: &Tenant, shown: &[Shown]) -> serde_json::Value {
     let devices = shown.iter().map(|it| {
         let properties = &it.device.properties;

@@ -1,4 +1,4 @@
-//! What is printed of devices that no cluster has.
+//! Output for devices, without a cluster.
 
 use bus_schemas::{DeviceProperties, Incarnation};
 use nvml::{DeviceState, ProcessState, Share, Viewer};
@@ -150,7 +150,7 @@ fn a_field_that_there_is_not_is_refused_with_those_that_there_are() {
 #[test]
 fn tables_fit_a_hundred_columns() {
     let text = summary::tables(&"chat".parse().expect("a name"), &all(devices()));
-    // The test's output has the width of COLUMNS, or 120.
+    // The output of a test has the width of COLUMNS, or 120.
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(100), "{text}");
     assert!(text.contains("1024 MiB") && text.contains("37 %"), "{text}");

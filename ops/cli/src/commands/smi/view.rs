@@ -1,4 +1,4 @@
-//! What `warploom smi` shows: the tenant's devices, numbered, with the processes that are told of.
+//! The view of `warploom smi`: the tenant's devices, numbered, with their processes.
 
 use nvml::{DeviceState, ProcessState, Viewer, arranged};
 
@@ -19,8 +19,8 @@ pub(super) fn all(mut devices: Vec<DeviceState>) -> Vec<Shown> {
     numbered(devices, |_| true)
 }
 
-/// The devices as a program of the viewer's numbers them, so many at most, with the processes on its
-/// machine.
+/// The devices with the numbers that the viewer's program sees, at most `most`. Only processes on
+/// the viewer's host are included.
 pub(super) fn of_program(devices: Vec<DeviceState>, viewer: &Viewer, most: usize) -> Vec<Shown> {
     let devices = arranged(devices, viewer, most);
     numbered(devices, |process| process.host == viewer.host)

@@ -23,13 +23,14 @@ pub struct SubmitArgs {
     /// Entry function
     #[arg(add = crate::completion::kernels())]
     pub entry: String,
-    /// Whose session it is; made if it is not there and the credentials and the cluster allow it
+    /// The session's tenant; created if it does not exist and the credentials and the cluster allow
+    /// it
     #[arg(long, default_value = "default", add = crate::completion::tenants())]
     pub tenant: bus_schemas::Tenant,
-    /// Blocks: x[,y[,z]]
+    /// Blocks: x, x,y or x,y,z
     #[arg(long, default_value = "1", value_parser = dim)]
     pub grid: bus_schemas::Dim,
-    /// Threads of a block: x[,y[,z]]
+    /// Threads per block: x, x,y or x,y,z
     #[arg(long, default_value = "1", value_parser = dim)]
     pub block: bus_schemas::Dim,
     /// Dynamic shared memory, bytes
@@ -41,10 +42,11 @@ pub struct SubmitArgs {
     /// A buffer to print or write afterwards (default: all buffers)
     #[arg(long = "out", value_name = "N[:FILE]")]
     pub out: Vec<String>,
-    /// Devices it runs on, each on another worker: the same on all, results by device
+    /// Number of devices to run on, each on another worker; all run the same, with results by
+    /// device
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
-    /// Launches it this many times before the results are read
+    /// Number of launches before the results are read
     #[arg(long, default_value_t = 1)]
     pub repeat: u32,
 }

@@ -1,4 +1,4 @@
-//! A kernel argument as it stands on the command line.
+//! A kernel argument in the notation of the command line.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::commands::tenant::size;
 use crate::exit::UsageError;
 
-/// Bytes that the buffers of one kernel take at most.
+/// Maximum number of bytes of one kernel's buffers.
 const MOST: u64 = 8 << 30;
 
 /// Type of a scalar or of a buffer's elements.
@@ -103,7 +103,7 @@ impl Argument {
     /// Parses the arguments of one kernel.
     ///
     /// # Errors
-    /// [`UsageError`] when one is none, or all together take more than [`MOST`].
+    /// [`UsageError`] if one is invalid, or if all together take more than [`MOST`].
     pub(super) fn all(texts: &[String]) -> Result<Vec<Self>> {
         let (mut all, mut taken) = (Vec::new(), 0);
         for text in texts {
@@ -125,7 +125,7 @@ impl Argument {
     /// Parses `f32:2.5`, `f32*8=1.5`, `f32*8:FILE` or `f32[1,2,3]`.
     ///
     /// # Errors
-    /// [`UsageError`] when it is none of these, or a buffer takes more than [`MOST`].
+    /// [`UsageError`] if it is none of these, or if a buffer takes more than [`MOST`].
     pub(super) fn parse(text: &str) -> Result<Self> {
         let end = text.find([':', '*', '[']).unwrap_or(text.len());
         let (kind, rest) = text.split_at(end);
@@ -164,7 +164,7 @@ impl Argument {
         Ok(Self::Buffer(element, contents))
     }
 
-    /// Bytes it takes among the parameters, which is also its alignment.
+    /// Size among the parameters in bytes, which is also its alignment.
     #[must_use]
     pub(super) fn param_bytes(&self) -> usize {
         match self {
@@ -174,7 +174,7 @@ impl Argument {
     }
 }
 
-/// So many bytes of a value over and over; none where there is no memory for them.
+/// A value repeated to this many bytes; `None` if there is not enough memory.
 fn filled(value: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     all.try_reserve_exact(bytes).ok()?;
@@ -211,7 +211,7 @@ fn read(element: Element, count: usize, path: &Path) -> Result<Vec<u8>> {
     Ok(contents)
 }
 
-/// Packs parameters, each aligned to its own size; `addresses` are the buffers', in order.
+/// Packs parameters, each aligned to its own size; `addresses` are those of the buffers, in order.
 #[must_use]
 pub(super) fn pack(arguments: &[Argument], addresses: &[u64]) -> Vec<u8> {
     let mut packed = Vec::new();

@@ -40,7 +40,7 @@ impl Output {
 /// Runs the kernel.
 ///
 /// # Errors
-/// [`Usage`] for arguments that make no sense; the device's error otherwise.
+/// [`UsageError`] for invalid arguments; the device's error otherwise.
 pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> {
     let arguments = Argument::all(&args.args)?;
     let outputs = outputs(args, &arguments)?;
@@ -60,7 +60,7 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
         let begun = Instant::now();
         let ran = run(args, session, &image, &arguments);
         let took = begun.elapsed();
-        // What a kernel printed often says why it failed.
+        // The kernel's output often explains its failure.
         print(&session.take_printed(), json)?;
         let buffers = ran?;
         let device = (args.devices > 1).then_some(device);
@@ -78,7 +78,7 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
     Ok(())
 }
 
-/// A client that finds nobody is the same error as an administrator that finds nobody.
+/// Converts a client's error: without a leader it is the same error as an administrator's.
 fn unreachable_or(error: client_agent::Error, settings: &Settings) -> anyhow::Error {
     if error.code() == bus_schemas::Code::NoLeader {
         let name = settings.text("cluster.name");
@@ -116,7 +116,7 @@ struct Buffer {
     bytes: usize,
 }
 
-/// Launches and waits; gives the buffers by argument, `None` for scalars.
+/// Launches and waits; returns the buffers by argument, `None` for scalars.
 fn run(
     args: &SubmitArgs,
     session: &Session,
@@ -153,7 +153,7 @@ fn run(
     Ok(buffers)
 }
 
-/// What the kernel printed, as it is; in JSON as text.
+/// Prints the kernel's output unchanged; with JSON, as text.
 fn print(printed: &[u8], json: bool) -> Result<()> {
     if printed.is_empty() {
         return Ok(());
@@ -205,7 +205,7 @@ fn show(
     }
 }
 
-/// A value as a JSON number; what is none (NaN, infinity) stays text.
+/// A value as a JSON number; NaN and infinity stay text.
 fn number(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }

@@ -1,4 +1,4 @@
-//! What may be done to a tenant that is there: suspend, resume, remove, renew.
+//! Changes of an existing tenant: suspend, resume, remove, renew.
 
 use anyhow::Result;
 use bus_schemas::Tenant;
@@ -8,7 +8,7 @@ use crate::admin::Administrator;
 use crate::completion;
 use crate::output;
 
-/// Where no leader answers.
+/// The note if no leader answers.
 pub(super) const UNLED: &str = "no leader answers; the next one will find the tenant";
 
 /// `warploom tenant suspend`.
@@ -51,7 +51,7 @@ pub struct RemoveArgs {
     /// The tenant
     #[arg(add = completion::tenants())]
     pub tenant: Tenant,
-    /// Ends the sessions that it has; without it, a tenant that has any stays
+    /// Ends its sessions first; without it, a tenant with sessions is not removed
     #[arg(long)]
     pub force: bool,
 }

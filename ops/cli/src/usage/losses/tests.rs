@@ -12,7 +12,7 @@ fn told(device_ns: u64, launches: u64) -> ReportedWork {
     }
 }
 
-/// Behind its blocks, the worker reported this much for a and for b, and 2 of its reports are gone.
+/// After its blocks, the worker reported this much for a and for b, and 2 of its reports are lost.
 fn reported() -> Option<BTreeMap<Incarnation, UnrecordedUse>> {
     let tenants = [("a", told(500, 4)), ("b", told(70, 1))];
     let tenants = tenants.map(|(name, told)| (Some(tenant(name)), told));
@@ -33,7 +33,7 @@ fn losses(query: Query, begun: bool) -> Vec<Unsaid> {
     );
     let mut second = block(1, 2, 2_000, first.totals, &[("a", 7, 2, 50)]);
     if begun {
-        // What was cut with it is lost.
+        // The block that was cut together with it is lost.
         second.reports = None;
     }
     let mut left = block(2, 1, 2_000, bus_schemas::UseTotals::default(), &[]);
@@ -52,7 +52,7 @@ fn a_loss_is_what_was_reported_and_is_in_no_block() {
     assert_eq!((unsaid.incarnation, unsaid.gpu), (DEAD, 1));
     let loss = unsaid.loss.as_ref().expect("it is known");
     assert_eq!((loss.sum(), loss.unrecorded), (told(570, 5), 2));
-    // Of blocks that were cut together, one came.
+    // Of two blocks cut together, one arrived.
     let found = losses(Query::default(), true);
     let loss = found[0].loss.as_ref().expect("it is known");
     assert_eq!(loss.tenants[&Some(tenant("a"))], told(400, 2));
@@ -68,7 +68,7 @@ fn a_loss_counts_for_the_tenant_and_the_interval_that_are_asked_for() {
     let found = losses(query, false);
     let loss = found[0].loss.as_ref().expect("it is known");
     assert_eq!(loss.sum(), told(70, 1));
-    // The last block's moment is within the interval, or not: then it is another interval's loss.
+    // The time of the last block is within the interval, or the loss belongs to another interval.
     for (since, until, within) in [
         (Some(2_000), None, true),
         (Some(2_001), None, false),

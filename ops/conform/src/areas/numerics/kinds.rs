@@ -1,4 +1,4 @@
-//! The types of numbers, the ways to round them, and half precision, which Rust has not.
+//! The types of numbers, the rounding modes, and half precision, which Rust lacks.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ pub(super) const INTEGERS: [Kind; 8] = [
 ];
 pub(super) const FLOATS: [Kind; 3] = [Float(16), Float(32), Float(64)];
 
-/// To the nearest, ties to even; towards zero; down; up.
+/// Rounding mode: to nearest, ties to even; towards zero; down; up.
 #[derive(Clone, Copy)]
 pub(super) enum Rounding {
     Nearest,
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// The register that holds it, and the type of its moves: PTX has none of 8 bits.
+    /// The register type that holds it, and the width of its moves: PTX has no registers of 8 bits.
     pub(super) fn register(self) -> (String, u32) {
         let bits = self.bits().max(16);
         match self {
@@ -92,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// The number that its low bits are.
+    /// The integer in the low bits of a word.
     pub(super) fn number(self, word: u64) -> i128 {
         let unused = 64 - self.bits();
         match self {
@@ -101,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// The value that its low bits are.
+    /// The value of the low bits of a word.
     pub(super) fn value(self, word: u64) -> f64 {
         match self.bits() {
             16 => half(word as u16),
@@ -134,7 +134,7 @@ pub(super) fn nearest_half(value: f64) -> u16 {
     } else {
         0
     };
-    // The sizes of half-precision numbers are in the order of their bits.
+    // The magnitudes of half-precision numbers are ordered by their bits.
     let size = value.abs();
     let (mut above, mut end) = (0u16, 0x7c00u16);
     while above < end {
@@ -148,7 +148,7 @@ pub(super) fn nearest_half(value: f64) -> u16 {
         return sign;
     }
     let below = above - 1;
-    // What is beyond the largest by half a step or more is infinite.
+    // A value at least half a step beyond the largest number becomes infinite.
     let top = if above == 0x7c00 {
         65_536.0
     } else {

@@ -1,5 +1,6 @@
-//! Live data, as server-sent events: positions of the order, changes of tenants and settings, and the
-//! cluster's status once a second. Whoever was cut off goes on with `Last-Event-ID`.
+//! Live data as server-sent events: positions of the order, changes of tenants and settings, and
+//! the cluster's status once a second. A client that lost its connection resumes with
+//! `Last-Event-ID`.
 
 pub(crate) mod order;
 pub(crate) mod state;

@@ -1,4 +1,4 @@
-//! Positions of the order, as they end.
+//! Events for positions of the order, sent as they end.
 
 use std::sync::Arc;
 
@@ -19,33 +19,33 @@ use crate::http::extract::{QueryParams, Who};
 use crate::position::{At, Position};
 use crate::problem::Problem;
 
-/// Positions that are written at once at most.
+/// Maximum number of positions per write.
 const BATCH: usize = 512;
-/// What whoever reads too slowly is told last.
+/// Last event to a client that reads too slowly.
 const GONE: &[u8] = b"event: gone\ndata: {\"code\":\"E-API-GONE\"}\n\n";
 
-/// Which positions are told.
+/// Filter of the positions to send.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Watch {
-    /// Of this tenant only.
+    /// Only this tenant.
     tenant: Option<String>,
-    /// Of this device only.
+    /// Only this device.
     gpu: Option<u32>,
-    /// Whether to tell, too, how far standing grants have run that have not ended.
+    /// Also send the progress of standing grants that have not ended.
     #[serde(default)]
     standing: bool,
 }
 
-/// How far standing grants have run, and how somebody is told.
+/// Progress of standing grants, and the state of its notification.
 struct Standing {
     grants: watch::Receiver<Arc<Vec<Position>>>,
-    /// Whether any was told last.
+    /// True if the last event listed any standing grant.
     any: bool,
 }
 
 impl Standing {
-    /// The event of what is news; none where there is none.
+    /// Returns the event of new progress; `None` if there is nothing new.
     fn event(&mut self, only: &Only, who: &Identity) -> Option<Bytes> {
         if !self.grants.has_changed().unwrap_or(false) {
             return None;
@@ -57,12 +57,12 @@ impl Standing {
         if !std::mem::replace(&mut self.any, any) && !any {
             return None;
         }
-        // Numbers and short texts always have a form in JSON.
+        // Serializing numbers and short texts to JSON cannot fail.
         let data = serde_json::to_string(&seen).unwrap_or_default();
         Some(format!("event: standing\ndata: {data}\n\n").into())
     }
 
-    /// Waits for news, which goes on being news.
+    /// Waits for new progress and leaves it marked as unseen.
     async fn changed(standing: Option<&mut Self>) -> bool {
         let Some(Self { grants, .. }) = standing else {
             return std::future::pending().await;
@@ -79,9 +79,9 @@ struct Positions {
     news: watch::Receiver<u64>,
     standing: Option<Standing>,
     only: Only,
-    /// The number that is told next.
+    /// The number of the next position to send.
     next: u64,
-    /// The place of the last that was not told, for it is none of those wanted.
+    /// The last position that was skipped because the filter excludes it.
     passed: Option<At>,
     over: bool,
 }
@@ -96,7 +96,7 @@ impl Source for Positions {
             return Some(greeting);
         }
         while !self.over {
-            // Seen before the rows are read: what comes meanwhile is news.
+            // Marked before the rows are read: anything that arrives meanwhile counts as news.
             self.news.mark_unchanged();
             let Some(rows) = self.follower.from(self.next, BATCH) else {
                 self.over = true;
@@ -142,7 +142,7 @@ impl Source for Positions {
 }
 
 impl Positions {
-    /// A word where nothing is told: whoever goes on from here misses none of theirs.
+    /// A keep-alive. A client that resumes from its id misses no position of its filter.
     fn silence(&mut self) -> Bytes {
         match self.passed.take() {
             Some(at) => format!("id: {at}\n\n").into(),
@@ -151,12 +151,13 @@ impl Positions {
     }
 }
 
-/// Positions of the order as they end: `event: position`, with `EPOCH.POSITION` as id and what
-/// `GET /api/v1/order` lists as data. `Last-Event-ID` goes on behind a position, and nothing is missed or
-/// told twice; without it, what ends from now on is told. With `standing=true` there is `event: standing`
-/// too, at most four times a second: all standing grants that have not ended, each as a position is listed,
-/// as far as it has run; its own place comes with its end, `id` is the newest of its worker until then. The event
-/// has no id, and is told anew to whoever goes on.
+/// Streams positions of the order as they end: `event: position`, with `EPOCH.POSITION` as id and
+/// an item of `GET /api/v1/order` as data. `Last-Event-ID` resumes after a position; no position is
+/// missed or sent twice. Without it, the stream starts with the next position that ends. With
+/// `standing=true` the stream also has `event: standing`, at most four times a second. It lists all
+/// standing grants that have not ended, each as a position with its progress so far. Its final
+/// place is known at its end; until then `id` is the newest of its worker. The event has no id and
+/// is sent again to a client that resumes.
 #[utoipa::path(get, path = "/api/v1/events/order", tag = "events", params(Watch,
     ("Last-Event-ID" = Option<String>, Header, description = "the id of the last event that was had")),
     extensions(("x-operation" = json!("events.read"))),

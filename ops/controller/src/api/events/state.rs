@@ -1,4 +1,4 @@
-//! Changes of tenants, settings and profiles.
+//! Events for changes of tenants, settings and profiles.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ struct Changes {
     slot: StreamSlot,
     view: View,
     news: watch::Receiver<u64>,
-    /// Everything up to this revision was told.
+    /// Everything up to this revision was sent.
     told: u64,
     ready: VecDeque<Bytes>,
 }
@@ -41,7 +41,7 @@ impl Source for Changes {
                 return Some(event);
             }
             self.news.mark_unchanged();
-            // What this stream was told is never forgotten without news.
+            // The view does not forget what this stream was sent without announcing a change.
             let rows = self.view.since(self.told)?;
             for (key, row) in rows {
                 self.told = row.revision;
@@ -59,7 +59,7 @@ impl Source for Changes {
     }
 }
 
-/// The event of a key, if they may hear of it.
+/// The event of a key, if the caller may see it.
 fn event(identity: &Identity, key: &str, row: &Row) -> Option<Bytes> {
     let value = row.value.as_ref();
     let value = value.and_then(|value| serde_json::from_slice::<Value>(value).ok());
@@ -87,16 +87,17 @@ fn event(identity: &Identity, key: &str, row: &Row) -> Option<Bytes> {
             let data = json!({"hash": of("hash"), "version": of("version"), "epoch": of("epoch")});
             ("profile", data)
         }
-        // What a leader keeps for its successor.
+        // State that a leader keeps for its successor.
         _ => return None,
     };
     let revision = row.revision;
     Some(format!("id: {revision}\nevent: {name}\ndata: {data}\n\n").into())
 }
 
-/// Changes of tenants, settings and profiles: `event: tenant`, `settings`, `profile` or `pin`, with the
-/// bucket's revision as id. Without `Last-Event-ID` all that there is comes first; with it, what changed
-/// behind it, each thing as it is now.
+/// Streams changes of tenants, settings and profiles: `event: tenant`, `settings`, `profile` or
+/// `pin`, with the bucket's revision as id. Without `Last-Event-ID` the stream begins with
+/// everything that exists. With it, the stream begins with everything that changed after that
+/// revision, in its current state.
 #[utoipa::path(get, path = "/api/v1/events/state", tag = "events", params(
     ("Last-Event-ID" = Option<u64>, Header, description = "the id of the last event that was had")),
     extensions(("x-operation" = json!("events.read"))),

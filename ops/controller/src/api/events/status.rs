@@ -1,4 +1,4 @@
-//! The cluster's status, once a second.
+//! Events for the cluster's status, once a second.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::cluster::Shared;
 use crate::http::extract::Who;
 use crate::problem::Problem;
 
-/// Between two of them.
+/// Interval between two events.
 const PERIOD: Duration = Duration::from_secs(1);
 
 struct Statuses {
@@ -50,7 +50,7 @@ impl Source for Statuses {
             Woken::End => None,
             Woken::News | Woken::Silence => Some(match self.status().await {
                 Ok(status) => {
-                    // Numbers and short texts always have a form in JSON.
+                    // Serializing numbers and short texts to JSON cannot fail.
                     let data = serde_json::to_string(&status).unwrap_or_default();
                     format!("event: status\ndata: {data}\n\n").into()
                 }
@@ -81,8 +81,8 @@ impl Statuses {
     }
 }
 
-/// Cluster, workers and tenants once a second: `event: status`, without an id; `event: problem` where no
-/// leader answers.
+/// Streams the cluster, workers and tenants once a second: `event: status`, without an id; `event:
+/// problem` if no leader answers.
 #[utoipa::path(get, path = "/api/v1/events/status", tag = "events",
     extensions(("x-operation" = json!("events.read"))),
     responses((status = 200, description = "events", body = String, content_type = "text/event-stream")))]

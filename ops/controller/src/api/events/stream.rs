@@ -1,4 +1,4 @@
-//! A stream of events: bounded in number, never silent for long, and at an end when the controller stops.
+//! A stream of events: bounded in number, never silent for long, closed when the controller stops.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::access::{Identity, Share};
 use crate::cluster::{Shared, full_of};
 use crate::problem::Problem;
 
-/// How long a stream is silent at most: what lies between may forget a silent connection.
+/// Maximum silence of a stream: a proxy between may drop a silent connection.
 const SILENCE: Duration = Duration::from_secs(15);
-/// The header by which whoever was cut off goes on.
+/// The header by which a client resumes.
 const LAST: &str = "last-event-id";
 
-/// How often is looked whether whoever listens may still do so.
+/// Interval at which the stream checks that its listener still has access.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// A stream's place among those that there may be, and who has it.
+/// One of the bounded number of streams, and its listener.
 pub(super) struct StreamSlot {
     cluster: Shared,
     identity: Identity,
@@ -33,22 +33,22 @@ pub(super) struct StreamSlot {
     begun: bool,
 }
 
-/// What ended a wait.
+/// Reason for the end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// There is news.
+    /// News arrived.
     News,
-    /// It was silent for long.
+    /// The stream was silent for the maximum time.
     Silence,
-    /// It is over.
+    /// The stream is over.
     End,
 }
 
 impl StreamSlot {
-    /// Takes a place.
+    /// Takes a slot.
     ///
     /// # Errors
-    /// Where all are taken, or the login has its share.
+    /// If all slots are taken, or the login has its maximum.
     pub(super) fn take(cluster: &Shared, identity: Identity) -> Result<Self, Problem> {
         let share = cluster.streams.take(&identity.share());
         let share =
@@ -63,26 +63,26 @@ impl StreamSlot {
         })
     }
 
-    /// Who listens.
+    /// The identity of the listener.
     pub(super) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Whether they may still listen: a token that was revoked, or a login that ended, hears no more.
+    /// True if the listener still has access; false after its token was revoked or its login ended.
     async fn may_listen(&mut self) -> bool {
         if self.looked.elapsed() < LOOK {
             return true;
         }
         self.looked = Instant::now();
         let stands = self.cluster.access.stands(&self.identity).await;
-        // Where the broker does not say, they are asked again soon.
+        // If the broker does not answer, the stream keeps running and checks again soon.
         stands.unwrap_or(true) && now_ms() < self.identity.expires_ms
     }
 
-    /// Waits for news, which is false where none will come any more.
+    /// Waits for news; `news` yields false if no more will come.
     pub(super) async fn wait(&mut self, news: impl Future<Output = bool> + Send) -> Woken {
         let stopping = async {
-            // Whoever tells lives as long as the process.
+            // The sender lives as long as the process.
             let _ = self.stopping.wait_for(|stopping| *stopping).await;
         };
         tokio::select! {
@@ -92,19 +92,20 @@ impl StreamSlot {
         }
     }
 
-    /// A first word, once: whoever listens knows then that the stream is there.
+    /// The first bytes of the stream, sent once: a retry interval, and a comment that shows the
+    /// client that the stream is open.
     pub(super) fn greeting(&mut self) -> Option<Bytes> {
         let first = !std::mem::replace(&mut self.begun, true);
         first.then(|| Bytes::from_static(b"retry: 1000\n: ok\n\n"))
     }
 }
 
-/// Where events come from.
+/// A source of events.
 pub(super) trait Source: Send + 'static {
-    /// Its place.
+    /// The slot of the stream.
     fn slot(&mut self) -> &mut StreamSlot;
 
-    /// The next of them, rendered; none where it is over.
+    /// Returns the next event, rendered; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
@@ -123,10 +124,10 @@ pub(super) fn respond(source: impl Source) -> Response {
     response
 }
 
-/// Where whoever was cut off goes on; none where they begin.
+/// Event id after which the client resumes; `None` to start from the beginning.
 ///
 /// # Errors
-/// Where the header is none that was told by us.
+/// If the header is not an id of this stream.
 pub(super) fn last<T: std::str::FromStr>(headers: &HeaderMap) -> Result<Option<T>, Problem> {
     let text = headers.get(LAST).map(|text| text.to_str().unwrap_or("?"));
     let text = text.filter(|text| !text.is_empty());

@@ -1,4 +1,4 @@
-//! Files of orders: written, and compared with the cluster's own.
+//! Order files: export, and comparison with the cluster's order.
 
 use anyhow::{Context as _, Result};
 use axum::Json;
@@ -16,14 +16,14 @@ use crate::http::extract::{BODY, Who, in_time};
 use crate::position::Position;
 use crate::problem::Problem;
 
-/// Bytes of a file that is compared at most.
+/// Maximum size of a file to compare, in bytes.
 const FILE: usize = 64 << 20;
 
-/// A record as a file of this format.
+/// Encodes a record as a file of this format.
 pub(super) fn write(mut record: Record, format: Format) -> Result<Vec<u8>> {
     let replayed = record.replay_whole()?;
     if format == Format::Record {
-        // Marks are counted from a worker's first position on.
+        // Marks count from a worker's first position.
         if replayed.anchor.is_none() {
             record.set_marks(&replayed.positions);
         }
@@ -34,14 +34,14 @@ pub(super) fn write(mut record: Record, format: Format) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Two orders compared.
+/// The comparison of two orders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Compared {
-    /// Whether they are the same.
+    /// True if the orders are equal.
     same: bool,
     /// Each worker's part.
     gpus: Vec<ComparedGpu>,
-    /// The first place where they part.
+    /// The first difference.
     first: Option<Parting>,
 }
 
@@ -52,24 +52,24 @@ pub(crate) struct ComparedGpu {
     gpu: u32,
     /// The worker's number among the device's, from 1.
     worker: u64,
-    /// Positions of the cluster's order.
+    /// Positions in the cluster's order.
     own: u64,
-    /// Positions of the file's.
+    /// Positions in the file's order.
     other: u64,
-    /// Positions that are the same, from the first on.
+    /// Number of leading positions that are equal.
     same: u64,
 }
 
-/// Where two orders part.
+/// The first difference of two orders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Parting {
     /// The device.
     gpu: u32,
     /// The position.
     position: u64,
-    /// What the cluster's order has there.
+    /// The position in the cluster's order.
     own: Option<Position>,
-    /// What the file has.
+    /// The position in the file.
     other: Option<Position>,
 }
 
@@ -99,7 +99,7 @@ impl From<Difference> for Compared {
     }
 }
 
-/// Compares the cluster's order with one that was exported: a record, CSV or JSON lines.
+/// Compares the cluster's order with an exported one: a record, CSV or JSON lines.
 #[utoipa::path(post, path = "/api/v1/order/compare", tag = "order",
     request_body(content_type = "application/octet-stream", description = "the file, 64 MiB at most"),
     extensions(("x-operation" = json!("order.verify"))),
@@ -110,7 +110,8 @@ pub(crate) async fn compare(
     body: Body,
 ) -> Result<Json<Compared>, Problem> {
     let _turn = cluster.replay(&who.0).await?;
-    // Not before there is a place, for a file is large; and not for long, for the place is the only one.
+    // The body is read only after a slot is taken, for a file is large. The read has a time limit,
+    // for the slot is the only one.
     let file = in_time(to_bytes(body, FILE), BODY).await?;
     let file = file.map_err(|_| Problem::too_large("a file to compare is 64 MiB at most"))?;
     let record = of_cluster(&cluster.administrator).await?;

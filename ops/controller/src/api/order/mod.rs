@@ -1,4 +1,4 @@
-//! The launch order: its positions, whether it is replayed to what the workers accepted, and its files.
+//! The launch order: its positions, its verification against the workers, and its files.
 
 pub(crate) mod file;
 mod window;
@@ -24,36 +24,36 @@ use crate::problem::Problem;
 pub(crate) use window::Only;
 use window::Window;
 
-/// Which positions.
+/// Selection of positions.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OrderQuery {
-    /// Those behind this place (`EPOCH.POSITION`), the first of them.
+    /// The first positions after this one (`EPOCH.POSITION`).
     #[param(example = "3.1742")]
     after: Option<String>,
-    /// Those before this place, the last of them.
+    /// The last positions before this one.
     before: Option<String>,
-    /// How many at most, 1 to 1,000; 100 where nobody says.
+    /// Maximum number of positions, 1 to 1,000; the default is 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// Of this tenant only.
+    /// Only this tenant.
     tenant: Option<String>,
-    /// Of this device only.
+    /// Only this device.
     gpu: Option<u32>,
 }
 
-/// Positions of the order, by place.
+/// Positions of the order, sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct OrderModel {
-    /// Those whose end is recorded.
+    /// The positions with a recorded end.
     items: Vec<Position>,
-    /// The oldest place of the record; null where it is empty.
+    /// The oldest position of the record; null if the record is empty.
     oldest: Option<String>,
-    /// The newest.
+    /// The newest position of the record.
     newest: Option<String>,
 }
 
-/// Positions of one tenant, of one device, or of all, as far as whoever asks may see them.
+/// Filter by tenant and device, restricted to what the caller may see.
 pub(crate) fn only(who: &Who, tenant: Option<&str>, gpu: Option<u32>) -> Result<Only, Problem> {
     let tenant = tenant.map(str::parse::<Tenant>).transpose();
     let tenant = tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
@@ -72,7 +72,7 @@ fn place(name: &str, text: Option<&String>) -> Result<Option<At>, Problem> {
     place.map_err(|why| Problem::malformed(format!("query: {name}: {why}")))
 }
 
-/// Lists positions of the order: the newest ones, or those around any recorded place.
+/// Lists positions of the order: the newest ones, or those around any recorded position.
 #[utoipa::path(get, path = "/api/v1/order", tag = "order", params(OrderQuery),
     extensions(("x-operation" = json!("order.read"))),
     responses((status = 200, body = OrderModel)))]
@@ -105,24 +105,24 @@ pub(crate) async fn order(
     }))
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct VerifiedModel {
-    /// Whether nothing disagrees.
+    /// True if no disagreement was found.
     ok: bool,
     /// The order's digest.
     digest: String,
     /// Positions recomputed or adopted.
     positions: u64,
-    /// Positions that were compared with a worker's chain or with what the record says of it.
+    /// Positions compared with a worker's chain or with the record's own statement of it.
     compared: u64,
-    /// Positions taken from workers because their inputs died with a leader.
+    /// Positions taken from workers because their inputs were lost with a leader.
     adopted: u64,
-    /// Positions that were accepted and that nothing tells.
+    /// Accepted positions that no source describes.
     skipped: u64,
-    /// Positions that went unrecorded, as the record itself says.
+    /// Positions that are missing from the record, by the record's own account.
     unrecorded: u64,
-    /// What disagrees.
+    /// The disagreements.
     disagreements: Vec<String>,
 }
 
@@ -158,16 +158,16 @@ pub(crate) async fn verify(
     }))
 }
 
-/// What is exported, and how.
+/// The format of an export.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ExportQuery {
-    /// `record` (can be replayed without a cluster), `csv` or `jsonl`; a record where nobody says.
+    /// `record` (can be replayed without a cluster), `csv` or `jsonl`; the default is `record`.
     #[param(example = "record")]
     format: Option<String>,
 }
 
-/// The order as a file, as `warploom order export` writes it.
+/// Returns the order as a file, as `warploom order export` writes it.
 #[utoipa::path(get, path = "/api/v1/order/export", tag = "order", params(ExportQuery),
     extensions(("x-operation" = json!("order.export"))),
     responses((status = 200, description = "the file", content(

@@ -1,4 +1,4 @@
-//! A window of the order: from what the controller keeps where that has all of it, else from the record.
+//! A window of the order: from the cached positions if they cover it, else from the record.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::feed::Newest;
 use crate::position::{At, Position};
 use crate::problem::Problem;
 
-/// Whose positions.
+/// A filter of positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Only {
-    /// Of this tenant.
+    /// Only this tenant.
     pub(crate) tenant: Option<Tenant>,
-    /// Of this device.
+    /// Only this device.
     pub(crate) gpu: Option<u32>,
 }
 
 impl Only {
-    /// Whether a position is one of them.
+    /// True if the filter admits a position.
     pub(crate) fn has(&self, position: &Position) -> bool {
         let tenant = self.tenant.as_ref().map(Tenant::as_str);
         tenant.is_none_or(|tenant| tenant == position.tenant)
@@ -28,20 +28,20 @@ impl Only {
     }
 }
 
-/// A window.
+/// A window of the order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Window {
-    /// Behind this place.
+    /// After this position.
     pub(super) after: Option<At>,
-    /// Before this place.
+    /// Before this position.
     pub(super) before: Option<At>,
-    /// So many at most: the first of those behind `after`, else the last.
+    /// Maximum number of positions: the first ones after `after`, else the last ones.
     pub(super) limit: usize,
-    /// Of these only.
+    /// The filter.
     pub(super) only: Only,
 }
 
-/// What is in a window, as it is filled.
+/// A window that is being filled.
 struct Filled<'w> {
     window: &'w Window,
     rows: BTreeMap<At, Position>,
@@ -59,7 +59,7 @@ impl Filled<'_> {
         if !inside {
             return;
         }
-        // What would be taken out again is not looked at.
+        // A position that would be dropped again is not built.
         let full = self.rows.len() >= *limit;
         let beyond = match after {
             Some(_) => self
@@ -100,7 +100,7 @@ impl Window {
         }
     }
 
-    /// Its positions from the newest ones; none where older ones may be in it.
+    /// Positions of the window among the newest ones; `None` if older positions may belong to it.
     pub(super) fn of_newest(&self, newest: &Newest) -> Option<Vec<Position>> {
         let mut filled = self.empty();
         for told in &newest.rows {
@@ -117,7 +117,7 @@ impl Window {
         complete.then(|| filled.finish())
     }
 
-    /// Its positions from the record, which is replayed for that.
+    /// Positions of the window from the record, which is replayed for it.
     pub(super) async fn of_record(
         &self,
         administrator: &Administrator,
@@ -147,7 +147,7 @@ mod tests {
         At { epoch: 1, global }
     }
 
-    /// Positions as they ended, and what had to go.
+    /// The newest positions in the order of their ends, with the newest dropped one.
     fn newest(globals: &[u64], dropped: Option<u64>) -> Newest {
         let told = globals
             .iter()

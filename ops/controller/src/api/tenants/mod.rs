@@ -1,4 +1,4 @@
-//! Tenants: how they are set, what they have and how they do.
+//! Tenants: their settings, their resources and their performance.
 
 mod model;
 
@@ -30,7 +30,7 @@ fn tagged(row: &TenantRow, figures: &Figures) -> Tagged {
     (tag, Json(figures.model(row)))
 }
 
-/// A tenant that is there, to whoever may know.
+/// A tenant that exists and that the caller may see.
 fn known(cluster: &Cluster, who: &Who, name: &str) -> Result<TenantRow, Problem> {
     let missing = || Problem::missing(format_args!("tenant {name:?}"));
     let tenant: Tenant = name.parse().map_err(|_| missing())?;
@@ -71,22 +71,22 @@ pub(crate) async fn tenant(
     Ok(tagged(&row, &figures))
 }
 
-/// A tenant to be made.
+/// A tenant to create.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 pub(crate) struct NewTenantModel {
     /// Its name: 1 to 32 of a-z, 0-9 and '-', a letter first.
     name: String,
-    /// What is not usual of it.
+    /// The settings that differ from the defaults.
     #[serde(flatten)]
     settings: TenantChangeModel,
 }
 
-/// What would change of a tenant, and what the leader would say of all targets.
+/// The changes of a dry run, and the leader's verdict on all targets.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct TenantWhatIfModel {
-    /// Those that differ.
+    /// The settings that differ.
     changes: Vec<ChangeModel>,
-    /// Whether targets could be met; null without a leader.
+    /// The verdicts on the targets; null without a leader.
     #[schema(value_type = Option<Vec<Object>>)]
     admission: Option<serde_json::Value>,
 }
@@ -104,7 +104,8 @@ async fn what_if(
     }
 }
 
-/// Waits until whoever asks next sees it, and the leader orders by it; without a leader, the next one will.
+/// Waits until the next caller sees the change and the leader applies it. Without a leader, the
+/// next leader will apply it.
 async fn applied(cluster: &Cluster, tenant: &Tenant, settings: &TenantSettings) {
     cluster.view.knows(tenant, Some(settings)).await;
     let administrator = &cluster.administrator;
@@ -115,7 +116,7 @@ async fn applied(cluster: &Cluster, tenant: &Tenant, settings: &TenantSettings) 
     cluster.changed().await;
 }
 
-/// Makes a tenant, with a login of its own where the broker is one that `up` started.
+/// Creates a tenant, with a login of its own if `up` started the broker.
 #[utoipa::path(post, path = "/api/v1/tenants", tag = "tenants", params(DryRun),
     request_body = NewTenantModel, extensions(("x-operation" = json!("tenants.write"))),
     responses((status = 201, body = TenantModel), (status = 200, body = TenantWhatIfModel)))]
@@ -146,7 +147,7 @@ pub(crate) async fn create_tenant(
     Ok((StatusCode::CREATED, tagged(&row, &figures)).into_response())
 }
 
-/// Changes a tenant, or says what would change.
+/// Changes a tenant, or reports what would change.
 #[utoipa::path(patch, path = "/api/v1/tenants/{tenant}", tag = "tenants", params(DryRun,
     ("tenant" = String, Path, description = "its name")), request_body = TenantChangeModel,
     extensions(("x-operation" = json!("tenants.write"))),
@@ -178,18 +179,18 @@ pub(crate) async fn change_tenant(
     Err(Problem::contended())
 }
 
-/// A tenant, or of a dry run what would change.
+/// A tenant; for a dry run, the changes.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it stands for two answers in the document")]
 pub(crate) enum ChangedTenantModel {
     /// The tenant.
     Changed(TenantModel),
-    /// What would change.
+    /// The changes of a dry run.
     WhatIf(TenantWhatIfModel),
 }
 
-/// Sets a tenant as it is to be; none where somebody else has changed it meanwhile.
+/// Writes the settings of a tenant. Returns `None` if the tenant was changed concurrently.
 async fn set(
     cluster: &Cluster,
     row: &TenantRow,
@@ -219,7 +220,7 @@ async fn suspended(cluster: &Cluster, who: &Who, name: &str, on: bool) -> Result
     Ok(tagged(&row, &Figures::of(&cluster.moment().await?)))
 }
 
-/// Suspends a tenant: it gets no sessions, and nothing more of those that it has is granted.
+/// Suspends a tenant: it gets no new sessions, and its open sessions are granted nothing more.
 #[utoipa::path(post, path = "/api/v1/tenants/{tenant}/suspend", tag = "tenants",
     params(("tenant" = String, Path, description = "its name")),
     extensions(("x-operation" = json!("tenants.write"))),
@@ -232,7 +233,7 @@ pub(crate) async fn suspend_tenant(
     suspended(&cluster, &who, &name, true).await
 }
 
-/// Resumes a tenant that was suspended: its sessions go on where they stood.
+/// Resumes a suspended tenant: its sessions continue.
 #[utoipa::path(post, path = "/api/v1/tenants/{tenant}/resume", tag = "tenants",
     params(("tenant" = String, Path, description = "its name")),
     extensions(("x-operation" = json!("tenants.write"))),
@@ -245,7 +246,7 @@ pub(crate) async fn resume_tenant(
     suspended(&cluster, &who, &name, false).await
 }
 
-/// Whether to end what is in the way.
+/// The choice to end sessions that prevent the removal.
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Force {
@@ -254,16 +255,16 @@ pub(crate) struct Force {
     force: bool,
 }
 
-/// What has gone with a tenant.
+/// The result of removing a tenant.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub(crate) struct RemovedTenantModel {
-    /// Its sessions that were ended.
+    /// Number of its sessions that were ended.
     ended: u64,
-    /// Whether its login was removed: not where the broker is somebody else's.
+    /// True if its login was removed; false if `up` did not start the broker.
     login: bool,
 }
 
-/// Removes a tenant, and its login where the broker is one that `up` started. What it used stays in the
+/// Removes a tenant, and its login if `up` started the broker. Its past usage stays in the
 /// accounts.
 #[utoipa::path(delete, path = "/api/v1/tenants/{tenant}", tag = "tenants", params(Force,
     ("tenant" = String, Path, description = "its name")),
@@ -290,16 +291,16 @@ pub(crate) async fn remove_tenant(
     }))
 }
 
-/// A login that was renewed.
+/// A renewed login.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct RenewedLoginModel {
     /// Its user name, as before.
     user: String,
-    /// The file on the broker's host that has the new password.
+    /// The file on the broker's host with the new password.
     credentials: String,
 }
 
-/// Gives a tenant's login a new password: the old one opens nothing more, and connections that were made with
+/// Gives a tenant's login a new password. The old password stops working, and connections that used
 /// it are closed.
 #[utoipa::path(post, path = "/api/v1/tenants/{tenant}/login", tag = "tenants",
     params(("tenant" = String, Path, description = "its name")),

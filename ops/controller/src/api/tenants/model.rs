@@ -1,4 +1,4 @@
-//! A tenant as the interface tells it, and changes of it.
+//! The interface's model of a tenant, and changes of a tenant.
 
 use std::collections::HashMap;
 
@@ -17,88 +17,88 @@ use crate::view::TenantRow;
 pub(crate) struct TenantModel {
     /// Its name.
     pub(crate) name: String,
-    /// How it is set.
+    /// The settings.
     settings: TenantSettingsModel,
     /// Open sessions.
     sessions: u64,
-    /// Ops queued and not granted.
+    /// Ops queued and not yet granted.
     queued: u64,
     /// Ops granted in this epoch.
     granted: u64,
-    /// How its requests do; null where none was done under this leader.
+    /// Performance of its requests; null if no request was done under this leader.
     attainment: Option<AttainmentModel>,
     /// Its memory on all devices together.
     memory: TenantMemoryModel,
 }
 
-/// How a tenant is set. 0 is no limit, or what the cluster's settings say.
+/// The settings of a tenant. 0 means no limit, or the cluster's setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct TenantSettingsModel {
     /// 0 (highest) to 4.
     priority: u8,
     /// Share within the priority, 1 to 1000.
     weight: u32,
-    /// Device memory that it may hold on one device, bytes.
+    /// Maximum device memory on one device, bytes.
     quota: u64,
-    /// Sessions at a time.
+    /// Maximum number of open sessions.
     sessions: u32,
-    /// Charged work that may be granted and not done, nanoseconds.
+    /// Maximum charged work granted and not done, nanoseconds.
     outstanding_ns: u64,
-    /// Percent of each device's time that it may use.
+    /// Maximum percentage of each device's time.
     cap: u8,
-    /// What 99 of 100 requests are to stay within, nanoseconds.
+    /// Time within which 99 of 100 requests should complete, nanoseconds.
     slo_ns: u64,
-    /// Groups of workers that its sessions go to; none is every one that is not exclusive.
+    /// Groups of workers for its sessions; empty means every group that is not exclusive.
     groups: Vec<String>,
-    /// Device addresses of its sessions on one device, bytes.
+    /// Maximum device addresses of its sessions on one device, bytes.
     addresses: u64,
-    /// What module images of its sessions may take on one worker, bytes.
+    /// Maximum size of its sessions' module images on one worker, bytes.
     modules: u64,
-    /// What its sessions may have staged on one worker, bytes.
+    /// Maximum of its sessions' staged bytes on one worker.
     staged: u64,
-    /// Whether the memory of its sessions may be swapped out.
+    /// True if the memory of its sessions may be swapped out.
     swap: bool,
-    /// Whether it is suspended.
+    /// True if it is suspended.
     suspended: bool,
 }
 
-/// How a tenant's requests do, of the last minute.
+/// Performance of a tenant's requests in the last minute.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct AttainmentModel {
-    /// The target, nanoseconds; 0 is none.
+    /// The target, nanoseconds; 0 means none.
     target_ns: u64,
-    /// The 99th percentile, nanoseconds; null where there was no request.
+    /// The 99th percentile, nanoseconds; null if there was no request.
     p99_ns: Option<u64>,
-    /// The share within the target; null without one, or without requests.
+    /// The share of requests within the target; null without a target or without requests.
     attained: Option<f64>,
-    /// Requests.
+    /// Number of requests.
     requests: u64,
-    /// Of those, such as took no longer than the target.
+    /// Number of requests that took no longer than the target.
     within: u64,
-    /// Seconds for which they are counted.
+    /// Seconds over which the requests are counted.
     counted_s: f64,
 }
 
 /// A tenant's memory on all devices together, bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub(crate) struct TenantMemoryModel {
-    /// What its sessions have allocated.
+    /// Bytes that its sessions have allocated.
     held: u64,
-    /// What of it is charged: on a device, and not shared.
+    /// Charged bytes of these: on a device, and not shared.
     resident: u64,
-    /// What of it is swapped out.
+    /// Bytes of these that are swapped out.
     swapped: u64,
-    /// What of it is stored once for several.
+    /// Bytes of these that are saved because several allocations share one copy.
     saved: u64,
-    /// What it may still allocate.
+    /// Bytes that it may still allocate.
     free: u64,
-    /// What it may hold.
+    /// Maximum bytes that it may hold.
     total: u64,
-    /// The part of the last second in which its launches ran, of the busiest device.
+    /// The part of the last second in which its launches ran, on the busiest device.
     busy: f64,
 }
 
-/// What is to be changed of a tenant; what is not there stays.
+/// Changes of a tenant; an absent field stays unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct TenantChangeModel {
@@ -108,33 +108,33 @@ pub(crate) struct TenantChangeModel {
     /// Share within the priority.
     #[schema(minimum = 1, maximum = 1000)]
     weight: Option<u32>,
-    /// Device memory per device, bytes; 0 is the device's capacity.
+    /// Device memory per device, bytes; 0 means the device's capacity.
     quota: Option<u64>,
-    /// Sessions at a time; 0 is what the cluster's settings say.
+    /// Maximum number of open sessions; 0 means the cluster's setting.
     sessions: Option<u32>,
-    /// Charged work granted and not done, nanoseconds; 0 is no bound.
+    /// Charged work granted and not done, nanoseconds; 0 means no bound.
     outstanding_ns: Option<u64>,
-    /// Percent of each device's time; 0 is no cap.
+    /// Percentage of each device's time; 0 means no cap.
     #[schema(maximum = 100)]
     cap: Option<u8>,
-    /// The target of 99 of 100 requests, nanoseconds; 0 is none.
+    /// The target for 99 of 100 requests, nanoseconds; 0 means none.
     slo_ns: Option<u64>,
-    /// Groups of workers; none is every one that is not exclusive.
+    /// Groups of workers; empty means every group that is not exclusive.
     groups: Option<Vec<String>>,
-    /// Device addresses per device, bytes; 0 is what the cluster's settings say.
+    /// Device addresses per device, bytes; 0 means the cluster's setting.
     addresses: Option<u64>,
-    /// What module images may take on a worker, bytes; 0 is what the cluster's settings say.
+    /// Bytes of module images on a worker; 0 means the cluster's setting.
     modules: Option<u64>,
-    /// What may be staged on a worker, bytes; 0 is what the cluster's settings say.
+    /// Staged bytes on a worker; 0 means the cluster's setting.
     staged: Option<u64>,
-    /// Whether memory may be swapped out.
+    /// True to allow swapping of its memory.
     swap: Option<bool>,
-    /// Whether it is suspended.
+    /// True to suspend the tenant.
     suspended: Option<bool>,
 }
 
 impl TenantChangeModel {
-    /// The settings with these changes.
+    /// Applies these changes to settings.
     pub(crate) fn over(self, mut settings: TenantSettings) -> Result<TenantSettings, Problem> {
         let invalid = |what: &str| Err(Problem::invalid(what));
         if self.priority.is_some_and(|priority| priority > 4) {
@@ -225,14 +225,14 @@ pub(super) fn differences(before: &TenantSettings, after: &TenantSettings) -> Ve
     change.collect()
 }
 
-/// What is counted of all tenants at a moment.
+/// Counted figures of all tenants at one moment.
 pub(crate) struct Figures {
     status: HashMap<Tenant, TenantStatus>,
     memory: HashMap<Tenant, TenantMemoryModel>,
 }
 
 impl Figures {
-    /// Of a moment.
+    /// The figures of a moment.
     pub(crate) fn of(moment: &Moment) -> Self {
         let tenants = moment.status.tenants.iter();
         let status = tenants.map(|tenant| (tenant.tenant.clone(), tenant.clone()));

@@ -1,4 +1,5 @@
-//! The usage as files: plain, and as the FinOps Open Cost and Usage Specification (FOCUS) 1.0 has it.
+//! Usage as CSV files: plain, and in the format of the FinOps Open Cost and Usage Specification
+//! (FOCUS) 1.0.
 
 use bus_schemas::KernelKey;
 use warploom_cli::calendar::{DAY_MS, date};
@@ -60,7 +61,7 @@ pub(super) fn plain(books: &Books, by: &[By], prices: Option<&Prices>) -> String
     lines
 }
 
-/// The columns of FOCUS 1.0 that there is something to say in, and those that it demands.
+/// The columns of FOCUS 1.0 for which data exist, and those that it requires.
 const FOCUS: [&str; 33] = [
     "BilledCost",
     "BillingAccountId",
@@ -123,7 +124,7 @@ const SKUS: [Sku; 2] = [
     },
 ];
 
-/// The days of a month, from its first to the first of the next, of a day since 1970.
+/// First day of the month of a day since 1970, and first day of the next month.
 fn month(day: u64) -> (String, String) {
     let text = |day: u64| date(day * DAY_MS);
     let of = |day: u64| text(day)[..7].to_owned();
@@ -137,8 +138,8 @@ fn month(day: u64) -> (String, String) {
     (text(first), text(next))
 }
 
-/// Each row as two lines: what multiprocessors did, and what memory did. Without a price list the costs are
-/// 0 and the currency is XXX, ISO 4217's word for none.
+/// Writes two lines per row: the use of multiprocessors and the use of memory. Without a price list
+/// the costs are 0 and the currency is XXX, the ISO 4217 code for no currency.
 pub(super) fn focus(books: &Books, cluster: &str, prices: Option<&Prices>) -> String {
     let mut lines = csv::line(FOCUS);
     for (labels, used) in &books.rows {
@@ -218,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// Books of launches whose kernels have names that a file must quote.
+    /// Books of launches of kernels with names that a file must quote.
     fn books(names: &[&str]) -> Books {
         let mut books = Books::default();
         for (key, name) in (0..).zip(names) {

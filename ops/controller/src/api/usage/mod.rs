@@ -1,4 +1,4 @@
-//! What tenants used, and what it costs.
+//! Usage of tenants, and its cost.
 
 mod export;
 
@@ -19,23 +19,22 @@ use crate::http::extract::{QueryParams, Who};
 use crate::prices::Prices;
 use crate::problem::Problem;
 
-/// What is asked of the usage.
+/// A query of the usage.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct UsageQuery {
-    /// How use is grouped into rows: tenant, day, kernel, gpu, with commas between them; tenant where
-    /// nobody says.
+    /// Grouping of the rows: tenant, day, kernel, gpu, separated by commas; the default is tenant.
     #[param(example = "tenant,day")]
     by: Option<String>,
-    /// Use from then on: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago.
+    /// Start of the interval: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago.
     since: Option<String>,
-    /// Use until then, written likewise.
+    /// End of the interval, in the same notation.
     until: Option<String>,
-    /// Use of this tenant only.
+    /// Only this tenant.
     tenant: Option<String>,
 }
 
-/// What a row sums up.
+/// The sums of a row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub(crate) struct UsedModel {
     /// Launches.
@@ -46,41 +45,42 @@ pub(crate) struct UsedModel {
     core_credits: f64,
     /// GiB-seconds.
     vram_credits: f64,
-    /// The share of all core credits of the interval.
+    /// The share of all core credits in the interval.
     share: f64,
-    /// Times that memory was swapped out.
+    /// Number of swap-outs.
     swap_outs: u64,
-    /// Bytes that were.
+    /// Bytes swapped out.
     swap_out_bytes: u64,
-    /// Times that memory came back.
+    /// Number of swap-ins.
     swap_ins: u64,
-    /// Bytes that did.
+    /// Bytes swapped in.
     swap_in_bytes: u64,
-    /// Seconds that sessions waited for their memory.
+    /// Seconds for which sessions waited for their memory.
     swap_wait_seconds: f64,
-    /// GiB-seconds swapped out.
+    /// GiB-seconds of swapped memory.
     swapped_credits: f64,
-    /// GiB-seconds that were stored once for several.
+    /// GiB-seconds saved by storing equal bytes once.
     saved_credits: f64,
-    /// Bytes that programs need not send.
+    /// Bytes that programs did not have to send.
     unsent_bytes: u64,
-    /// What it costs; null without a price list.
+    /// The cost; null without a price list.
     cost: Option<f64>,
 }
 
 /// A row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub(crate) struct UsageRowModel {
-    /// The tenant, where rows are told apart by it.
+    /// The tenant, if rows are grouped by tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
-    /// The day in UTC, likewise.
+    /// The day in UTC, if rows are grouped by day.
     #[serde(skip_serializing_if = "Option::is_none")]
     day: Option<String>,
-    /// The kernel likewise: as CUDA writes a launch, else its key; `copies, memory` is what is no launch.
+    /// The kernel, if rows are grouped by kernel: its launch in CUDA notation, else its key.
+    /// `copies, memory` is work that is not a launch.
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel: Option<String>,
-    /// The device, likewise.
+    /// The device, if rows are grouped by device.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu: Option<u32>,
     #[serde(flatten)]
@@ -90,11 +90,11 @@ pub(crate) struct UsageRowModel {
 /// The usage.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct UsageModel {
-    /// By what is asked.
+    /// The rows, by the requested grouping.
     rows: Vec<UsageRowModel>,
     /// The sum of the rows.
     total: UsedModel,
-    /// What the stream lacks although later blocks say that it was used: it is in no row.
+    /// Usage that is missing from the stream although later blocks count it; it is in no row.
     missing: UsedModel,
     /// The price list.
     prices: Option<Prices>,
@@ -124,7 +124,7 @@ impl UsedModel {
 }
 
 impl UsageQuery {
-    /// As the books are asked.
+    /// Converts the request into a query of the books.
     fn read(&self, who: &Who) -> Result<Query, Problem> {
         let now = now_ms();
         let time = |name: &str, text: &Option<String>| {
@@ -165,7 +165,7 @@ impl UsageQuery {
     }
 }
 
-/// Reads the books; whoever is of one tenant sees no share of all.
+/// Reads the books. A caller of one tenant does not see shares of the total.
 async fn books(cluster: &Cluster, query: Query, who: &Who) -> Result<Books, Problem> {
     let _turn = cluster.reading(&who.0).await?;
     let mut books = cluster.administrator.books(query).await?;
@@ -212,7 +212,8 @@ pub(crate) async fn usage(
     let rows = rows.map(|(labels, it)| row(&books, labels, used(it)));
     let missing = match who.0.scope(Operation::UsageRead) {
         Scope::All => books.missing()?,
-        // Whose it was, the blocks would say that are missing.
+        // Only the missing blocks could name the tenant, so a caller of one tenant gets no figure
+        // here.
         _ => UseTotals::default(),
     };
     let missing = Used {
@@ -242,7 +243,8 @@ fn csv(name: &'static str, text: String) -> Csv {
     )
 }
 
-/// The usage as comma-separated values, with the columns of `warploom usage --csv --memory` and the cost.
+/// Returns the usage as comma-separated values, with the columns of `warploom usage --csv --memory`
+/// and the cost.
 #[utoipa::path(get, path = "/api/v1/usage.csv", tag = "usage", params(UsageQuery),
     extensions(("x-operation" = json!("usage.read"))),
     responses((status = 200, body = String, content_type = "text/csv")))]
@@ -258,8 +260,8 @@ pub(crate) async fn usage_csv(
     Ok(csv("attachment; filename=\"usage.csv\"", text))
 }
 
-/// The usage as FOCUS 1.0 (the FinOps Open Cost and Usage Specification): a line for each tenant, day,
-/// device and kind of credit.
+/// Returns the usage in the format of FOCUS 1.0 (the FinOps Open Cost and Usage Specification): a
+/// line for each tenant, day, device and kind of credit.
 #[utoipa::path(get, path = "/api/v1/usage.focus.csv", tag = "usage", params(UsageQuery),
     extensions(("x-operation" = json!("usage.read"))),
     responses((status = 200, body = String, content_type = "text/csv")))]

@@ -1,9 +1,9 @@
-//! The latency of the tenant `chat` beside the tenant `train` on the same CPU device: over the bus, each
-//! in a process of its own, and in process, both on one device without Warploom's order.
+//! The latency of the tenant `chat` beside the tenant `train` on the same CPU device. Measured over the
+//! bus, each in a process of its own, and in one process, on one device without Warploom's order.
 //!
-//! Blocks of requests alternate: `train` waits, `train` works. So both sides see the same machine
-//! at the same time. `chat` pauses between two requests for about as long as one takes, at random,
-//! so that the device has time for the other, and a request comes at any moment of its work.
+//! Blocks of requests alternate: `train` waits, `train` works. So both sides see the same machine at the
+//! same time. Between two requests `chat` pauses for a random time, about as long as a request takes. So
+//! the device has time for the other tenant, and a request may arrive at any moment of its work.
 
 pub(super) mod over_bus;
 mod shared;
@@ -24,7 +24,7 @@ metrics! {
         "the same two on one CPU device in process, without bus and leader";
 }
 
-/// Measures what is wanted.
+/// Measures the wanted metrics.
 pub(super) async fn chat(
     reps: usize,
     settings: &Settings,

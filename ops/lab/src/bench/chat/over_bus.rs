@@ -1,4 +1,4 @@
-//! Chat and train over the bus: two programs, and who tells them when.
+//! Chat and train over the bus: two programs, and the process that directs them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::ChildStdout;
@@ -15,11 +15,11 @@ use crate::virtual_device::VirtualDevice;
 use warploom_cli::local::{LocalCluster, RoleProcess};
 use warploom_cli::settings::Settings;
 
-/// What train is told, and answers once it is so.
+/// Orders to train, and its answers once it has obeyed.
 const GO: &str = "go";
 const STOP: &str = "stop";
 
-/// Plays chat: for each number that is said, serves so many requests and says how long they took.
+/// Plays chat: for each number on standard input, serves that many requests and reports their latencies.
 pub(in crate::bench) fn chat(client: &Client) -> Result<()> {
     let (mut workload, mut device) = prepare(client, CHAT)?;
     let mut pauses = SplitMix64::new(1);
@@ -53,7 +53,7 @@ pub(in crate::bench) fn train(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Works until told to stop; gives whether somebody is still there to tell.
+/// Works until told to stop. Returns false if standard input has ended.
 fn work(
     workload: &mut dyn Workload<VirtualDevice>,
     device: &mut VirtualDevice,
@@ -103,7 +103,7 @@ impl BenchProcess {
         Ok(process)
     }
 
-    /// Says something and hears the answer.
+    /// Sends a line and reads the answer.
     async fn ask(&mut self, what: &str) -> Result<String> {
         self.role.say(what)?;
         self.hear().await
@@ -126,7 +126,7 @@ impl BenchProcess {
     }
 }
 
-/// Both through a cluster of one leader and one worker.
+/// Runs both through a cluster of one leader and one worker.
 pub(super) async fn over_bus(reps: usize, settings: &Settings) -> Result<Vec<Sides>> {
     let cluster = preempt::cluster(settings, [CHAT, TRAIN], []).await?;
     let mut chat = BenchProcess::start(&cluster, CHAT).await?;

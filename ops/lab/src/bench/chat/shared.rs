@@ -1,5 +1,5 @@
-//! Chat and train in one process: two sessions on one device, whose thread does what a worker's
-//! does. No bus, no leader, no order: what is left is how well the device parts the two.
+//! Chat and train in one process: two sessions on one device, served by a thread like a worker's. There is
+//! no bus, no leader and no order. The measurement shows how well the device itself isolates the two.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,11 +15,11 @@ use workloads::local::Local;
 
 use super::sides::{BLOCK, BLOCKS, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
 
-/// Longest stretch of device work between two looks at what was asked.
+/// Longest stretch of device work between two looks at the requests.
 const STRETCH: Duration = Duration::from_micros(100);
-/// How long an idle device looks for the next before it sleeps.
+/// Time for which an idle device polls for a request before it sleeps.
 const AWAKE: Duration = Duration::from_micros(200);
-/// Between two looks of a train that waits.
+/// Time between two looks of a waiting train.
 const IDLE: Duration = Duration::from_millis(1);
 
 type Ask = Box<dyn FnOnce(&mut Hall) + Send>;
@@ -53,7 +53,7 @@ impl Hall {
             for completion in completions.drain(..) {
                 let session = completion.session;
                 if let Some((_, tell)) = self.sessions.iter().find(|(id, _)| *id == session) {
-                    // A program that is gone waits for nothing.
+                    // A program that is gone has no pending wait.
                     let _ = tell.send(completion);
                 }
             }
@@ -84,7 +84,7 @@ struct Seat {
 }
 
 impl Seat {
-    /// Has the device's thread do something and waits for its answer.
+    /// Runs a closure on the device's thread and waits for its answer.
     fn call<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Hall) -> Result<T, Failure> + Send + 'static,
@@ -131,7 +131,7 @@ impl Device for Seat {
     }
 
     fn forget(&mut self, hash: ModuleHash) {
-        // As `close`.
+        // As in `close`.
         let _ = self.call(move |hall| {
             hall.device.forget(hash);
             Ok(())
@@ -161,7 +161,7 @@ impl Device for Seat {
     }
 }
 
-/// What both programs are started with.
+/// Start parameters of both programs.
 #[derive(Clone)]
 struct Entrance {
     ask: Sender<Ask>,
@@ -183,7 +183,7 @@ impl Entrance {
     }
 }
 
-/// Trains while `works`, until `over`.
+/// Trains while `works` is set, until `over` is set.
 fn train(entrance: &Entrance, works: &AtomicBool, over: &AtomicBool) -> Result<()> {
     let mut gpu = entrance.seat(2, 4)?;
     let mut workload = workloads::by_name(TRAIN, 1)?;
@@ -220,7 +220,7 @@ fn chat(entrance: &Entrance, works: &AtomicBool, reps: usize) -> Result<Vec<Side
     Ok(repetitions)
 }
 
-/// Both on one device.
+/// Runs both on one device.
 pub(super) fn in_process(reps: usize) -> Result<Vec<Sides>> {
     let device = CpuDevice::new(CpuConfig::default());
     let (ask, asked) = channel();
@@ -243,7 +243,7 @@ pub(super) fn in_process(reps: usize) -> Result<Vec<Sides>> {
         over.store(true, Ordering::SeqCst);
         let trained = training.join();
         trained.map_err(|_| anyhow!("train panicked"))??;
-        // The device's thread ends when nobody can ask anything any more.
+        // The device's thread ends once all senders of requests are gone.
         drop(entrance);
         measured
     })

@@ -6,17 +6,17 @@ use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 use workloads::{Gpu, SplitMix64, Workload};
 
-/// The two tenants: their workloads, their processes.
+/// The two tenants, which also name their workloads and processes.
 pub(in crate::bench) const CHAT: &str = "chat";
 pub(in crate::bench) const TRAIN: &str = "train";
 
-/// Requests of a block.
+/// Requests in a block.
 pub(super) const BLOCK: usize = 100;
-/// Blocks alone, and as many beside, of one repetition.
+/// Blocks alone, and as many beside the other, in one repetition.
 pub(super) const BLOCKS: usize = 4;
-/// Requests before, which are not counted.
+/// Warm-up requests, which are not counted.
 pub(super) const WARM_UP: usize = 200;
-/// Time for `train` to be at work, or to be done.
+/// Time for `train` to get to work, or to finish.
 pub(super) const SETTLE: Duration = Duration::from_millis(100);
 
 /// A block of requests.
@@ -24,7 +24,7 @@ pub(super) const SETTLE: Duration = Duration::from_millis(100);
 pub(super) struct Block {
     /// Latencies, microseconds.
     pub(super) us: Vec<f64>,
-    /// Requests whose results were not the reference's.
+    /// Requests with results that differ from the reference's.
     pub(super) wrong: usize,
 }
 
@@ -43,14 +43,14 @@ pub(super) fn block<G: Gpu>(
         workload.run(gpu).map_err(|error| anyhow!("{error}"))?;
         let took = began.elapsed();
         block.us.push(took.as_nanos() as f64 / 1e3);
-        // About what one takes: an outlier does not make for long pauses.
+        // A pause is at most about as long as a request: an outlier must not cause long pauses.
         longest = took.min(Duration::from_millis(10));
         block.wrong += usize::from(!workload.verify().verified);
     }
     Ok(block)
 }
 
-/// Both sides of a comparison, of one repetition.
+/// Both sides of a comparison in one repetition.
 #[derive(Default)]
 pub(super) struct Sides {
     pub(super) alone: Vec<f64>,
@@ -67,7 +67,7 @@ impl Sides {
         }
     }
 
-    /// The 99th percentiles alone and beside, milliseconds.
+    /// The 99th percentiles alone and beside the other, in milliseconds.
     pub(super) fn p99(mut self) -> [f64; 2] {
         [&mut self.alone, &mut self.beside].map(|us| {
             us.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! A browser as far as HTTP goes: logged in by a link, it reads and watches.
+//! A browser as far as HTTP goes: it logs in by a link, reads, and watches streams.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// How long an event is waited for.
+/// Maximum wait for an event.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A browser.
@@ -19,22 +19,22 @@ pub(super) struct Browser {
     cookie: String,
 }
 
-/// A stream that is listened to.
+/// A stream that the browser listens to.
 pub(super) struct Heard {
     state: watch::Receiver<State>,
     listening: JoinHandle<()>,
 }
 
-/// Streams that a thread of their own listens to.
+/// Streams that have a listening thread of their own.
 pub(super) struct Beside {
     stop: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<Result<Vec<u64>>>,
 }
 
 impl Beside {
-    /// Listens no more; how many events each heard.
+    /// Stops listening. Returns the number of events of each stream.
     pub(super) fn stop(self) -> Result<Vec<u64>> {
-        // It has ended already where this fails.
+        // If this fails, the thread has ended already.
         let _ = self.stop.send(());
         let heard = self.thread.join();
         heard.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -46,7 +46,7 @@ fn client() -> Result<reqwest::Client> {
     Ok(client.build()?)
 }
 
-/// What was heard so far: events, the last op of the newest, and when that came.
+/// State of a stream: the number of events, the last op of the newest, and the time of its arrival.
 #[derive(Debug, Clone, Copy)]
 struct State {
     events: u64,
@@ -57,7 +57,7 @@ struct State {
 impl Browser {
     /// Logs in by a link.
     pub(super) async fn log_in(url: &str, link: &str) -> Result<Self> {
-        // Another one of this process is as good.
+        // A provider that this process has installed already is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = client()?;
         let answer = client.get(link).send().await?;
@@ -77,12 +77,12 @@ impl Browser {
         Ok(answer)
     }
 
-    /// Reads.
+    /// Reads a page.
     pub(super) async fn get(&self, path: &str) -> Result<String> {
         Ok(self.ask(path).await?.text().await?)
     }
 
-    /// So many streams of the order, listened to by a thread of their own while this one is at work.
+    /// Opens this many streams of the order. A separate thread listens to them meanwhile.
     pub(super) fn watch_beside(&self, watchers: usize) -> Result<Beside> {
         let (url, cookie) = (self.url.clone(), self.cookie.clone());
         let (ready, is_ready) = mpsc::channel();
@@ -98,13 +98,13 @@ impl Browser {
                 for _ in 0..watchers {
                     heard.push(browser.watch().await?);
                 }
-                // Whoever waits hears the end of this thread as well.
+                // The waiting side also notices the end of this thread.
                 let _ = ready.send(());
                 drop(stopped.await);
                 Ok(heard.into_iter().map(Heard::stop).collect())
             })
         });
-        // Where it failed, its end says why.
+        // If the thread failed, its end says why.
         let _ = is_ready.recv();
         Ok(Beside { stop, thread })
     }
@@ -152,7 +152,7 @@ impl Heard {
         self.state.borrow().last_op
     }
 
-    /// When an event with an op, or one behind it, came.
+    /// Time at which an event with this op, or a later one, came.
     pub(super) async fn came(&self, op: u64) -> Result<Instant> {
         let mut state = self.state.clone();
         let came = state.wait_for(|state| state.last_op >= op);
@@ -160,7 +160,7 @@ impl Heard {
         Ok(came.context("an event does not come")??.came)
     }
 
-    /// Listens no more; how many events there were.
+    /// Stops listening. Returns the number of events.
     pub(super) fn stop(self) -> u64 {
         self.listening.abort();
         self.state.borrow().events

@@ -1,4 +1,4 @@
-//! What is measured of the controller, and what it should be.
+//! Metrics of the controller, and their goals.
 
 use crate::bench::metric::{Goal, metrics};
 

@@ -1,4 +1,4 @@
-//! What the controller costs, and how soon it answers and tells.
+//! The cost of the controller, and the latency of its answers and events.
 
 mod browser;
 mod goals;
@@ -21,28 +21,28 @@ use goals::{LAG, LIST, RSS, WATCH};
 pub(super) use page::page;
 use warploom_cli::settings::Settings;
 
-/// Everything that is measured here.
+/// All metrics of this benchmark.
 pub(super) fn metrics() -> &'static [Spec] {
     goals::METRICS
 }
 
 const TENANT: &str = "bench";
-/// Tenants that are listed, with the one that works.
+/// Listed tenants, including the working one.
 const TENANTS: usize = 1_000;
-/// Lists of a repetition.
+/// Lists in a repetition.
 const LISTS: usize = 200;
-/// Positions that are waited for in a repetition, and the pause between two.
+/// Positions awaited in a repetition, and the pause between two.
 const SYNCS: u64 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
-/// Watchers at a time.
+/// Simultaneous watchers.
 const WATCHERS: usize = 100;
-/// Launches of a repetition, and between two syncs.
+/// Launches in a repetition, and launches between two syncs.
 const LAUNCHES: usize = 400_000;
 const BURST: usize = 200;
-/// Time for what a start leaves behind to come to rest.
+/// Time for the after-effects of a start to settle.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// A cluster, and a program in it.
+/// A cluster with a program in it.
 struct Stage {
     cluster: TestCluster<Processes>,
     session: Session,
@@ -53,7 +53,7 @@ struct Stage {
 impl Stage {
     async fn start(settings: &Settings) -> Result<Self> {
         let tenants = [(TENANT, TenantSettings::default())];
-        // Each burst at positions of its own, not all at one that is open at its end.
+        // Each burst gets positions of its own, instead of one position that is open at its end.
         let cluster = cpu_cluster_of(settings, tenants, |options| {
             options.order = Some(ordered_by_leader());
         });
@@ -81,13 +81,13 @@ impl Stage {
         Ok(self.session.sync()?)
     }
 
-    /// Another controller, and a browser that is logged in there.
+    /// Starts another controller, and a browser that is logged in there.
     async fn controller(&mut self) -> Result<Browser> {
         let controller = self.cluster.start_controller().await?;
         Browser::log_in(&controller.said.url, &controller.said.link).await
     }
 
-    /// Ends all controllers.
+    /// Stops all controllers.
     fn alone(&mut self) -> Result<()> {
         for mut controller in self.cluster.controllers.drain(..) {
             controller.role.kill()?;
@@ -95,7 +95,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Processor time of leader, worker and broker for a launch, nanoseconds.
+    /// Processor time of leader, worker and broker per launch, in nanoseconds.
     fn launch_ns(&self) -> Result<f64> {
         let leader = self.cluster.leaders.first().context("a leader")?.1.pid();
         let worker = self.cluster.workers.first().context("a worker")?.pid();
@@ -112,14 +112,14 @@ impl Stage {
     }
 }
 
-/// The value below which 99 of 100 are.
+/// The 99th percentile of the values.
 fn p99(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() * 99).div_ceil(100).saturating_sub(1);
     values.get(at).copied().unwrap_or_default()
 }
 
-/// Measures what is wanted of a real cluster.
+/// Measures the wanted metrics on a real cluster.
 pub(super) async fn control(
     reps: usize,
     settings: &Settings,
@@ -186,7 +186,7 @@ async fn idle(stage: &mut Stage, reps: usize) -> Result<Metric> {
 async fn lag(stage: &mut Stage, reps: usize) -> Result<Metric> {
     let browser = stage.controller().await?;
     let heard = browser.watch().await?;
-    // The op that the last event so far ends with: each turn from here on is a launch and a sync.
+    // The last op of the newest event: each turn from here on is a launch and a sync.
     stage.launch(1)?;
     tokio::time::sleep(SETTLE).await;
     let mut op = heard.last_op();

@@ -1,4 +1,4 @@
-//! The page in a browser: measured by its own tests, which say what is missing where there is none.
+//! The page in a browser, measured by its own tests. If there is no browser, they say what is missing.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,10 +10,10 @@ use super::goals::{FRAME, PAGE, PAINT};
 use crate::bench::bench_cluster::output;
 use crate::bench::metric::Metric;
 
-/// What measures it, in the repository.
+/// Script in the repository that measures the page.
 const RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/page/run.py");
 
-/// Measures what is wanted of the page.
+/// Measures the wanted metrics of the page.
 pub(in crate::bench) async fn page(
     wanted: impl Fn(&str) -> bool,
     mut tell: impl FnMut(Metric),
@@ -37,7 +37,7 @@ pub(in crate::bench) async fn page(
     Ok(())
 }
 
-/// The JSON that the page's tests end with.
+/// The JSON at the end of the page tests' output.
 async fn measured() -> Result<Value, String> {
     if !Path::new(RUNNER).exists() {
         return Err("tests/page of the repository is not there".into());

@@ -1,5 +1,5 @@
-//! A tenant with everything queued before anything is granted: a process of its own that does what
-//! it is told, line by line, and says when it is done.
+//! A tenant with everything queued before anything is granted. It is a process of its own that obeys
+//! commands line by line, and reports each as done.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::ChildStdout;
@@ -13,17 +13,17 @@ use workloads::kernels::EMPTY;
 
 use warploom_cli::local::{LocalCluster, RoleProcess};
 
-/// A tenant's process is named by this and the tenant.
+/// Prefix of a tenant's process; the tenant's name follows.
 pub(in crate::bench) const PROCESS: &str = "backlog.";
 /// Sessions of one tenant.
 pub(super) const SESSIONS: usize = 2;
-/// Ops of one session, its module's load and its last sync among them.
+/// Ops of one session, including its module's load and its last sync.
 pub(super) const OPS: u64 = 2_610;
-/// Different launches, each with an estimate of its own.
+/// Number of distinct launches, each with an estimate of its own.
 const SHAPES: u32 = 7;
-/// Bytes of the copies among them.
+/// Bytes of each copy among the ops.
 const COPY: u64 = 4 << 10;
-/// What takes longer hangs.
+/// Timeout of a command; a tenant that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The profile of its launches: from 4 to 61 microseconds.
@@ -36,8 +36,8 @@ pub(super) fn profile() -> Vec<(KernelKey, u64)> {
     (0..SHAPES).map(estimate).collect()
 }
 
-/// Plays a tenant. `open` opens its next session, `submit` queues all ops of all of them and waits
-/// until leader and worker have them, `finish` waits for their end, `close` ends its first session.
+/// Plays a tenant. `open` opens its next session. `submit` queues all ops of all sessions and waits until
+/// leader and worker have them. `finish` waits for their end, and `close` ends its first session.
 pub(in crate::bench) fn play(client: &Client) -> Result<()> {
     let mut sessions: Vec<(Session, OpNumber)> = Vec::new();
     let mut said = std::io::stdout();
@@ -66,15 +66,15 @@ pub(in crate::bench) fn play(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Queues a session's ops, the same in every run: launches, some copies, some syncs that nobody
-/// waits for. Gives the last, a sync.
+/// Queues a session's ops, the same in every run: launches, some copies, and some syncs that have no
+/// waiting caller. Returns the last op, a sync.
 fn submit(session: &Session, number: u64) -> Result<OpNumber> {
     let empty = session.load(EMPTY.bytes())?.function("empty")?;
     let buffer = session.alloc(COPY)?;
     let line = session.channel();
     let mut state = 1 + number;
     while line.last() + 1 < OPS {
-        // A generator of numbers that is different for each session, and the same in every run.
+        // A random generator that differs for each session but is the same in every run.
         state = state
             .wrapping_mul(0x5851_f42d_4c95_7f2d)
             .wrapping_add(0x1405_7b7e_f767_814f);
@@ -94,7 +94,7 @@ fn submit(session: &Session, number: u64) -> Result<OpNumber> {
     Ok(last)
 }
 
-/// Waits until the worker has all ops and the leader all intents.
+/// Waits until the worker has all ops and the leader has all intents.
 fn arrived(session: &Session, last: OpNumber) -> Result<()> {
     let (line, asked) = (session.channel(), Instant::now());
     while line.received() < last || line.queued() < last {
@@ -108,7 +108,7 @@ fn arrived(session: &Session, last: OpNumber) -> Result<()> {
     Ok(())
 }
 
-/// Such a tenant, as the benchmark sees it.
+/// A tenant with a backlog, as the benchmark sees it.
 pub(super) struct Backlog {
     role: RoleProcess,
     lines: Receiver<String>,
@@ -125,7 +125,7 @@ impl Backlog {
             let heard = BufReader::new(stdout)
                 .lines()
                 .map_while(std::io::Result::ok);
-            // Until nobody listens, or nothing more is said.
+            // Until the reader is gone, or the output ends.
             for line in heard {
                 if said.send(line).is_err() {
                     return;
@@ -135,12 +135,12 @@ impl Backlog {
         Ok(Self { role, lines })
     }
 
-    /// Tells it to do something.
+    /// Sends a command.
     pub(super) fn tell(&mut self, what: &str) -> Result<()> {
         self.role.say(what)
     }
 
-    /// Waits until it has done what it was told.
+    /// Waits until the tenant has obeyed the command.
     pub(super) fn done(&self) -> Result<()> {
         let line = self.lines.recv_timeout(TIMEOUT);
         line.map(drop).with_context(|| {
@@ -151,7 +151,7 @@ impl Backlog {
         })
     }
 
-    /// Both.
+    /// Sends a command, and waits until the tenant has obeyed it.
     pub(super) fn does(&mut self, what: &str) -> Result<()> {
         self.tell(what)?;
         self.done()

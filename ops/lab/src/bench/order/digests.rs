@@ -1,12 +1,11 @@
-//! The same backlogged work again and again, each time on a cluster of fresh processes: is it always
-//! the same order?
+//! Repeats the same backlogged work on clusters of fresh processes, and checks that the order is always the
+//! same.
 //!
-//! Every run holds grants back, opens its sessions one after the other in the same order (so that
-//! they land on the same workers), queues all ops of all tenants, waits until every worker has every
-//! op and the leader every intent, and lets go with one recorded input. What a run must not depend
-//! on is left out: learning and settling are off and the profile is pinned, for both follow what was
-//! measured; there are no caps and no targets, for those follow ticks. Sessions are closed one after
-//! the other once all is done.
+//! Every run holds grants back. It opens its sessions one after the other in the same order, so that they
+//! land on the same workers. Then it queues all ops of all tenants. Once every worker has every op and the
+//! leader has every intent, one recorded input releases the grants. Sources of variation are off. Learning
+//! and settling are off and the profile is pinned, because both follow measurements. There are no caps and
+//! no targets, because those follow ticks. Sessions are closed one after the other once all is done.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ metrics! {
         "different launch orders of 50 runs of the same backlogged work, 4 tenants on 2 workers, every process fresh; each run's record must replay to its order";
 }
 
-/// Runs, unless more repetitions are asked for.
+/// Number of runs, unless more repetitions are requested.
 const RUNS: usize = 50;
 const WORKERS: usize = 2;
 /// Tenants: name, priority, weight.
@@ -38,19 +37,19 @@ const TENANTS: [(&str, u8, u32); 4] = [
     ("coral", 2, 3),
     ("dune", 4, 1),
 ];
-/// All is done once the clients say so; the leader hears of it a moment later.
+/// Time within which the leader has to hear that all is done, once the clients say so.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a run came to.
+/// Result of a run.
 struct Run {
-    /// Digest over the chains that the workers have.
+    /// Digest over the workers' chains.
     accepted: String,
     /// Digest of the record, replayed by a process of its own.
     replayed: String,
     positions: u64,
 }
 
-/// Runs it all, and counts the orders.
+/// Runs all, and counts the distinct orders.
 pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Metric> {
     let runs = reps.max(RUNS);
     let mut digests: BTreeMap<String, usize> = BTreeMap::new();
@@ -72,7 +71,7 @@ pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Metric> 
         }
         *digests.entry(run.accepted).or_default() += 1;
     }
-    // A record that leads elsewhere makes an order of its own.
+    // A record that replays to another order counts as an order of its own.
     let distinct = digests.len() + strays;
     let ops = TENANTS.len() as u64 * SESSIONS as u64 * OPS;
     let commonest = digests.iter().max_by_key(|(_, times)| **times);
@@ -117,7 +116,7 @@ async fn cluster(settings: &Settings) -> Result<TestCluster<Processes>> {
     started.await
 }
 
-/// One run, on a cluster of its own.
+/// Runs once, on a cluster of its own.
 async fn run(settings: &Settings) -> Result<Run> {
     let cluster = cluster(settings).await?;
     let administrator = cluster.administrator().await?;
@@ -158,8 +157,7 @@ async fn run(settings: &Settings) -> Result<Run> {
     })
 }
 
-/// The digest over the workers' chains, and how long those are, once all that was granted is
-/// accepted and done.
+/// The digest over the workers' chains, and the length of those, once all grants are accepted and done.
 async fn accepted(administrator: &Administrator) -> Result<(String, u64)> {
     let asked = Instant::now();
     loop {
@@ -187,7 +185,7 @@ async fn accepted(administrator: &Administrator) -> Result<(String, u64)> {
     }
 }
 
-/// The digest of the record, by a fresh process that also compares it with the workers' chains.
+/// The digest of the record, from a fresh process that also compares it with the workers' chains.
 fn replayed(cluster: &LocalCluster) -> Result<String> {
     let mut role = cluster.role("order verify", "verify", &["--json".into()])?;
     let stdout = role.take_stdout().context("its output")?;

@@ -6,13 +6,13 @@ use scheduler_leader_bench::Load;
 
 use crate::bench::metric::{Goal, Metric, Spec};
 
-/// One repetition at one size.
+/// Duration of one repetition at one size.
 const REPETITION: Duration = Duration::from_millis(500);
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Shorter than this, the clock would be read too often to be left out of account.
+/// Steps between two looks at the clock: with fewer, reading the clock would distort the result.
 const STRETCH: usize = 20_000;
 
-/// What is measured, with the number of sessions.
+/// Metrics, each with its number of sessions.
 pub(super) const METRICS: [(Spec, usize); 4] = [
     (spec("grants_per_s_10", Goal::None), 10),
     (spec("grants_per_s_100", Goal::None), 100),
@@ -69,7 +69,7 @@ pub(super) fn grants(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl 
     }
 }
 
-/// Grants a second over about this time; none if a whole stretch of steps decided nothing.
+/// Grants per second, measured for about `time`; `None` if a whole stretch of steps decided nothing.
 fn measure(load: &mut Load, time: Duration) -> Option<f64> {
     let mut grants = 0;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! `warploom bench order`: the leader's order. One file a group of metrics.
+//! `warploom bench order`: the leader's order. Each group of metrics has a file.
 
 pub(super) mod backlog;
 mod digests;
@@ -13,7 +13,7 @@ use super::bench_cluster::Bench;
 use super::metric::{Metric, Spec};
 use warploom_cli::settings::Settings;
 
-/// Everything that is measured.
+/// All metrics of the order.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     let grants = grants::METRICS.iter().map(|(spec, _)| spec);
     let others = [digests::METRICS, uncontended::METRICS, own::METRICS];
@@ -21,16 +21,16 @@ pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     grants.chain(others).chain(scale::METRICS)
 }
 
-/// Measures what is wanted of the order by itself, in this process.
+/// Measures the wanted metrics of the order by itself, in this process.
 pub(super) fn cores(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl FnMut(Metric)) {
     grants::grants(reps, &wanted, &mut tell);
     scale::scale(reps, &wanted, &mut tell);
 }
 
-/// Measures what is wanted of clusters.
+/// Measures the wanted metrics of clusters.
 ///
 /// # Errors
-/// When a cluster to be measured does not start.
+/// If a measured cluster does not start.
 pub(super) async fn clusters(
     reps: usize,
     settings: &Settings,

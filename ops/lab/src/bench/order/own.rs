@@ -1,5 +1,5 @@
-//! The delay of a grant because its leader took over from itself: its epoch was old enough to
-//! end, and 1,000 sessions go on in the next.
+//! The delay of a grant because its leader took over from itself. The leader's epoch was old enough to end,
+//! and 1,000 sessions continue in the next one.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -21,15 +21,15 @@ metrics! {
         "how much longer the longest pause between grants to a worker is where its leader takes over from itself, 1,000 sessions on 4 workers";
 }
 
-/// Whoever keeps all workers at work is started by this name.
+/// Name of the process that keeps all workers at work.
 pub(in crate::bench) const PROCESS: &str = "everywhere";
 const WORKERS: usize = 4;
 const SESSIONS: usize = 1_000;
-/// An epoch is an eighth of it old at most: one second.
+/// Maximum age of the record, in seconds. An epoch lasts at most an eighth of it: one second.
 const RECORD_AGE_S: u64 = 8;
-/// Takeovers of one repetition.
+/// Takeovers in one repetition.
 const TAKEOVERS: usize = 10;
-/// So long behind a takeover lies the moment that it is compared with.
+/// Time from a takeover to the moment that it is compared with.
 const APART: Duration = Duration::from_millis(500);
 /// Launches between two syncs.
 const LAUNCHES: usize = 16;
@@ -55,7 +55,7 @@ fn busy(session: &Session) -> Result<()> {
     }
 }
 
-/// Measures it. A repetition is ten takeovers and as many moments half-way between them.
+/// Measures the delay. A repetition is ten takeovers and as many moments half-way between them.
 pub(super) async fn own(bench: &Bench<'_>) -> Result<Metric> {
     let cluster = bench
         .adjusted(|options| {
@@ -76,7 +76,7 @@ pub(super) async fn own(bench: &Bench<'_>) -> Result<Metric> {
     let orders = format!("{}s.w.*.order", everything.trim_end_matches('>'));
     let mut orders = administrator.client().subscribe(orders).await?;
     let mut pauses = Pauses::default();
-    // The first warms up.
+    // The first takeovers warm up.
     pauses.watch(&mut orders, 2).await?;
     let (mut later, mut between, mut around) = (Vec::new(), Vec::new(), Vec::new());
     for rep in 1..=bench.reps {
@@ -108,7 +108,7 @@ pub(super) async fn own(bench: &Bench<'_>) -> Result<Metric> {
         .with("workers", WORKERS))
 }
 
-/// 1,000 sessions, one client's, that stay open as long as this lives.
+/// Opens 1,000 sessions of one client, which stay open as long as the returned process lives.
 async fn open_sessions(cluster: &LocalCluster) -> Result<RoleProcess> {
     let more = format!("--reps={}", SESSIONS - 1);
     let mut client = cluster.role("bench .sessions", "sessions", &[more])?;
@@ -127,14 +127,14 @@ async fn open_sessions(cluster: &LocalCluster) -> Result<RoleProcess> {
     Ok(client)
 }
 
-/// The pauses between grants to a worker in which something lies: a takeover, or half an epoch's
-/// end. Of each such moment, the longest of all workers, in milliseconds.
+/// Pauses between the grants to a worker, across takeovers and across the moments half-way between them.
+/// For each, the longest pause of all workers is kept, in milliseconds.
 #[derive(Default)]
 struct Pauses {
     around: Vec<f64>,
     between: Vec<f64>,
     epoch: Epoch,
-    /// When each worker was granted something, and what epoch it was of.
+    /// Time of the last grant to each worker, and its epoch.
     last: BTreeMap<String, (Instant, Epoch)>,
     /// The longest pause across the latest takeover.
     longest: Duration,
@@ -148,7 +148,7 @@ impl Pauses {
         self.between.clear();
     }
 
-    /// Watches so many takeovers.
+    /// Watches this many takeovers.
     async fn watch(&mut self, orders: &mut async_nats::Subscriber, takeovers: usize) -> Result<()> {
         let patience = TIMEOUT + Duration::from_secs(RECORD_AGE_S) * takeovers as u32;
         let watched = async {
@@ -167,7 +167,7 @@ impl Pauses {
 
     fn granted(&mut self, now: Instant, worker: &str, epoch: Epoch) {
         if epoch > self.epoch {
-            // What the takeover before came to is known: a worker that has no work says nothing.
+            // The result of the previous takeover is known by now: a worker without work gets no grants.
             if self.epoch > 0
                 && let Some((_, without)) = self.moment.take()
             {

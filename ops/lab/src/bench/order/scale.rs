@@ -1,4 +1,4 @@
-//! `warploom bench order`, its part on size: 10,000 sessions on 1,000 modelled GPUs.
+//! `warploom bench order`, the part on size: 10,000 sessions on 1,000 modelled GPUs.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use crate::bench::{Goal, Metric, metrics};
 
 const SESSIONS: usize = 10_000;
 const GPUS: usize = 1_000;
-/// One repetition of each of the two that are compared.
+/// Duration of one repetition of each compared side.
 const REPETITION: Duration = Duration::from_millis(500);
-/// Rounds between two looks at the clock: every GPU reports once.
+/// Steps between two looks at the clock: every GPU reports once.
 const STRETCH: usize = GPUS;
 
 metrics! {
@@ -23,7 +23,7 @@ metrics! {
         "memory a session without work takes in the whole core, its queue included";
 }
 
-/// Measures all that is wanted.
+/// Measures all wanted metrics.
 pub(super) fn scale(reps: usize, wanted: impl Fn(&str) -> bool, tell: &mut impl FnMut(Metric)) {
     if wanted(ORDER.name) {
         tell(grants(reps));
@@ -46,7 +46,7 @@ fn grants(reps: usize) -> Metric {
     let mut values = (Vec::new(), Vec::new());
     for rep in 0..=reps {
         let both = (measure(|| fleet.step()), measure(|| one.step()));
-        // The first warms up.
+        // The first repetition warms up.
         if rep > 0 {
             values.0.push(both.0);
             values.1.push(both.1);
@@ -56,7 +56,7 @@ fn grants(reps: usize) -> Metric {
     sized(metric.against("the same sessions on one GPU", &values.1))
 }
 
-/// Nanoseconds a grant.
+/// Nanoseconds per grant.
 fn measure(mut step: impl FnMut() -> usize) -> f64 {
     let (mut grants, begun) = (0, Instant::now());
     while begun.elapsed() < REPETITION {

@@ -1,5 +1,5 @@
-//! A launch and its sync where nobody else wants the GPU: with a standing grant two messages, as
-//! many as a bare request and its reply are.
+//! A launch and its sync on a GPU without contention. With a standing grant they take two messages, as many
+//! as a bare request with its reply.
 
 use anyhow::Result;
 use bus_schemas::{Batch, Launch, Op, WIRE_VERSION, encode, write_descriptor};
@@ -16,13 +16,13 @@ metrics! {
         "p50 of a launch and its sync of a session alone on its GPU, with a standing grant / a bare NATS request and its reply of the same sizes";
 }
 
-/// Launches of one process.
+/// Launches in one process.
 const LAUNCHES: usize = 500;
-/// Processes of each kind in one repetition, in turn: on few cores a process is a fifth faster or
-/// slower for all its life by where its threads, the broker's and the worker's came to lie.
+/// Processes of each kind in one repetition, in turn. On few cores a process is up to a fifth faster or
+/// slower for all its life, depending on the placement of its, the broker's and the worker's threads.
 const TURNS: usize = 5;
 
-/// Bytes of the two messages on the way: batch and result.
+/// Bytes of the two messages: batch and result.
 fn sizes() -> [usize; 2] {
     let launch = Launch {
         module: 1,
@@ -47,7 +47,7 @@ fn sizes() -> [usize; 2] {
     [batch.len(), result_size()]
 }
 
-/// Measures it, each repetition beside its baseline.
+/// Measures the latency, with its baseline in each repetition.
 pub(super) async fn uncontended(bench: &Bench<'_>) -> Result<Metric> {
     let cluster = bench.ordered(1, true).await?;
     let baselines = match Baselines::find(cluster.broker.credentials()) {

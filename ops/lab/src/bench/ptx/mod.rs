@@ -17,14 +17,14 @@ use self::ours::Loaded;
 use self::peer::{Peer, fastest};
 use super::metric::{Goal, Metric, Spec, median};
 
-/// Blocks from which on two threads are worth measuring.
+/// Minimum number of blocks for a measurement with two threads.
 const MANY_BLOCKS: u32 = 1_000;
-/// No kernel may be slower than this share of PoCL's speed.
+/// Minimum speed of a kernel, as a fraction of PoCL's.
 const LEAST: f64 = 0.25;
 
 macro_rules! kernels {
     ($($name:literal)*) => {
-        /// Per kernel: against PoCL, against the native loop.
+        /// Metrics per kernel: against PoCL, and against the native loop.
         const KERNELS: [[Spec; 2]; CASES.len()] = [$([
             ratio(concat!($name, "_vs_pocl"), vs_pocl($name), "our speed / PoCL's, the same algorithm and tiles"),
             ratio(concat!($name, "_vs_native"), Goal::None, "our speed / a native Rust loop's"),
@@ -80,20 +80,20 @@ const OVERHEAD: Spec = ratio(
     "time with address checks and kill switch / time of a build without; geometric mean",
 );
 
-/// Everything that is measured.
+/// All metrics of this benchmark.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     let kernels: &'static [[Spec; 2]] = &KERNELS;
     let whole: [&Spec; 5] = [&GEOMEAN, &INTERPRETER, &FIRST, &THREADS, &OVERHEAD];
     kernels.iter().flatten().chain(whole)
 }
 
-/// Values by metric, one a repetition; or why there are none.
+/// Values by metric, one per repetition, or the reason why there are none.
 #[derive(Default)]
 struct Found {
     values: BTreeMap<&'static str, Vec<f64>>,
     baselines: BTreeMap<&'static str, Vec<f64>>,
     missing: BTreeMap<&'static str, String>,
-    /// The interpreter's ratios, by the metric they stand beside.
+    /// The interpreter's ratios, by the metric beside which they are reported.
     interpreter: BTreeMap<&'static str, Vec<f64>>,
 }
 
@@ -110,7 +110,7 @@ impl Found {
         self.missing.insert(spec.name, why.to_owned());
     }
 
-    /// The metric, compared with this.
+    /// The metric, compared with this baseline.
     fn metric(&mut self, spec: &Spec, against: &'static str) -> Metric {
         if let Some(why) = self.missing.get(spec.name) {
             return Metric::missing(spec, why);
@@ -131,15 +131,15 @@ impl Found {
     }
 }
 
-/// A kernel that is measured.
+/// A measured kernel.
 struct Kernel {
     case: &'static Case,
     specs: &'static [Spec; 2],
     loaded: Loaded,
-    /// The same for the interpreter alone.
+    /// As `loaded`, for the interpreter alone.
     interpreted: Loaded,
     buffers: Vec<workloads::suite::Data>,
-    /// Whether PoCL has it and computed it rightly.
+    /// True if PoCL has it and computed it correctly.
     pocl: bool,
 }
 
@@ -148,7 +148,7 @@ fn geomean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
-/// Measures everything that is wanted.
+/// Measures all wanted metrics.
 pub(super) fn ptx(
     reps: usize,
     threads: usize,
@@ -219,7 +219,7 @@ fn report(found: &mut Found, spec: &Spec, threads: usize) -> Metric {
     metric.with("threads", threads)
 }
 
-/// A kernel that all sides have computed rightly; what went wrong is noted.
+/// A kernel that all sides have computed correctly; failures are noted.
 fn kernel(
     case: &'static Case,
     specs: &'static [Spec; 2],
@@ -261,7 +261,7 @@ fn kernel(
     }
 }
 
-/// Ours, PoCL's and the native loop, one after the other for each kernel in every repetition.
+/// Measures ours, PoCL's and the native loop, one after the other for each kernel in every repetition.
 fn steady(
     reps: usize,
     engine: &Engine,
@@ -317,7 +317,7 @@ fn steady(
     }
 }
 
-/// From source to the end of one block.
+/// Measures the time from the source to the end of one block.
 fn first(reps: usize, engine: &Engine, kernels: &mut [Kernel], peer: &mut Peer, found: &mut Found) {
     for rep in 1..=reps {
         eprintln!("first launches, repetition {rep} of {reps}");
@@ -354,7 +354,7 @@ fn two_threads(reps: usize, kernels: &mut [Kernel], found: &mut Found) {
     }
 }
 
-/// Two builds of one program, with and without checks, each a process.
+/// Measures two builds of one program, with and without checks, each in a process.
 fn overhead(reps: usize, kernels: &[Kernel], found: &mut Found) -> Result<()> {
     let [mut with, mut without] = unchecked::start()?;
     for rep in 1..=reps {

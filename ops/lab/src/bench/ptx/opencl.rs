@@ -1,4 +1,4 @@
-//! PoCL, OpenCL's implementation on processors, as far as the suite needs it.
+//! PoCL, an OpenCL implementation for processors, as far as the suite needs it.
 
 #![expect(
     unsafe_code,
@@ -46,7 +46,7 @@ impl OpenCl {
     /// Finds PoCL.
     ///
     /// # Errors
-    /// When it is not installed.
+    /// If it is not installed.
     pub(super) fn open() -> Result<Self> {
         let platforms = get_platforms().context("no OpenCL")?;
         let named = platforms.into_iter().find(|platform| {
@@ -67,7 +67,7 @@ impl OpenCl {
     /// Builds a kernel from its source.
     ///
     /// # Errors
-    /// With the build log.
+    /// If the build fails; the error contains the build log.
     pub(super) fn build(&self, case: &Case) -> Result<Kernel<'_>> {
         let source = case.opencl.context("it is not written in OpenCL C")?;
         let program = Program::create_and_build_from_source(&self.context, source, "")
@@ -81,11 +81,11 @@ impl OpenCl {
     /// Makes buffers with these contents.
     ///
     /// # Errors
-    /// When there is no memory for them.
+    /// If there is not enough memory.
     pub(super) fn buffers(&self, contents: &[Data]) -> Result<Buffers<'_>> {
         let filled = contents.iter().map(|data| {
             let (bytes, flags) = (data.bytes(), CL_MEM_READ_WRITE);
-            // SAFETY: no memory of ours is handed in.
+            // SAFETY: no memory of ours is passed.
             let mut buffer =
                 unsafe { Buffer::create(&self.context, flags, bytes.len(), null_mut()) }?;
             // SAFETY: the write is over when the call returns.
@@ -103,10 +103,10 @@ impl OpenCl {
 }
 
 impl Buffers<'_> {
-    /// The bytes of one.
+    /// Reads the bytes of one buffer.
     ///
     /// # Errors
-    /// When PoCL refuses.
+    /// If PoCL refuses.
     pub(super) fn read(&self, index: usize) -> Result<Vec<u8>> {
         let (buffer, size) = &self.list[index];
         let (mut bytes, queue) = (vec![0; *size], self.queue);
@@ -117,13 +117,13 @@ impl Buffers<'_> {
 }
 
 impl Kernel<'_> {
-    /// Gives it its arguments.
+    /// Sets the arguments.
     ///
     /// # Errors
-    /// When they are not those of its declaration.
+    /// If they do not match the kernel's declaration.
     pub(super) fn bind(&self, case: &Case, buffers: &Buffers<'_>) -> Result<()> {
         for (at, argument) in (0..).zip(case.arguments) {
-            // SAFETY: the value is copied by the call, and of the size that the case's kernel declares.
+            // SAFETY: the call copies the value, which has the size that the case's kernel declares.
             unsafe {
                 match argument {
                     Argument::Buffer(index) => {
@@ -138,17 +138,17 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Runs it once, to its end.
+    /// Runs the kernel once, to its end.
     ///
     /// # Errors
-    /// When PoCL refuses.
+    /// If PoCL refuses.
     pub(super) fn launch(&self, grid: [u32; 3], block: [u32; 3]) -> Result<Duration> {
         let sizes: [usize; 3] =
             std::array::from_fn(|axis| grid[axis] as usize * block[axis] as usize);
         let block = block.map(|threads| threads as usize);
         let (sizes, block) = (sizes.as_ptr(), block.as_ptr());
         let began = Instant::now();
-        // SAFETY: the sizes are copied by the call.
+        // SAFETY: the call copies the sizes.
         unsafe {
             let kernel = self.kernel.get();
             self.queue

@@ -10,7 +10,7 @@ use workloads::suite::{Case, Data};
 
 use super::peer::difference;
 
-/// Where the session's addresses begin.
+/// First of the session's addresses.
 const BASE: u64 = 0x1000_0000_0000;
 const WINDOW: u64 = 16 << 30;
 const CAPACITY: u64 = 1 << 30;
@@ -26,11 +26,11 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Decodes it for an instruction set, runs it once and compares the result with the native
+    /// Decodes the kernel for an instruction set, runs it once, and compares the result with the native
     /// loop's.
     ///
     /// # Errors
-    /// When it does not decode, faults, or is wrong.
+    /// If it does not decode, faults, or computes a wrong result.
     pub(super) fn checked(case: &'static Case, engine: &Engine, isa: Isa) -> Result<Self> {
         let input = case.input();
         let mut loaded = Self::new(case, &input, isa)?;
@@ -79,7 +79,7 @@ impl Loaded {
         )
     }
 
-    /// From its text to the end of a launch of one block.
+    /// Time from its text to the end of a launch of one block.
     ///
     /// # Errors
     /// The kernel's fault.
@@ -117,7 +117,7 @@ fn entry(program: &Arc<Program>, case: &Case) -> Result<usize> {
         .context("the image lacks its entry")
 }
 
-/// Addresses of buffers, a guard's distance apart.
+/// Addresses of the buffers, with a guard's distance between them.
 fn places(input: &[Data]) -> Vec<u64> {
     let mut next = BASE;
     let place = |data: &Data| {

@@ -1,4 +1,4 @@
-//! A program beside this one that runs kernels of the suite when asked: one line of text each way.
+//! A program beside this one that runs kernels of the suite on request, with one line of text each way.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use workloads::suite::{Case, Data};
 
-/// A kernel is repeated for this long within one repetition; the fastest launch counts, because
-/// others were disturbed.
+/// Time for which a kernel is repeated within one repetition. The fastest launch counts, because the others
+/// were disturbed.
 pub(super) const STRETCH: Duration = Duration::from_millis(25);
 
-/// Runs something again and again for a stretch; nanoseconds of the fastest.
+/// Repeats `run` for a stretch. Returns the nanoseconds of the fastest.
 ///
 /// # Errors
-/// The first that fails.
+/// The first error of `run`.
 pub(super) fn fastest(mut run: impl FnMut() -> Result<Duration>) -> Result<f64> {
     let began = Instant::now();
     let mut best = Duration::MAX;
@@ -26,7 +26,7 @@ pub(super) fn fastest(mut run: impl FnMut() -> Result<Duration>) -> Result<f64> 
     Ok(best.as_secs_f64() * 1e9)
 }
 
-/// The other program. Dropped, it ends.
+/// The other program. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Peer {
     child: Child,
@@ -35,10 +35,10 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(super) fn start(mut command: Command) -> Result<Self> {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("starting the other program")?;
@@ -53,7 +53,7 @@ impl Peer {
     /// Asks for one thing.
     ///
     /// # Errors
-    /// What it says went wrong.
+    /// The failure that the program reports.
     pub(super) fn ask(&mut self, what: &str, about: &str) -> Result<String> {
         writeln!(self.to, "{what} {about}").and_then(|()| self.to.flush())?;
         let mut line = String::new();
@@ -85,7 +85,7 @@ impl Drop for Peer {
     }
 }
 
-/// What is wrong with a result, compared with the native loop's over the same input.
+/// Describes the difference between a result and the native loop's over the same input, if any.
 pub(super) fn difference(case: &Case, mut input: Vec<Data>, actual: &Data) -> Option<String> {
     case.native(&mut input);
     case.difference(actual, &input[case.output])

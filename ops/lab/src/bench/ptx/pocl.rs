@@ -1,5 +1,5 @@
-//! PoCL's side of the suite, in a process of its own: it reads its number of threads from the
-//! environment, and a compiler that crashes must not end the benchmark.
+//! PoCL's side of the suite, in a process of its own. PoCL reads its number of threads from the
+//! environment, and a crash of its compiler must not end the benchmark.
 
 use std::process::Command;
 
@@ -11,13 +11,13 @@ use super::peer::{Peer, difference, fastest};
 
 use warploom_cli::output;
 
-/// What `warploom bench` is started with to be that process.
+/// Argument of `warploom bench` that starts that process.
 pub(in crate::bench) const PROCESS: &str = ".pocl";
 
-/// Starts it with as many threads as we use and without the cache of built kernels.
+/// Starts it with as many threads as we use, and without the cache of built kernels.
 ///
 /// # Errors
-/// When PoCL is not there.
+/// If PoCL is not installed.
 pub(super) fn start(threads: usize) -> Result<(Peer, String)> {
     let mut command = Command::new(std::env::current_exe()?);
     command
@@ -34,7 +34,7 @@ pub(super) fn start(threads: usize) -> Result<(Peer, String)> {
 /// Answers until the input ends.
 ///
 /// # Errors
-/// When input or output fail.
+/// If input or output fail.
 pub(in crate::bench) fn serve() -> Result<()> {
     let opencl = OpenCl::open();
     let mut loaded: Vec<Option<(Buffers<'_>, Kernel<'_>)>> = CASES.iter().map(|_| None).collect();

@@ -1,7 +1,7 @@
 //! Two builds of the engine: as it is shipped, and without address checks and kill switch.
 //!
-//! The second exists in no build that anyone ships: it takes a `--cfg` that only this module
-//! passes, to an example program in a target directory of its own.
+//! No shipped build contains the second. It takes a `--cfg` that only this module passes, to an example
+//! program in a target directory of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,13 +10,13 @@ use anyhow::{Context, Result, bail};
 
 use super::peer::Peer;
 
-/// The sources, where this program was built from them.
+/// The sources, if this program was built from them.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Builds and starts both, with checks and without.
 ///
 /// # Errors
-/// When sources or cargo are not there, or a build fails.
+/// If sources or cargo are missing, or a build fails.
 pub(super) fn start() -> Result<[Peer; 2]> {
     let with = build("checked", "")?;
     let without = build("unchecked", "--cfg unchecked_access")?;

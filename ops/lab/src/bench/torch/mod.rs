@@ -1,6 +1,6 @@
-//! The cost of torch.compile to a program: waits of a compiled block of GPT-2, its call beside the same launches
-//! by a program of the driver API, and the start. The environment and the compiled kernels are those of
-//! `tests/peers/run.py --suite torch`, which writes down where they are.
+//! The cost of torch.compile to a program. Measured are the waits of a compiled block of GPT-2, its call
+//! beside the same launches by a driver API program, and the start. The environment and the compiled
+//! kernels come from `tests/peers/run.py --suite torch`, which records their location.
 
 pub(super) mod replay;
 
@@ -29,10 +29,10 @@ metrics! {
 /// Calls of a short run and of a longer one: loading and compiling are the same in both.
 const CALLS: [u32; 2] = [10, 30];
 
-/// Measures what is wanted, or says why not.
+/// Measures the wanted metrics, or reports why it cannot.
 ///
 /// # Errors
-/// When a program of the environment fails.
+/// If a program of the environment fails.
 pub(super) async fn measure(
     cluster: &LocalCluster,
     folder: &Path,
@@ -74,7 +74,7 @@ async fn waits(python: &Python<'_>, reps: usize) -> Result<Metric> {
     Ok(Metric::new(&WAITS, &waits).with("calls", long))
 }
 
-/// What the block's program prints.
+/// Output of the block's program.
 #[derive(Deserialize)]
 struct Recorded {
     seconds: Vec<f64>,
@@ -104,7 +104,7 @@ async fn overhead(python: &Python<'_>, reps: usize) -> Result<Metric> {
 
 async fn start(python: &Python<'_>, reps: usize) -> Result<Metric> {
     let (mut ratios, mut alone) = (Vec::new(), Vec::new());
-    // Whatever is compiled is compiled before, and every file has been read.
+    // All compilation is done before, and every file has been read.
     let _: Seconds = python.run(&["start"]).await?;
     for rep in 1..=reps {
         eprintln!("start of torch: repetition {rep} of {reps}");
@@ -121,7 +121,7 @@ struct Seconds {
     seconds: f64,
 }
 
-/// Where the suite found torch, and keeps what is compiled.
+/// Paths of torch and of the compiled kernels, as recorded by the suite.
 #[derive(Debug, Deserialize)]
 struct Environment {
     python: PathBuf,
@@ -137,7 +137,7 @@ struct Python<'a> {
 }
 
 impl<'a> Python<'a> {
-    /// Finds what the suite wrote down; installs and compiles nothing.
+    /// Finds the recorded environment; installs and compiles nothing.
     fn find(cluster: &'a LocalCluster, folder: &'a Path) -> Result<Self> {
         let tools = broker::tools_dir(None);
         let noted = tools.with_file_name("torch").join("environment.json");
@@ -160,7 +160,7 @@ impl<'a> Python<'a> {
         })
     }
 
-    /// A command that finds the library, the cluster, and what was compiled.
+    /// A command that finds the library, the cluster, and the compiled kernels.
     fn command(&self, program: &Path) -> Result<Command> {
         let mut command = start::python(program, self.cluster, self.folder)?;
         command
@@ -186,14 +186,14 @@ impl<'a> Python<'a> {
         told(command).await
     }
 
-    /// How often a run of so many calls waits.
+    /// Number of waits in a run of `calls` calls.
     async fn waits(&self, calls: u32) -> Result<f64> {
         let (_, said): (serde_json::Value, _) = self.ran(&["call", &calls.to_string()]).await?;
         start::waits(&said)
     }
 }
 
-/// Runs a program: what it prints last, and what it says on stderr.
+/// Runs a program. Returns its last output, and its stderr.
 async fn told<T: DeserializeOwned>(command: Command) -> Result<(T, String)> {
     let output = bench_cluster::output(command).await?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! The launches of a call of torch's, made again by a program of the driver API.
+//! The launches of one call of torch's, repeated by a program of the driver API.
 
 #![expect(unsafe_code, reason = "calls a C interface")]
 
@@ -13,28 +13,28 @@ use serde::{Deserialize, Serialize};
 use crate::bench::driver::{Driver, check};
 use warploom_cli::output;
 
-/// What `warploom bench` is started with to be this program.
+/// Argument of `warploom bench` that starts this program.
 pub(in crate::bench) const PROCESS: &str = ".launches";
-/// Where it finds what to launch.
+/// Environment variable with the folder of the launches.
 pub(super) const FOLDER: &str = "WARPLOOM_BENCH_LAUNCHES";
-/// Calls that are measured.
+/// Measured calls.
 const CALLS: usize = 20;
-/// Largest shared memory of a block that needs no permission, and the attribute that gives it.
+/// Largest shared memory of a block that needs no permission, and the attribute that grants more.
 const SHARED: u32 = 48 << 10;
 const MAX_DYNAMIC_SHARED: c_int = 8;
 
-/// What each call took.
+/// Duration of each call.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Took {
     pub(super) seconds: Vec<f64>,
 }
 
-/// The launches of a call, as the block's program writes them down.
+/// The launches of a call, as the block's program records them.
 #[derive(Deserialize)]
 struct Launches {
     kernels: Vec<String>,
     launches: Vec<Launch>,
-    /// Bytes of each.
+    /// Bytes of each buffer.
     buffers: Vec<usize>,
     result: Place,
 }
@@ -62,10 +62,10 @@ struct Place {
     bytes: usize,
 }
 
-/// Is the program of the driver API.
+/// Runs as the program of the driver API.
 ///
 /// # Errors
-/// When the library cannot be used, or the result is not torch's.
+/// If the library cannot be used, or the result is not torch's.
 pub(in crate::bench) fn serve() -> Result<()> {
     let library = std::env::var_os("WARPLOOM_DROP_IN").context("WARPLOOM_DROP_IN is not set")?;
     let folder = PathBuf::from(std::env::var_os(FOLDER).context("nothing to launch")?);
@@ -79,20 +79,20 @@ pub(in crate::bench) fn serve() -> Result<()> {
         replay.call()?;
         seconds.push(began.elapsed().as_secs_f64());
     }
-    // Of the first, kernels are prepared.
+    // The first call also prepares kernels.
     seconds.remove(0);
     replay.check(&launches, &memory)?;
     output::line(serde_json::to_string(&Took { seconds })?)
 }
 
-/// Launches that are ready to be made again and again.
+/// Launches that can be repeated any number of times.
 struct Replay<'a> {
     driver: &'a Driver,
     launches: Vec<(usize, &'a Launch, Vec<Vec<u8>>)>,
     addresses: Vec<u64>,
 }
 
-// SAFETY of the calls below: pointers are to what the driver's functions ask for.
+// SAFETY of the calls below: every pointer points to what the driver's function expects.
 impl<'a> Replay<'a> {
     fn prepare(
         driver: &'a Driver,
@@ -125,7 +125,7 @@ impl<'a> Replay<'a> {
             fill(driver, address, contents)?;
             addresses.push(address);
         }
-        // What is found there in the end is what the launches made.
+        // The result is cleared, so that its final content comes from the launches.
         let result = &launches.result;
         let address = addresses[result.buffer] + result.offset as u64;
         fill(driver, address, &vec![0; result.bytes])?;
@@ -153,7 +153,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// All launches, and a wait for the last.
+    /// Makes all launches, and waits for the last.
     fn call(&self) -> Result<()> {
         let none = std::ptr::null();
         for (function, launch, arguments) in &self.launches {
@@ -169,7 +169,7 @@ impl<'a> Replay<'a> {
         check(unsafe { (self.driver.sync)() }, "cuCtxSynchronize")
     }
 
-    /// The result is torch's, bit for bit.
+    /// Checks that the result is torch's, bit for bit.
     fn check(&self, launches: &Launches, memory: &[u8]) -> Result<()> {
         let result = &launches.result;
         let before: usize = launches.buffers[..result.buffer].iter().sum();
@@ -185,7 +185,7 @@ impl<'a> Replay<'a> {
 }
 
 fn fill(driver: &Driver, address: u64, contents: &[u8]) -> Result<()> {
-    // SAFETY: the pointer is to so many bytes.
+    // SAFETY: the pointer points to this many bytes.
     let status = unsafe { (driver.to_device)(address, contents.as_ptr().cast(), contents.len()) };
     check(status, "cuMemcpyHtoD")
 }

@@ -1,4 +1,4 @@
-//! The hostile tenant: its connections, what it hears, and what it makes up.
+//! The hostile tenant: its connections, the messages that it hears, and those that it forges.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,40 +20,40 @@ use warploom_cli::settings::Settings;
 
 /// Messages between two looks at the clock.
 const BURST: usize = 40;
-/// Of these, messages that it may not publish.
+/// Of a burst, messages that the tenant may not publish.
 const FORBIDDEN: usize = 10;
-/// How long the broker may take to take a connection or a burst.
+/// Time within which the broker has to accept a connection or a burst.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What it did and got, a line of its standard output for each order.
+/// Counts of the hostile tenant's actions and gains; one line of its standard output for each order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Attacked {
     /// Forged messages.
     pub(super) sent: u64,
-    /// Messages of floods here.
+    /// Messages of floods at the cluster's broker.
     pub(super) here: u64,
     /// Messages of floods at the other broker.
     pub(super) there: u64,
-    /// Errors that the broker answered with.
+    /// Errors returned by the broker.
     pub(super) refused: u64,
-    /// Connections under the names of others.
+    /// Connections made under the names of others.
     pub(super) impersonated: u64,
-    /// Rounds of asking for what is another's, by handles and hashes.
+    /// Rounds of probes for data of another tenant, by handles and hashes.
     pub(super) probes: u64,
-    /// Messages heard that are not its own.
+    /// Foreign messages that it heard.
     pub(super) foreign: u64,
-    /// Messages, and pieces of memory, with bytes of another's secret.
+    /// Messages and pieces of memory that contain bytes of another tenant's secret.
     pub(super) marked: u64,
-    /// Handles of another's that were good.
+    /// Handles of another tenant that were valid.
     pub(super) found: u64,
-    /// Hashes of another's that the worker admitted to hold.
+    /// Hashes of another tenant's chunks that the worker admitted to hold.
     pub(super) held: u64,
-    /// The first that went wrong, or that it got hold of, in words.
+    /// The first failure or gain, in words.
     pub(super) first: Option<String>,
 }
 
 impl Attacked {
-    /// Adds another's.
+    /// Adds the counts of another.
     pub(super) fn add(&mut self, other: Attacked) {
         self.sent += other.sent;
         self.here += other.here;
@@ -73,7 +73,7 @@ impl Attacked {
     }
 }
 
-/// Counts of what comes in on other tasks.
+/// Counts of messages that arrive on other tasks.
 #[derive(Debug, Default)]
 struct Heard {
     refused: AtomicU64,
@@ -113,7 +113,7 @@ impl Attacker {
         })
     }
 
-    /// A connection under a name.
+    /// Connects under a name.
     pub(super) async fn connect(&self, to: &Credentials, name: &str) -> Result<Client> {
         let tenant = to.for_tenant(self.tenant.as_str())?;
         let login = tenant.tenants.first().context("a login")?.login.clone();
@@ -132,7 +132,7 @@ impl Attacker {
         options.connect(to.urls()).await.context("connecting")
     }
 
-    /// Subscribes to all that is not its own, and to its own.
+    /// Subscribes to foreign subjects and to its own.
     pub(super) async fn listen(&self) -> Result<Client> {
         let client = self.connect(&self.login, "client-hostile").await?;
         let own = self.subjects.tenant_inbound(&self.tenant);
@@ -155,24 +155,24 @@ impl Attacker {
         Ok(client)
     }
 
-    /// Adds what came in on other tasks.
+    /// Adds the counts of the other tasks.
     pub(super) fn take_heard(&self, attacked: &mut Attacked) {
         attacked.refused += self.heard.refused.swap(0, Ordering::Relaxed);
         attacked.foreign += self.heard.foreign.swap(0, Ordering::Relaxed);
         attacked.marked += self.heard.marked.swap(0, Ordering::Relaxed);
     }
 
-    /// It learns what is so now.
+    /// Replaces the known facts.
     pub(super) fn learn(&mut self, facts: Facts) {
         self.forger.learn(facts);
     }
 
-    /// A message for a flood.
+    /// Makes a message for a flood.
     pub(super) fn message(&mut self) -> Forged {
         self.forger.allowed()
     }
 
-    /// Connects under others' names, and makes up messages, until then.
+    /// Connects under the names of others and publishes forged messages, until a given time.
     pub(super) async fn forge(&mut self, until: Instant, attacked: &mut Attacked) -> Result<()> {
         let client = self.connect(&self.login, "client-forger").await?;
         while Instant::now() < until {
@@ -186,7 +186,7 @@ impl Attacker {
                     true => self.forger.forbidden(),
                     false => self.forger.allowed(),
                 };
-                // What may not be said is said under the other's name.
+                // Every other message goes over the connection under another's name.
                 let by = if index % 2 == 0 { &other } else { &client };
                 publish(by, message).await?;
                 attacked.sent += 1;
@@ -208,7 +208,7 @@ pub(super) async fn publish(client: &Client, message: Forged) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the broker has taken everything.
+/// Waits until the broker has taken all messages.
 pub(super) async fn flushed(client: &Client) -> Result<()> {
     let flushed = tokio::time::timeout(PATIENCE, client.flush()).await;
     Ok(flushed.context("the broker takes nothing")??)

@@ -1,4 +1,4 @@
-//! The bodies of the messages that a hostile tenant makes up: of each kind that there is.
+//! The bodies of the messages that a hostile tenant forges, one kind for each message of the protocol.
 
 use bus_schemas::subject::{ToLeader, ToWorker};
 use bus_schemas::{
@@ -9,11 +9,11 @@ use bus_schemas::{
 
 use super::forger::Forger;
 
-/// Nonces of its requests for sessions: it opens no more sessions than these.
+/// Nonces of its requests for sessions, and so the maximum number of sessions that it opens.
 const NONCES: u32 = 16;
 
 impl Forger {
-    /// A message to leaders, by number: 0 to 4.
+    /// A message to leaders, by number from 0 to 4.
     pub(super) fn body_to_leader(&mut self, which: u32, session: SessionId) -> (ToLeader, Vec<u8>) {
         let v = WIRE_VERSION;
         match which {
@@ -45,7 +45,7 @@ impl Forger {
         }
     }
 
-    /// Others' sessions live, says it, on a connection of its own; workers that live are theirs.
+    /// A claim, under the name of another connection, that sessions of others are alive on workers.
     fn alive(&mut self) -> Vec<u8> {
         let names = self.names();
         let count = 1 + self.random.below(8);
@@ -79,13 +79,13 @@ impl Forger {
         })
     }
 
-    /// A message to a worker, by number: 5 to 10.
+    /// A message to a worker, by number from 5 to 10.
     pub(super) fn body_to_worker(&mut self, which: u32) -> (ToWorker, Vec<u8>) {
         let v = WIRE_VERSION;
         let number = 1 + u64::from(self.random.below(1_000));
         match which {
             5 => {
-                // A sync, which waits for nothing, of another's session.
+                // A sync of another tenant's session; the sync waits for nothing.
                 let mut descriptor = [0; 48];
                 descriptor[0] = 11;
                 let batch = Batch {
@@ -142,7 +142,7 @@ impl Forger {
         }
     }
 
-    /// A handle of memory that is another's, or of none.
+    /// A request with a handle of memory that belongs to another tenant, or with an invalid one.
     fn ipc(&mut self, number: u64) -> IpcRequest {
         let guess = ExportKey([self.random.bits(), self.random.bits()]);
         let key = [self.key, guess][self.random.below(2) as usize];

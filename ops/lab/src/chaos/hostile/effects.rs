@@ -1,4 +1,4 @@
-//! The effects of a hostile tenant on others, and the metrics that they are: pure.
+//! The effects of a hostile tenant on others, and their metrics. Pure functions.
 
 use std::time::Duration;
 
@@ -7,42 +7,43 @@ use super::phases;
 use crate::bench::Metric;
 use crate::chaos::metrics::{self, one};
 
-/// A request of the neighbour that takes longer is delayed out of bounds.
+/// Maximum duration of a neighbour's request; a longer one counts as delayed.
 pub(super) const LATE: Duration = Duration::from_secs(5);
 
-/// Everything that should not be.
+/// Effects that must not occur.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Effects {
     /// Epochs that began.
     pub(super) epochs: usize,
     /// Workers that were declared lost.
     pub(super) workers: usize,
-    /// Sessions of the neighbour that ended without its wish.
+    /// Sessions of the neighbour that it did not end itself.
     pub(super) sessions: usize,
-    /// Results that are not what plain Rust computes.
+    /// Results that differ from plain Rust's.
     pub(super) wrong: u64,
     /// Requests that took too long, and calls that did not end.
     pub(super) late: usize,
-    /// Answers that went where no answer to the hostile tenant may go.
+    /// Answers on subjects on which no answer to the hostile tenant may arrive.
     pub(super) astray: u64,
-    /// Tenants, settings, streams and buckets that are not as they were.
+    /// Tenants, settings, streams and buckets that were changed.
     pub(super) changed: usize,
 }
 
 impl Effects {
-    /// Sessions ended, leaders and workers lost.
+    /// Number of ended sessions, lost leaders and lost workers.
     fn evicted(&self) -> usize {
         self.epochs + self.workers + self.sessions
     }
 
-    /// All, with what the hostile tenant itself has got hold of.
+    /// Number of all effects, including the hostile tenant's own gains.
     fn crossed(&self, attacked: &Attacked) -> f64 {
         let got = attacked.foreign + attacked.marked + attacked.found + attacked.held;
         let counts = self.wrong + self.astray + got;
         (self.evicted() + self.late + self.changed) as f64 + counts as f64
     }
 
-    /// As metrics, with the latencies beside the flood here and there.
+    /// The effects as metrics, with the latencies under a flood of the cluster's broker and of the other
+    /// broker.
     pub(super) fn metrics(&self, attacked: &Attacked, here: &[f64], there: &[f64]) -> Vec<Metric> {
         let crossed = one(&metrics::CROSSED, self.crossed(attacked))
             .with("epochs", self.epochs)

@@ -1,5 +1,5 @@
-//! An eye on what must stay as it is: subjects on which no answer to the hostile tenant may come, and what
-//! the cluster keeps.
+//! An eye on what must stay as it is: the cluster's stored state, and the subjects on which no answer to
+//! the hostile tenant may arrive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,21 +16,21 @@ use super::forge::MARK;
 use crate::chaos::conduct::LOOK;
 use warploom_cli::admin::Administrator;
 
-/// Answers that went astray, and the subject of the first.
+/// Answers on forbidden subjects, and the subject of the first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Astray {
-    /// How many.
+    /// Number of answers.
     pub(super) answers: u64,
-    /// Where the first went.
+    /// Subject of the first answer.
     pub(super) first: Option<String>,
 }
 
-/// Listens as long as the runtime lives.
+/// Listens for the lifetime of the runtime.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Eyes(Arc<Mutex<Astray>>);
 
-/// Whether a message on this subject is one that only the hostile tenant can have caused: `silent` is
-/// a tenant that does nothing, and hears of new leaders only.
+/// True if only the hostile tenant can have caused a message on this subject. `silent` is a tenant that
+/// does nothing and hears only of new leaders.
 fn is_astray(subjects: &Subjects, silent: &Tenant, subject: &str) -> bool {
     let marked = subject.rsplit('.').next() == Some(MARK);
     let theirs = subjects.is_inbound_of(silent, subject);
@@ -38,10 +38,10 @@ fn is_astray(subjects: &Subjects, silent: &Tenant, subject: &str) -> bool {
 }
 
 impl Eyes {
-    /// Begins to listen for what reaches tenants that asked for nothing, and leaders and workers.
+    /// Starts to listen for messages to tenants that asked for nothing, and to leaders and workers.
     ///
     /// # Errors
-    /// When the broker refuses the subscriptions.
+    /// If the broker refuses the subscriptions.
     pub(super) async fn open(
         administrator: &Administrator,
         silent: &Tenant,
@@ -70,7 +70,7 @@ impl Eyes {
         Ok(eyes)
     }
 
-    /// What was seen so far.
+    /// Returns the answers seen so far.
     pub(super) fn seen(&self) -> Astray {
         self.0
             .lock()
@@ -79,20 +79,20 @@ impl Eyes {
     }
 }
 
-/// What the cluster keeps and the hostile tenant has no part in, each by its name.
+/// The cluster's stored state that the hostile tenant has no part in, each entry by its name.
 pub(super) type Kept = BTreeMap<String, Vec<u8>>;
 
-/// Tenants, settings and pins, and how streams and buckets are configured.
+/// Returns tenants, settings and pins, and the configuration of streams and buckets.
 ///
 /// # Errors
-/// When the broker does not tell.
+/// If the broker does not answer.
 pub(super) async fn kept(administrator: &Administrator) -> Result<Kept> {
     let jetstream = jetstream::new(administrator.client().clone());
     let bucket = administrator.subjects().state_bucket();
     let state = jetstream.get_key_value(bucket).await?;
     let keys: Vec<String> = state.keys().await?.try_collect().await?;
     let mut kept = Kept::new();
-    // What leaders learn and place is theirs to write.
+    // Learned estimates and placements are the leaders' to write.
     for key in keys.into_iter().filter(|key| !is_leaders(key)) {
         let value = state.get(&key).await?;
         kept.insert(format!("key {key}"), value.unwrap_or_default().to_vec());
@@ -105,10 +105,10 @@ pub(super) async fn kept(administrator: &Administrator) -> Result<Kept> {
     Ok(kept)
 }
 
-/// As [`kept`], once every stream and bucket is there: leaders make them while programs begin to work.
+/// As [`kept`], but waits until every stream and bucket exists: leaders make them while programs start.
 ///
 /// # Errors
-/// As [`kept`]; when one of them is missing for as long as `patience`.
+/// As [`kept`], and if one of them is still missing after `patience`.
 pub(super) async fn kept_whole(administrator: &Administrator, patience: Duration) -> Result<Kept> {
     let jetstream = jetstream::new(administrator.client().clone());
     let storage = Storage::new(jetstream, administrator.subjects());
@@ -126,7 +126,7 @@ pub(super) async fn kept_whole(administrator: &Administrator, patience: Duration
     }
 }
 
-/// The first of these streams that is not there.
+/// The first of these streams that does not exist.
 fn missing<'a>(kept: &Kept, streams: &'a [String]) -> Option<&'a String> {
     let mut streams = streams.iter();
     streams.find(|name| !kept.contains_key(&format!("stream {name}")))
@@ -136,7 +136,7 @@ fn is_leaders(key: &str) -> bool {
     key == "placement" || key == "profile"
 }
 
-/// What is not the same in both.
+/// Names of the entries that differ between both.
 pub(super) fn changed(before: &Kept, after: &Kept) -> Vec<String> {
     let gone = before
         .iter()

@@ -1,4 +1,4 @@
-//! A flood: as many messages as one process sends.
+//! A flood: as many messages as one process can send.
 
 use std::time::Instant;
 
@@ -8,16 +8,16 @@ use broker::Credentials;
 use super::attacker::{Attacker, flushed, publish};
 use super::forger::Forged;
 
-/// Messages that it repeats.
+/// Messages that the flood repeats.
 const MESSAGES: usize = 4_096;
-/// Bytes of each at most: a flood is of many messages.
+/// Maximum bytes of a message: a flood consists of many messages.
 const BYTES: usize = 4_096;
-/// Between two looks at the clock.
+/// Messages between two looks at the clock.
 const BURST: usize = 256;
 /// Connections.
 const CONNECTIONS: usize = 2;
 
-/// Floods a broker until then. Gives the number of messages.
+/// Floods a broker until a given time. Returns the number of messages.
 pub(super) async fn flood(
     attacker: &mut Attacker,
     to: &Credentials,

@@ -1,20 +1,21 @@
-//! The messages that a hostile tenant makes up: a pure function of a seed and of what it knows of others.
+//! The messages that a hostile tenant forges: a pure function of a seed and of the tenant's knowledge of
+//! others.
 
 use bus_schemas::subject::{ToClient, ToLeader, ToWorker};
 use bus_schemas::{MemoryStatusRequest, WIRE_VERSION, encode};
 
 use super::forger::{Forged, Forger};
 
-/// A message of it is told by this word in its subject.
+/// Word in a message's subject that identifies the message as the hostile tenant's.
 pub(super) const MARK: &str = "forged";
-/// Bytes of a huge message, one in so many.
+/// Bytes of a huge message. Few messages are huge.
 const HUGE: usize = 4 << 20;
 const HUGE_IN: u32 = 2_000;
 /// Messages of its own that it sends again.
 const RECORDED: usize = 256;
 
 impl Forger {
-    /// Subjects that are not its own to hear.
+    /// Subjects that are not the tenant's to hear.
     pub(super) fn subscriptions(&self) -> Vec<String> {
         let root = self.root();
         let mut subjects: Vec<String> =
@@ -34,7 +35,7 @@ impl Forger {
         self.subjects.all().trim_end_matches(".>").to_owned()
     }
 
-    /// A subject that an answer must not go to.
+    /// A reply subject on which no answer may arrive.
     fn reply(&mut self) -> Option<String> {
         let (root, other, session) = (self.root(), self.other(), self.session());
         let to_client = |what| self.subjects.to_client(&other, session, what);
@@ -59,7 +60,7 @@ impl Forger {
         self.pick(&replies).filter(|_| some)
     }
 
-    /// A message on a subject that it may publish to.
+    /// A message on a subject that the tenant may publish to.
     pub(super) fn allowed(&mut self) -> Forged {
         if self.random.below(16) == 0
             && let Some(again) = self.pick(&self.sent.clone())
@@ -103,7 +104,7 @@ impl Forger {
         }
     }
 
-    /// Some messages are cut off, some are of random bytes, few are huge.
+    /// Spoils some messages: it cuts some off, replaces some with random bytes, and makes a few huge.
     fn spoilt(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
         if self.random.below(HUGE_IN) == 0 {
             payload.resize(HUGE, 0x91);
@@ -133,7 +134,7 @@ impl Forger {
         payload
     }
 
-    /// A message on a subject that is not its own.
+    /// A message on a subject that is not the tenant's.
     pub(super) fn forbidden(&mut self) -> Forged {
         let (root, other) = (self.root(), self.other());
         let (session, worker) = (self.session(), self.worker());

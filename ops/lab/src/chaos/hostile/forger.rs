@@ -1,20 +1,20 @@
-//! One who makes up messages: what it knows, and how it chooses.
+//! The source of forged messages: its knowledge and its choices.
 
 use bus_schemas::subject::Subjects;
 use bus_schemas::{ExportKey, Incarnation, LeaderId, SessionId, Tenant};
 use serde::{Deserialize, Serialize};
 use workloads::SplitMix64;
 
-/// What it knows of others: all that can be known, for it may have guessed it.
+/// Knowledge of others: everything that can be known, as the hostile tenant may have guessed it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Facts {
     /// Leader candidates.
     pub(super) leaders: Vec<LeaderId>,
     /// Workers.
     pub(super) workers: Vec<Incarnation>,
-    /// Sessions of others.
+    /// Sessions of other tenants.
     pub(super) sessions: Vec<SessionId>,
-    /// Connections of others.
+    /// Connections of other tenants.
     pub(super) connections: Vec<String>,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Facts {
 pub(super) struct Forged {
     /// Its subject.
     pub(super) subject: String,
-    /// The subject of the answer.
+    /// The reply subject.
     pub(super) reply: Option<String>,
     /// Its bytes.
     pub(super) payload: Vec<u8>,
 }
 
-/// One who makes up messages.
+/// A source of forged messages.
 pub(super) struct Forger {
     pub(super) subjects: Subjects,
     pub(super) tenant: Tenant,
@@ -42,7 +42,7 @@ pub(super) struct Forger {
 }
 
 impl Forger {
-    /// One of this tenant, which means the others ill.
+    /// Makes a source for this tenant, aimed at the others.
     pub(super) fn new(
         subjects: Subjects,
         tenant: Tenant,
@@ -62,7 +62,7 @@ impl Forger {
         }
     }
 
-    /// It learns what is so now.
+    /// Replaces the known facts.
     pub(super) fn learn(&mut self, facts: Facts) {
         self.facts = facts;
     }
@@ -90,7 +90,7 @@ impl Forger {
         self.pick(&others).unwrap_or_else(|| self.tenant.clone())
     }
 
-    /// Names of connections that are others': each ends one of theirs if it is believed.
+    /// Names of other connections: if the broker believed the claim, each would end one of them.
     pub(super) fn names(&self) -> Vec<String> {
         let leaders = self.facts.leaders.iter();
         let leaders =

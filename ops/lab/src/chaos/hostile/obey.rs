@@ -1,5 +1,5 @@
-//! The process of the hostile tenant. It has this tenant's login only; what else it knows it is told, as if
-//! it had guessed it.
+//! The process of the hostile tenant. It has only its own tenant's login. All other knowledge arrives in
+//! its orders, as if the tenant had guessed it.
 
 use std::time::{Duration, Instant};
 
@@ -16,21 +16,21 @@ use crate::lines::say;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
 
-/// What it is to do, a line of its standard input.
+/// An order, one line of standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Order {
-    /// What.
+    /// The phase.
     pub(super) phase: Phase,
-    /// For how long.
+    /// Its duration, in milliseconds.
     pub(super) ms: u64,
-    /// What is so now.
+    /// The current facts.
     pub(super) facts: Facts,
 }
 
-/// Obeys one order after the other until there are no more.
+/// Obeys orders one after the other until standard input ends.
 ///
 /// # Errors
-/// When its logins cannot be read, or its output is not.
+/// If its logins cannot be read, or its output has no reader.
 pub async fn run_hostile(args: &ChaosHostileArgs, settings: &Settings) -> Result<()> {
     process::follow_parent()?;
     let mut attacker = Attacker::new(args, settings)?;

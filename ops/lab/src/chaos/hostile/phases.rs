@@ -1,4 +1,4 @@
-//! The phases of a hostile run, and what the latencies in them say: pure functions.
+//! The phases of a hostile run, and the latencies measured in them. Pure functions.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use workloads::SplitMix64;
 use crate::bench::median;
 use crate::chaos::watch::Span;
 
-/// How often each flood is measured.
+/// Number of measurements of each flood.
 pub(super) const REPETITIONS: u32 = 5;
-/// Before a flood, for what the one before left behind.
+/// Rest before a flood, so that the backlog of the previous one drains.
 const REST: Duration = Duration::from_millis(400);
 
-/// What the hostile tenant does in a phase.
+/// Action of the hostile tenant in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Phase {
-    /// It makes up names, messages and handles.
+    /// It forges names, messages and handles.
     Forge,
     /// It does nothing.
     Rest,
@@ -27,8 +27,8 @@ pub(super) enum Phase {
     There,
 }
 
-/// The phases of a run of so many seconds, each with its time. A third of it is for forging; which flood
-/// comes first of a pair is the seed's choice.
+/// The phases of a run of this length, each with its duration. A third of the run is for forging. The seed
+/// chooses which flood comes first in each pair.
 pub(super) fn schedule(seed: u64, whole: Duration) -> Vec<(Phase, Duration)> {
     let mut random = SplitMix64::new(seed);
     let turn = whole / REPETITIONS;
@@ -52,14 +52,14 @@ pub(super) fn schedule(seed: u64, whole: Duration) -> Vec<(Phase, Duration)> {
 /// A request of the neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::chaos) struct Request {
-    /// When its answer was there.
+    /// Time at which its answer arrived.
     pub(in crate::chaos) answered: Instant,
-    /// How long it took.
+    /// Its duration.
     pub(in crate::chaos) took: Duration,
 }
 
-/// The time in milliseconds below which 99 of 100 requests stayed that began in a span. Where none did, an
-/// earlier one took all of it.
+/// The 99th percentile, in milliseconds, of the requests that began in a span. If none began, an earlier
+/// one took the whole span; the span's length is returned.
 pub(super) fn p99_ms(span: Span, requests: &[Request]) -> f64 {
     let began = |request: &&Request| {
         let began = request.answered.checked_sub(request.took);
@@ -73,7 +73,7 @@ pub(super) fn p99_ms(span: Span, requests: &[Request]) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The median beside one flood over the median beside the other.
+/// Median under one flood divided by the median under the other.
 pub(super) fn ratio(here: &[f64], there: &[f64]) -> Option<f64> {
     let (here, there) = (median(here)?, median(there)?);
     (there > 0.0).then(|| here / there)

@@ -1,5 +1,5 @@
-//! The hostile tenant asks, on sessions of its own, for what is another's: memory by its handle, bytes by
-//! their hashes, and what lies in memory that it has not written.
+//! The hostile tenant's probes, on its own sessions, for another tenant's data. It tries memory by handle
+//! and bytes by hash, and reads memory that it has not written.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,23 +21,23 @@ use crate::chaos::mixing::MIX;
 use warploom_cli::credentials::client_settings;
 use warploom_cli::settings::Settings;
 
-/// How long an answer is waited for, and before it is asked again.
+/// Maximum wait for an answer, and the time after which a question is repeated.
 const PATIENCE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Name of its connection.
 const NAME: &str = "client-probe";
-/// The transfers of its offers.
+/// The transfers of its offers: the copy and the image.
 const COPY: u64 = 1;
 const IMAGE: u64 = 3;
 
-/// A session of its own, by hand.
+/// An own session, driven without the client.
 struct Own {
     client: Client,
     opened: Opened,
     heard: Subscriber,
 }
 
-/// Asks for what is the neighbour's, once.
+/// Makes one round of probes for the neighbour's data.
 pub(super) async fn probe(
     attacker: &Attacker,
     login: &Credentials,
@@ -167,7 +167,7 @@ impl Own {
         Ok(())
     }
 
-    /// Says it until something that is heard answers it.
+    /// Repeats a message until a received message answers it.
     async fn answered<T>(
         &mut self,
         attacker: &Attacker,
@@ -212,7 +212,7 @@ impl Own {
     }
 }
 
-/// Reads memory that it has not written, as a program does.
+/// Reads memory that it has not written, as a program would.
 pub(super) async fn read_unwritten(
     args: &ChaosHostileArgs,
     settings: &Settings,

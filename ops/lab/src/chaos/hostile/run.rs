@@ -28,14 +28,14 @@ use warploom_cli::local::{LocalCluster, LocalOptions, RoleProcess};
 use warploom_cli::output;
 use warploom_cli::settings::Settings;
 
-/// The tenants: the hostile one, the one beside it, and one that does nothing.
+/// The tenants: the hostile one, its neighbour, and one that does nothing.
 const HOSTILE: &str = "hostile";
 const NEIGHBOUR: &str = "neighbour";
 const SILENT: &str = "silent";
-/// How long an order may take beyond its time: connections and probes on a busy machine.
+/// Time that an order may take beyond its own duration: connections and probes are slow on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the cluster may take until all that it keeps is there, and the neighbour's programs until each
-/// has a session.
+/// Time within which the cluster has to have stored its state, and each of the neighbour's programs has to
+/// have a session.
 const READY: Duration = Duration::from_secs(60);
 
 /// A hostile run.
@@ -45,7 +45,7 @@ pub(in crate::chaos) struct Run {
     before: Kept,
     attacker: RoleProcess,
     answers: Receiver<Attacked>,
-    /// Goes when this is dropped, after the process that floods it.
+    /// Dropped after the process that floods it.
     _other: Broker,
     attacked: Attacked,
     here: Vec<f64>,
@@ -105,7 +105,7 @@ impl Run {
         })
     }
 
-    /// Goes through all phases.
+    /// Runs all phases.
     pub(in crate::chaos) async fn carry_out(&mut self, seed: u64, whole: Duration) -> Result<()> {
         self.neighbour_is_there().await?;
         self.strikes.began = Instant::now();
@@ -127,7 +127,7 @@ impl Run {
         Ok(())
     }
 
-    /// The neighbour's programs have their sessions.
+    /// Waits until the neighbour's programs have their sessions.
     async fn neighbour_is_there(&mut self) -> Result<()> {
         let asked = Instant::now();
         while self
@@ -145,7 +145,7 @@ impl Run {
         Ok(())
     }
 
-    /// One phase, and the requests that began in it answered. Gives when it was.
+    /// Runs one phase and waits for its answer. Returns its span.
     async fn phase(&mut self, phase: Phase, time: Duration) -> Result<Span> {
         let facts = self.facts();
         let order = Order {
@@ -179,7 +179,7 @@ impl Run {
         })
     }
 
-    /// What the hostile tenant may have found out by now.
+    /// Facts that the hostile tenant may know by now.
     fn facts(&mut self) -> Facts {
         let heard = self.strikes.watch.heard();
         let leaders = self.strikes.cluster.leaders.iter();
@@ -192,8 +192,8 @@ impl Run {
         }
     }
 
-    /// What it all did to others, once the neighbour's programs have ended: as metrics, and what is to be
-    /// said of it.
+    /// Judges the effects on others once the neighbour's programs have ended. Returns metrics and
+    /// complaints.
     pub(in crate::chaos) async fn judge(&mut self) -> Result<(Vec<Metric>, Vec<String>)> {
         let (astray, heard) = (self.eyes.seen(), self.strikes.watch.heard());
         let after = kept(&self.strikes.administrator).await?;
@@ -238,13 +238,13 @@ impl Run {
         self.attacker.kill()
     }
 
-    /// Where the hostile tenant's program wrote what it submitted.
+    /// Path of the hostile tenant's log of submitted ops.
     pub(in crate::chaos) fn submitted(dir: &Path) -> PathBuf {
         dir.join("submitted-hostile.jsonl")
     }
 }
 
-/// A broker like the cluster's, without clients.
+/// Starts a broker like the cluster's, without clients.
 fn other_broker(dir: &Path, server: Option<PathBuf>) -> Result<Broker> {
     let mut config = BrokerConfig::new(dir.join("other"), "chaos");
     config.tenants = vec![HOSTILE.into()];
@@ -253,7 +253,7 @@ fn other_broker(dir: &Path, server: Option<PathBuf>) -> Result<Broker> {
     Ok(Broker::start(&config)?)
 }
 
-/// The hostile tenant's process, with its own logins, and what it will answer.
+/// Starts the hostile tenant's process with its own logins. Returns it and its answers.
 fn start_attacker(
     cluster: &LocalCluster,
     other: &Broker,
@@ -274,7 +274,7 @@ fn start_attacker(
     let arguments = [
         "chaos-hostile".to_owned(),
         format!("--set=broker.credentials={}", own?.display()),
-        // Said though the credentials say it: the environment may name another.
+        // Set although the credentials contain it: the environment may name another URL.
         format!("--set=broker.url={}", cluster.broker.url()),
         "--set=cluster.name=chaos".to_owned(),
         format!("--tenant={HOSTILE}"),

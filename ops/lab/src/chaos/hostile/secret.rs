@@ -1,16 +1,16 @@
-//! The secret of the neighbour: bytes, and a key that they are exported by. All of it follows from a seed,
-//! so that the hostile tenant can guess it best of all, and each reader can recognise it.
+//! The secret of the neighbour: bytes, and the key under which they are exported. All of it follows from a
+//! seed, so the hostile tenant can guess it, and each reader can recognise it.
 
 use bus_schemas::ExportKey;
 use workloads::SplitMix64;
 
-/// Bytes of the secret: two chunks that a copy is offered in.
+/// Bytes of the secret: two of the chunks in which a copy is offered.
 pub(in crate::chaos) const BYTES: usize = 2 << 20;
 /// Bytes of a chunk.
 const CHUNK: usize = 1 << 20;
-/// Bytes by which the secret is recognised.
+/// Bytes of the mark by which the secret is recognised.
 const MARK: usize = 16;
-/// As often they come in it, so that any piece of it that is as long twice has them.
+/// Interval of the mark in bytes: any piece of twice this length contains it.
 const EVERY: usize = 64;
 
 /// The secret of a seed.
@@ -18,13 +18,13 @@ const EVERY: usize = 64;
 pub(in crate::chaos) struct Secret {
     /// Its bytes.
     pub(in crate::chaos) bytes: Vec<u8>,
-    /// The key that it is exported by.
+    /// The key under which it is exported.
     pub(in crate::chaos) key: ExportKey,
     mark: [u8; MARK],
 }
 
 impl Secret {
-    /// The secret of a seed.
+    /// Makes the secret of a seed.
     pub(in crate::chaos) fn of(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed ^ 0x5ec2);
         let mut mark = [0; MARK];
@@ -41,7 +41,7 @@ impl Secret {
         Self { bytes, key, mark }
     }
 
-    /// The hashes of its chunks, one after the other.
+    /// The hashes of its chunks, concatenated.
     pub(super) fn hashes(&self) -> Vec<u8> {
         let chunks = self.bytes.chunks(CHUNK);
         chunks
@@ -49,7 +49,7 @@ impl Secret {
             .collect()
     }
 
-    /// Whether some bytes have a part of it.
+    /// True if the bytes contain a part of the secret.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         bytes.windows(MARK).any(|window| window == self.mark)
     }

@@ -19,7 +19,7 @@ use crate::{Nanos, SECOND};
 const DIE: u64 = 0;
 const ALIVE: u64 = 1;
 const SETTLED: u64 = 2;
-/// How often a client says that its sessions live.
+/// Interval at which a client reports that its sessions are alive.
 const ALIVE_EVERY: Nanos = 10 * SECOND;
 
 /// One client process.
@@ -27,13 +27,13 @@ pub struct ClientNode<P> {
     names: Names,
     dies: Option<(Nanos, bool)>,
     runners: Vec<Runner<P>>,
-    // Nothing to do, or nothing but to wait for a place.
+    // True if it has nothing to do, or only waits for a place.
     idle: bool,
 }
 
 impl<P: ClientProgram> ClientNode<P> {
-    /// A client process about to start, by its connection's name. `dies`: when, and whether the
-    /// broker tells the leaders.
+    /// Makes a client process that is about to start, with its connection's name. `dies` is the time of its
+    /// death, and true if the broker tells the leaders.
     #[must_use]
     pub fn new(
         cluster: &Tenant,
@@ -82,7 +82,7 @@ impl<P: ClientProgram> ClientNode<P> {
         }
     }
 
-    /// A new leader, or a new connection, is to hear that the sessions live once it is there.
+    /// Reports later that the sessions are alive, once a new leader or connection has settled.
     fn settle(&self, io: &mut Io) {
         if let Some(settling) = P::HABITS.settling {
             io.later(io.now + settling, SETTLED);
@@ -183,7 +183,7 @@ impl<P: ClientProgram> Node for ClientNode<P> {
         }
     }
 
-    /// That of its session that is least far.
+    /// State of its least advanced session.
     fn state(&self) -> &'static str {
         let states = [
             "opening several",

@@ -1,4 +1,4 @@
-//! The program as a client needs it: what it pushes, and what it makes of the answers.
+//! The program as a client needs it: the ops that it pushes, and its use of the answers.
 
 use bus_schemas::{OpNumber, Opened};
 use client_agent_core::{Outbox, OutboxSettings};
@@ -6,68 +6,68 @@ use client_agent_core::{Outbox, OutboxSettings};
 use crate::Nanos;
 use crate::node::Io;
 
-/// How a client goes about it.
+/// Timing of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Habits {
-    /// How long it waits before it repeats a request that got no answer.
+    /// Time after which it repeats a request without an answer.
     pub ask_again: Nanos,
-    /// Until what was pushed and may linger is sent. `None`: it is sent at once, and the outbox is
-    /// told the time whenever the program goes on.
+    /// Time for which pushed ops may linger before they are sent. With `None` they are sent at once, and
+    /// the outbox is told the time whenever the program continues.
     pub linger: Option<Nanos>,
-    /// How long a new leader, or a new connection, takes to be there for a sign of life. `None`: it
+    /// Time after which a new leader, or a new connection, gets a sign of life. With `None` the client
     /// gives one when its session opens instead.
     pub settling: Option<Nanos>,
 }
 
-/// What became of a step.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramProgress {
-    /// It is done.
+    /// The step is done.
     On,
     /// The session is to be closed.
     Close,
-    /// It waits, until a time or for an answer.
+    /// The program waits, until a time or for an answer.
     Rest(Option<Nanos>),
-    /// It waits for room in the outbox.
+    /// The program waits for room in the outbox.
     Full,
 }
 
 /// The program of one session.
 pub trait ClientProgram: Sized {
-    /// How its client goes about it.
+    /// Timing of its client.
     const HABITS: Habits;
 
-    /// By this number it asks for its session.
+    /// Number by which it asks for its session.
     fn nonce(&self) -> u64;
-    /// When it asks for its session.
+    /// Time at which it asks for its session.
     fn start(&self) -> Nanos;
-    /// Devices, each on another worker, all or none.
+    /// Number of devices, each on another worker, all or none.
     fn devices(&self) -> u32 {
         1
     }
-    /// Whether it means its session to fail.
+    /// True if it means its session to fail.
     fn is_doomed(&self) -> bool {
         false
     }
-    /// What runs on another of its devices.
+    /// The program for another of its devices.
     fn on_another(&mut self, index: u64) -> Self;
 
-    /// Its session is open.
+    /// Notes that its session is open. Returns the settings of the outbox.
     fn opened(&mut self, opened: &Opened) -> OutboxSettings;
-    /// Goes on by a step.
+    /// Continues by a step.
     fn step(&mut self, io: &mut Io, outbox: &mut Outbox) -> ProgramProgress;
-    /// Whether nothing is left of it.
+    /// True if no step is left.
     fn is_done(&self) -> bool;
-    /// Whether it waits for answers.
+    /// True if it waits for answers.
     fn is_waiting(&self) -> bool;
-    /// An answer has come. Says whether it is right.
+    /// Takes an answer. Returns true if the answer is right.
     fn answered(&mut self, now: Nanos, op: OpNumber, bytes: &[u8]) -> bool;
 
-    /// A batch up to this op, as it is sent, if it is.
+    /// Changes a batch up to this op before it is sent; `None` drops it.
     fn batch(&self, _last: OpNumber, bytes: &[u8]) -> Option<Vec<u8>> {
         Some(bytes.to_vec())
     }
-    /// An intent, as it is sent.
+    /// Changes an intent before it is sent.
     fn intent(&self, bytes: &[u8]) -> Vec<u8> {
         bytes.to_vec()
     }

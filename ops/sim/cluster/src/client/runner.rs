@@ -1,4 +1,4 @@
-//! One program of a client, from its request for a session on.
+//! One program of a client, from its request for a session.
 
 use bus_schemas::subject::{Subjects, ToClient, ToLeader};
 use bus_schemas::{
@@ -14,13 +14,13 @@ use crate::Nanos;
 use crate::fact::ClientFact;
 use crate::node::Io;
 
-/// Whose client it is, and by which names others know it.
+/// The client's tenant, and the names by which others know the client.
 pub(super) struct Names {
     pub(super) subjects: Subjects,
     pub(super) tenant: Tenant,
     /// Its connection's name.
     pub(super) connection: String,
-    /// Where answers to its requests come.
+    /// Inbox for answers to its requests.
     pub(super) inbox: String,
 }
 
@@ -49,7 +49,7 @@ impl<P: ClientProgram> Runner<P> {
         }
     }
 
-    /// The same on another device, whose session is open already.
+    /// Makes a runner for another device of the program, with a session that is already open.
     fn opened_already(mut program: P, opened: Opened, names: &Names) -> Self {
         let settings = program.opened(&opened);
         let session = Session::new(opened, settings, &names.subjects, &names.tenant);
@@ -70,13 +70,13 @@ impl<P: ClientProgram> Runner<P> {
         }
     }
 
-    /// Whether it is over, or can but wait for a place.
+    /// True if it is over, or can only wait for a place.
     pub(super) fn is_idle(&self) -> bool {
         let waits = self.asked && matches!(self.phase, Phase::Asking(_));
         waits || self.is_over()
     }
 
-    /// How far it is.
+    /// Stage of the program; a higher one is more advanced.
     pub(super) fn stage(&self) -> usize {
         match &self.phase {
             Phase::Asking(_) => usize::from(self.program.devices() == 1),
@@ -98,7 +98,7 @@ impl<P: ClientProgram> Runner<P> {
         }
     }
 
-    /// An answer to its request has come. Gives who runs the program on the other devices.
+    /// Takes an answer to its request. Returns runners for the program's other devices.
     pub(super) fn answered(&mut self, io: &mut Io, names: &Names, answer: OpenAnswer) -> Vec<Self> {
         if !matches!(self.phase, Phase::Asking(_)) {
             return Vec::new();
@@ -204,7 +204,7 @@ impl<P: ClientProgram> Runner<P> {
         });
     }
 
-    /// Goes on with the program as far as it can; gives when it wants to go on.
+    /// Continues the program as far as possible. Returns the time at which it is to continue.
     pub(super) fn drive(&mut self, io: &mut Io, names: &Names) -> Option<Nanos> {
         if let Phase::Asking(at) = self.phase {
             if at > io.now {
@@ -236,7 +236,7 @@ impl<P: ClientProgram> Runner<P> {
         }
     }
 
-    /// The outbox is told the time, and what lingered is sent.
+    /// Tells the outbox the time, and sends the lingering ops.
     fn tick(&mut self, io: &mut Io, names: &Names) {
         let Phase::Running(session) = &mut self.phase else {
             return;
@@ -253,7 +253,7 @@ impl<P: ClientProgram> Runner<P> {
         }
     }
 
-    /// Takes steps until one rests, or none is left; `None` once the session is over.
+    /// Takes steps until one rests, or none is left. Returns `None` once the session is over.
     fn go_on(&mut self, io: &mut Io, names: &Names) -> Option<ProgramProgress> {
         loop {
             let Phase::Running(session) = &mut self.phase else {

@@ -1,4 +1,4 @@
-//! One open session of a client: its outbox, and the way of what the outbox wants sent.
+//! One open session of a client: its outbox, and the delivery of the outbox's messages.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,11 +16,11 @@ use crate::node::Io;
 pub(super) struct Session {
     pub(super) opened: Opened,
     pub(super) outbox: Outbox,
-    /// What came of copies that are not answered.
+    /// Received bytes of copies that are not answered yet.
     arrived: BTreeMap<OpNumber, Vec<u8>>,
     pub(super) failed: bool,
     pub(super) closing: bool,
-    /// Until when what was pushed lingers.
+    /// Time until which pushed ops linger.
     pub(super) linger: Option<Nanos>,
     batches: Rc<str>,
     states: Rc<str>,
@@ -28,7 +28,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A session that was just opened.
+    /// Makes a session that was just opened.
     pub(super) fn new(
         opened: Opened,
         settings: OutboxSettings,
@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Carries actions out; true once the session has ended.
+    /// Carries out actions. Returns true once the session has ended.
     pub(super) fn carry_out(
         &mut self,
         io: &mut Io,

@@ -4,34 +4,34 @@ use super::*;
 use crate::node::Connection;
 
 impl<W: ClusterObserver> Cluster<W> {
-    /// From now on the next message, or answer of the store, to a node has a mishap.
+    /// Makes the next message, or answer of the store, to a node have a mishap.
     pub fn mar_next(&mut self, id: NodeId, what: Mishap, late: Nanos) {
         self.slots[id.0].mishap = Some((what, late));
     }
 
-    /// A node's timers stand still until a time.
+    /// Stops a node's timers until a time.
     pub fn stall(&mut self, id: NodeId, until: Nanos) {
         let slot = &mut self.slots[id.0];
         slot.stalled = slot.stalled.max(until);
     }
 
-    /// A node handles each input late by at most so much, until a time.
+    /// Makes a node handle each input late by at most `by`, until a time.
     pub fn slow(&mut self, id: NodeId, until: Nanos, by: Nanos) {
         self.slots[id.0].slowness.begin(until, by);
     }
 
-    /// A node does not reach the store until a time.
+    /// Keeps a node from the store until a time.
     pub fn keep_from_store(&mut self, id: NodeId, until: Nanos) {
         let slot = &mut self.slots[id.0];
         slot.storeless = slot.storeless.max(until);
     }
 
-    /// A fault meets a node, or all.
+    /// Reports to the observer that a fault meets a node, or all nodes.
     pub fn met(&mut self, id: Option<NodeId>, fault: &'static str) {
         self.observer.met(&self.slots, id, fault);
     }
 
-    /// A message has come over the link.
+    /// Delivers a message that has come over the link.
     pub(super) fn deliver(&mut self, to: NodeId, connection: u32, packet: Packet) {
         if let Some((mishap, late)) = self.slots[to.0].mishap.take() {
             self.observer.note(self.now, || {
@@ -55,7 +55,7 @@ impl<W: ClusterObserver> Cluster<W> {
         self.tell(to, NodeInput::Message(packet));
     }
 
-    /// The store, or the broker itself, tells a node something; a node what it put off.
+    /// Tells a node news of the store or the broker, or an input that the node itself had put off.
     pub(super) fn inform(&mut self, node: NodeId, life: u32, mut input: NodeInput) {
         let marred = matches!(
             input,
@@ -70,7 +70,7 @@ impl<W: ClusterObserver> Cluster<W> {
                 let NodeInput::Store(token, _) = input else {
                     return;
                 };
-                // No answer: the node gives up waiting for it.
+                // Without an answer, the node gives up waiting for it.
                 input = NodeInput::Store(token, StoreReply::Away);
                 late = SECOND;
             }
@@ -83,7 +83,7 @@ impl<W: ClusterObserver> Cluster<W> {
         self.tell(node, input);
     }
 
-    /// Ends a process at once. `told`: the broker tells the leaders.
+    /// Ends a process at once. If `told`, the broker tells the leaders.
     pub fn kill(&mut self, id: NodeId, told: bool) {
         let slot = &mut self.slots[id.0];
         if slot.node.take().is_none() {
@@ -98,7 +98,7 @@ impl<W: ClusterObserver> Cluster<W> {
         self.observer.died(self.now, id);
     }
 
-    /// A node has one more connection for a moment, under any name and with its own login.
+    /// Makes one more connection of a node for a moment, under any name and with the node's own login.
     pub(super) fn visit(&mut self, id: NodeId, name: String) {
         let own = self.slots[id.0].connection.clone();
         if let Some(author) = own.map(|own| own.author.clone())
@@ -133,12 +133,12 @@ impl<W: ClusterObserver> Cluster<W> {
         }
     }
 
-    /// Stops a node's events.
+    /// Holds back a node's events.
     pub fn pause(&mut self, id: NodeId) {
         self.slots[id.0].paused = true;
     }
 
-    /// Hands a node all that was held back.
+    /// Hands a node all events that were held back.
     fn resume(&mut self, id: NodeId) {
         if !std::mem::take(&mut self.slots[id.0].paused) {
             return;
@@ -167,7 +167,7 @@ impl<W: ClusterObserver> Cluster<W> {
         self.reconnect(id);
     }
 
-    /// Takes the broker away from everyone.
+    /// Takes the broker away from all nodes.
     pub fn broker_away(&mut self, lost: u32) {
         if !self.network.broker_up() {
             return;
@@ -180,7 +180,7 @@ impl<W: ClusterObserver> Cluster<W> {
         }
     }
 
-    /// Brings the broker back: connections return one after the other.
+    /// Brings the broker back; connections return one after the other.
     fn broker_back(&mut self) {
         self.network.broker_back();
         for place in 0..self.slots.len() {
@@ -206,7 +206,7 @@ impl<W: ClusterObserver> Cluster<W> {
         self.agenda.enter(self.now + delay, event);
     }
 
-    /// The end of what went wrong has come.
+    /// Ends a fault.
     pub(super) fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Unblock(links) => {

@@ -14,30 +14,30 @@ use crate::store::{LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, Stor
 use crate::store_faults::StoreFaults;
 use crate::{Agenda, MICRO, MILLI, Nanos, Random, SECOND};
 
-/// Makes the process of a role: (role, its number in the role, life, chance).
+/// Makes the process of a role, from the role, its number in the role, its life, and its random source.
 pub type Factory = Box<dyn FnMut(NodeRole, u32, u32, Random) -> Box<dyn Node>>;
 
-/// How long things take that are no message.
+/// Delays other than those of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How late a timer is at most. It is never early.
+    /// Maximum delay of a timer. A timer is never early.
     pub timers: Nanos,
-    /// A request's way to the store, or its answer's way back: at least and at most.
+    /// Delay of a request to the store, or of its answer: minimum and maximum.
     pub store: (Nanos, Nanos),
 }
 
-/// What decides a cluster beside its processes.
+/// Everything that decides a cluster beside its processes.
 #[derive(Debug)]
 pub struct ClusterOptions {
-    /// What is left to chance follows from this.
+    /// Seed of everything that is left to chance.
     pub seed: u64,
-    /// How messages come over the links.
+    /// Behaviour of messages on the links.
     pub ways: Ways,
-    /// How long all else takes.
+    /// All other delays.
     pub timing: Timing,
 }
 
-/// What happens at a time.
+/// An event at a time.
 #[derive(Debug)]
 enum Event {
     Deliver {
@@ -54,7 +54,7 @@ enum Event {
         node: NodeId,
         life: u32,
     },
-    // A slow node handles an input that came before.
+    // A slow node handles an earlier input.
     Handle {
         node: NodeId,
         life: u32,
@@ -68,17 +68,17 @@ enum Event {
     },
     // The lease was deleted, or may just have expired.
     LeaseChanged,
-    // What whoever plays the cluster has entered, by its number.
+    // An event that the cluster's user has scheduled, by its number.
     Scheduled(usize),
     Undo(Undo),
 }
 
-/// The end of what went wrong.
+/// The end of a fault.
 #[derive(Debug, Clone)]
 pub enum Undo {
-    /// These links go again.
+    /// These links work again.
     Unblock(Vec<(NodeId, NodeId)>),
-    /// A node gets what was held back.
+    /// A node gets the events that were held back.
     Resume(NodeId),
     /// A process starts.
     Start(NodeId),
@@ -88,46 +88,46 @@ pub enum Undo {
     BrokerBack,
     /// The store answers again.
     StoreBack,
-    /// Links lose nothing from now on.
+    /// Links are fair from now on.
     Clear,
 }
 
-/// Everything there is.
+/// The whole cluster.
 pub struct Cluster<W> {
     /// Virtual time.
     pub now: Nanos,
     agenda: Agenda<Event>,
     /// The bus.
     pub network: Network,
-    /// What the broker keeps.
+    /// The stored data of the broker.
     pub store: Store,
-    /// Whether the store answers.
+    /// True if the store answers.
     pub store_up: bool,
-    /// What keeps the store from taking what it is given.
+    /// Faults of the store.
     pub store_faults: StoreFaults,
-    /// All places for processes.
+    /// All slots for processes.
     pub slots: Vec<Slot>,
-    /// Who watches.
+    /// The observer.
     pub observer: W,
-    /// Events so far.
+    /// Number of events so far.
     pub steps: u64,
-    /// Fingerprint of the event handled last.
+    /// Fingerprint of the last handled event.
     pub digest: u64,
     seed: u64,
     timing: Timing,
     factory: Factory,
 }
 
-/// What the chance of slow nodes is drawn for: of its own.
+/// Purpose of the random source of slow nodes.
 const SLOW: u64 = 0x0000_736c_6f77_2121;
 
-/// What tells one place's chance from another's.
+/// Key that distinguishes one slot's random source from another's.
 fn key(role: NodeRole, number: u32) -> u64 {
     (role as u64 + 1) << 16 | u64::from(number)
 }
 
 impl<W: ClusterObserver> Cluster<W> {
-    /// A cluster with no process started yet.
+    /// Makes a cluster without started processes.
     #[must_use]
     pub fn new(settings: ClusterOptions, observer: W, factory: Factory) -> Self {
         let ClusterOptions { seed, ways, timing } = settings;
@@ -148,23 +148,23 @@ impl<W: ClusterObserver> Cluster<W> {
         }
     }
 
-    /// Enters something that [`Cluster::step`] says the time of.
+    /// Schedules a number, which [`Cluster::step`] returns at its time.
     pub fn schedule(&mut self, at: Nanos, number: usize) {
         self.agenda.enter(at, Event::Scheduled(number));
     }
 
-    /// Enters the end of something.
+    /// Schedules the end of a fault.
     pub fn schedule_undo(&mut self, at: Nanos, undo: Undo) {
         self.agenda.enter(at, Event::Undo(undo));
     }
 
-    /// When the next thing happens.
+    /// Time of the next event.
     #[must_use]
     pub fn next_at(&self) -> Option<Nanos> {
         self.agenda.next_at()
     }
 
-    /// Adds a place for a process, to be started at a time.
+    /// Adds a slot for a process that starts at a time.
     pub fn add(&mut self, role: NodeRole, number: u32, start: Nanos) -> NodeId {
         let id = NodeId(self.slots.len());
         let key = key(role, number);
@@ -176,7 +176,7 @@ impl<W: ClusterObserver> Cluster<W> {
         id
     }
 
-    /// Does the next thing. Gives the number of what was scheduled for now, if that is it.
+    /// Handles the next event. Returns the number of a scheduled event.
     pub fn step(&mut self) -> Option<usize> {
         let (at, event) = self.agenda.pop()?;
         self.now = self.now.max(at);
@@ -224,7 +224,7 @@ impl<W: ClusterObserver> Cluster<W> {
         None
     }
 
-    /// Hands a node an input: now, later if it is slow, or once it is no longer paused.
+    /// Hands a node an input: now, later if the node is slow, or once it is no longer paused.
     pub fn tell(&mut self, id: NodeId, input: NodeInput) {
         let slot = &mut self.slots[id.0];
         if slot.node.is_none() {
@@ -358,7 +358,7 @@ impl<W: ClusterObserver> Cluster<W> {
         }
     }
 
-    /// Starts a process in its place.
+    /// Starts a process in its slot.
     fn start(&mut self, id: NodeId) {
         let slot = &mut self.slots[id.0];
         if slot.node.is_some() {
@@ -379,7 +379,7 @@ impl<W: ClusterObserver> Cluster<W> {
     }
 }
 
-/// What tells one event from another, for comparing two histories.
+/// Fingerprint of an event, for comparing two histories.
 fn digest(at: Nanos, event: &Event) -> u64 {
     let what = match event {
         Event::Deliver { to, packet, .. } => {

@@ -5,7 +5,7 @@ use scheduler_leader_core::Placement;
 use super::*;
 use crate::wire;
 
-/// What a request has the store keep of the placement.
+/// The placement that a request writes to the store.
 fn placement(request: &StoreRequest) -> Option<Placement> {
     match request {
         StoreRequest::PutFenced {
@@ -88,15 +88,15 @@ impl<W: ClusterObserver> Cluster<W> {
         self.agenda.enter(self.now + wait, event);
     }
 
-    /// The bucket with placement and profile is deleted, and made anew.
+    /// Deletes the bucket with placement and profile, and creates it again.
     pub fn delete_state(&mut self) {
         self.store.renew(PLACEMENT);
         self.store.renew(PROFILE);
         self.tell_placement();
     }
 
-    /// Tells every leader candidate of a placement that was written, as a watch on its bucket does:
-    /// of each, one after the other.
+    /// Tells every leader candidate of a written placement, as a watch on its bucket does. Each candidate
+    /// gets the placements in order.
     fn tell_placement(&mut self) {
         let reply = self.store.read(self.now, PLACEMENT);
         self.tell_leaders(&NodeInput::Placement(reply), |now, place, slot| {
@@ -106,7 +106,7 @@ impl<W: ClusterObserver> Cluster<W> {
         });
     }
 
-    /// Tells every leader candidate what the lease is now, as a watch on its bucket does.
+    /// Tells every leader candidate the current lease, as a watch on its bucket does.
     pub(super) fn tell_lease(&mut self) {
         let reply = self.store.read(self.now, LEASE);
         self.tell_leaders(&NodeInput::Lease(reply), |now, _, slot| {
@@ -128,7 +128,7 @@ impl<W: ClusterObserver> Cluster<W> {
         }
     }
 
-    /// The bucket with the lease is deleted.
+    /// Deletes the bucket with the lease.
     pub fn delete_lease(&mut self) {
         self.store.delete(LEASE);
         self.agenda.enter(self.now, Event::LeaseChanged);

@@ -1,4 +1,4 @@
-//! The bus as its users feel it: subjects and subscriptions over links that fail.
+//! The bus as its users see it: subjects and subscriptions over links that fail.
 
 mod ways;
 
@@ -21,15 +21,15 @@ pub struct NodeId(pub usize);
 pub struct Packet {
     /// Its subject.
     pub subject: Rc<str>,
-    /// Where an answer is awaited, if it is a request.
+    /// Subject for the answer, if it is a request.
     pub reply: Option<Rc<str>>,
     /// The encoded message.
     pub bytes: Rc<[u8]>,
-    /// Who published it.
+    /// The publisher.
     pub from: NodeId,
 }
 
-/// What a login allows: subjects that begin so.
+/// Permissions of a login: prefixes of its subjects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     says: String,
@@ -37,7 +37,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// A tenant's.
+    /// The login of a tenant.
     #[must_use]
     pub fn of(subjects: &Subjects, tenant: &Tenant) -> Self {
         let prefix = |all: String| all.trim_end_matches('>').to_owned();
@@ -51,55 +51,55 @@ impl Login {
 /// Connections, subscriptions and the state of every link.
 #[derive(Debug)]
 pub struct Network {
-    /// How messages come over the links now.
+    /// Current behaviour of messages on the links.
     pub ways: Ways,
     broker_up: bool,
     blocked: BTreeSet<(NodeId, NodeId)>,
     cut: BTreeSet<NodeId>,
-    // A connection's number grows when it is lost: what was in flight on the old one is lost too.
+    // A connection's number, which grows when the connection is lost: its messages in flight are lost too.
     connections: BTreeMap<NodeId, u32>,
     subscriptions: BTreeMap<NodeId, BTreeSet<String>>,
-    // Of nodes that may not say and hear all.
+    // Logins of nodes with limited permissions.
     logins: BTreeMap<NodeId, Login>,
     links: BTreeMap<(NodeId, NodeId), Link>,
     seed: u64,
     keys: BTreeMap<NodeId, u64>,
-    // Who hears a subject, until somebody subscribes or dies.
+    // Receivers of a subject; cleared when a node subscribes or dies.
     receivers: BTreeMap<Rc<str>, Rc<[NodeId]>>,
-    /// Messages sent over links.
+    /// Number of messages sent over links.
     pub sent: u64,
 }
 
-/// One direction between two nodes. It has chance of its own, so that what happens on one does not
-/// depend on how much is said on another.
+/// One direction between two nodes. It has a random source of its own, so that its events do not depend on
+/// the traffic of other links.
 #[derive(Debug)]
 struct Link {
     last: Nanos,
     random: Random,
 }
 
-/// One delivery that will be made.
+/// A planned delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// When.
+    /// Time of the delivery.
     pub at: Nanos,
-    /// To whom.
+    /// The receiver.
     pub to: NodeId,
-    /// Over which of its connections.
+    /// Number of the receiver's connection.
     pub connection: u32,
 }
 
-/// Where one message goes, and what became of it on the way.
+/// Deliveries of one message, and its mishaps on the way.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
     /// The deliveries.
     pub deliveries: Vec<Delivery>,
-    /// By chance.
+    /// Mishaps by chance.
     pub mishaps: Vec<(NodeId, Mishap)>,
 }
 
 impl Network {
-    /// A bus without connections.
+    /// Makes a bus without connections.
     #[must_use]
     pub fn new(seed: u64, ways: Ways) -> Self {
         Self {
@@ -118,48 +118,48 @@ impl Network {
         }
     }
 
-    /// Gives a node the number by which the chance of its links is drawn.
+    /// Gives a node the key of its links' random sources.
     pub(crate) fn know(&mut self, node: NodeId, key: u64) {
         self.keys.insert(node, key);
     }
 
-    /// Whether a node's connection is there.
+    /// True if a node's connection is up.
     #[must_use]
     pub(crate) fn connected(&self, node: NodeId) -> bool {
         self.broker_up && !self.cut.contains(&node)
     }
 
-    /// Whether the broker is there.
+    /// True if the broker is up.
     #[must_use]
     pub(crate) fn broker_up(&self) -> bool {
         self.broker_up
     }
 
-    /// Whether messages go from one node to another.
+    /// True if messages go from one node to another.
     #[must_use]
     pub(crate) fn open(&self, from: NodeId, to: NodeId) -> bool {
         self.connected(from) && self.connected(to) && !self.blocked.contains(&(from, to))
     }
 
-    /// The number of a node's connection now.
+    /// Number of a node's current connection.
     #[must_use]
     pub(crate) fn connection(&self, node: NodeId) -> u32 {
         self.connections.get(&node).copied().unwrap_or(0)
     }
 
-    /// A node has connected with a login.
+    /// Notes that a node has connected with a login.
     pub(crate) fn log_in(&mut self, node: NodeId, login: Login) {
         self.logins.insert(node, login);
     }
 
-    /// Whether a node's login lets it publish on a subject.
+    /// True if a node's login lets it publish on a subject.
     #[must_use]
     pub(crate) fn may_say(&self, node: NodeId, subject: &str) -> bool {
         let login = self.logins.get(&node);
         login.is_none_or(|login| subject.starts_with(&login.says))
     }
 
-    /// Subscribes a node to a subject pattern (`*` one token, `>` the rest), if its login lets it.
+    /// Subscribes a node to a subject pattern (`*` one token, `>` the rest), if its login allows it.
     pub(crate) fn subscribe(&mut self, node: NodeId, pattern: String) {
         let login = self.logins.get(&node);
         if login.is_some_and(|login| !pattern.starts_with(&login.hears)) {
@@ -177,7 +177,7 @@ impl Network {
         }
     }
 
-    /// Ends all a node has on the bus: it died.
+    /// Removes a dead node from the bus.
     pub(crate) fn drop_node(&mut self, node: NodeId) {
         self.receivers.clear();
         self.subscriptions.remove(&node);
@@ -186,17 +186,17 @@ impl Network {
         *self.connections.entry(node).or_default() += 1;
     }
 
-    /// Stops one direction of a link.
+    /// Blocks one direction of a link.
     pub fn block(&mut self, from: NodeId, to: NodeId) {
         self.blocked.insert((from, to));
     }
 
-    /// Lets one direction of a link go again.
+    /// Unblocks one direction of a link.
     pub fn unblock(&mut self, from: NodeId, to: NodeId) {
         self.blocked.remove(&(from, to));
     }
 
-    /// Cuts a node's connection; what was in flight to it is lost.
+    /// Cuts a node's connection; messages in flight to it are lost.
     pub(crate) fn cut(&mut self, node: NodeId) {
         self.cut.insert(node);
         *self.connections.entry(node).or_default() += 1;
@@ -207,7 +207,7 @@ impl Network {
         self.cut.remove(&node);
     }
 
-    /// The broker goes: everything in flight is lost.
+    /// Takes the broker down; all messages in flight are lost.
     pub(crate) fn broker_down(&mut self, nodes: impl Iterator<Item = NodeId>) {
         self.broker_up = false;
         for node in nodes {
@@ -215,12 +215,12 @@ impl Network {
         }
     }
 
-    /// The broker is back.
+    /// Brings the broker back.
     pub(crate) fn broker_back(&mut self) {
         self.broker_up = true;
     }
 
-    /// Messages that links lose, per thousand.
+    /// Loss of messages on the links, per thousand.
     pub(crate) fn loss(&self) -> u64 {
         match &self.ways {
             Ways::Lossy(lossy) => lossy.loss,
@@ -242,7 +242,7 @@ impl Network {
         receivers
     }
 
-    /// The deliveries of a message published now.
+    /// The deliveries of a message that is published now.
     pub(crate) fn route(&mut self, now: Nanos, from: NodeId, subject: &Rc<str>) -> Route {
         let mut route = Route::default();
         if !self.may_say(from, subject) {
@@ -267,7 +267,7 @@ impl Network {
         let lossy = match &mut self.ways {
             Ways::Lossy(lossy) => *lossy,
             Ways::Jittered(jitter) => {
-                // What a node says to itself goes over no link.
+                // A node's message to itself goes over no link.
                 let way = if from == to { 0 } else { jitter.draw() };
                 self.sent += u64::from(from != to);
                 link.last = (now + way).max(link.last);
@@ -299,7 +299,7 @@ impl Network {
     }
 }
 
-/// Whether a subject falls under a pattern.
+/// True if a subject matches a pattern.
 fn matches(pattern: &str, subject: &str) -> bool {
     let mut wanted = pattern.split('.');
     let mut tokens = subject.split('.');

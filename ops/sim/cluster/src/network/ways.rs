@@ -1,10 +1,10 @@
-//! The ways of messages over the links: how long they are, and what goes wrong on them.
+//! The ways of messages over the links: their delays and their mishaps.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{MICRO, MILLI, Nanos, Random, time_text};
 
-/// What becomes of one message.
+/// Mishap of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mishap {
@@ -17,7 +17,7 @@ pub enum Mishap {
 }
 
 impl Mishap {
-    /// What it is called.
+    /// Name of the mishap.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,16 +28,16 @@ impl Mishap {
     }
 }
 
-/// How messages come over the links.
+/// Behaviour of messages on the links.
 #[derive(Debug)]
 pub enum Ways {
-    /// Each link has chance of its own, and loses some.
+    /// Each link has a random source of its own, and loses some messages.
     Lossy(Lossy),
-    /// All come, each link's in order, after a while that one generator draws for all links.
+    /// All messages arrive, in order on each link. One generator draws the delays for all links.
     Jittered(Jitter),
 }
 
-/// How badly all links behave.
+/// Trouble on all links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lossy {
     /// Messages lost, per thousand.
@@ -55,7 +55,7 @@ pub struct Lossy {
 }
 
 impl Lossy {
-    /// Nothing is lost, doubled or overtaken.
+    /// No message is lost, doubled or overtaken.
     pub const FAIR: Self = Self {
         loss: 0,
         duplicates: 0,
@@ -64,7 +64,7 @@ impl Lossy {
         delay: 150 * MICRO,
     };
 
-    /// Some mixture of troubles.
+    /// Draws some mixture of troubles.
     #[must_use]
     pub fn draw(random: &mut Random) -> Self {
         let mut part = |permille: u64, most: u64| {
@@ -87,7 +87,7 @@ impl Lossy {
 /// The 99th percentile of a normal distribution, in deviations.
 const P99: f64 = 2.326;
 
-/// Ways of a lognormal length.
+/// Delays with a lognormal distribution.
 #[derive(Debug)]
 pub struct Jitter {
     random: Random,
@@ -96,7 +96,7 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// With this median; the 99th percentile is `times` that.
+    /// Makes delays with this median and a 99th percentile of `times` the median.
     #[must_use]
     pub fn new(random: Random, median: Nanos, times: f64) -> Self {
         Self {

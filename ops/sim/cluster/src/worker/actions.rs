@@ -1,4 +1,4 @@
-//! Actions that the sequencer wants done, carried out on bus and buffers.
+//! Carries out the sequencer's actions on bus and buffers.
 
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::BeatAction;
@@ -36,7 +36,7 @@ impl<D: SimDevice> WorkerNode<D> {
                 self.release_images(session);
             }
             Action::Stop { session } => self.stop(io, session),
-            // Carried out where the bytes are.
+            // These are carried out elsewhere, with their bytes.
             Action::Keep { .. } | Action::Store { .. } => {}
             Action::Forget { session, through } => {
                 if let Some(place) = self.sessions.get_mut(&session) {
@@ -65,7 +65,7 @@ impl<D: SimDevice> WorkerNode<D> {
         }
     }
 
-    /// A slice is started: its ops go with it, for the sequencer forgets them now.
+    /// Starts a slice together with its ops, because the sequencer forgets them now.
     fn begin(&mut self, io: &mut Io, start: StartAction) {
         let mut ops: Vec<D::Op> = Vec::new();
         if let Some(place) = self.sessions.get_mut(&start.session) {
@@ -88,8 +88,7 @@ impl<D: SimDevice> WorkerNode<D> {
         self.tell_dispatch(io, dispatch::Event::Started(start, ops));
     }
 
-    /// A session's close is accepted: what it has on the device ends soon, and what has not begun is
-    /// gone.
+    /// Carries out an accepted close: the session's running slice ends soon, and the others are dropped.
     fn stop(&mut self, io: &mut Io, session: SessionId) {
         let why = Failure::new(Code::SessionGone, "the session was closed");
         if self.device.stop(io, session, &why) {

@@ -1,4 +1,4 @@
-//! The device as a worker needs it: the part of it that is modelled.
+//! The device as a worker needs it: the modelled part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::node::Io;
 /// A slice that the dispatch has handed on.
 #[derive(Debug)]
 pub struct SimSlice<O> {
-    /// What it is.
+    /// The submission of the dispatch.
     pub submission: Submission<Vec<O>>,
     /// The staged bytes that it uses, by transfer.
     pub staged: BTreeMap<u64, Vec<u8>>,
@@ -32,7 +32,7 @@ pub struct ModelAnswer {
     pub device_ns: u64,
 }
 
-/// What has ended on a device.
+/// The end of work on a device.
 #[derive(Debug)]
 pub enum Ended {
     /// A session has begun.
@@ -43,12 +43,12 @@ pub enum Ended {
     Slice(Box<SliceEnd>),
 }
 
-/// How a slice ended.
+/// The end of a slice.
 #[derive(Debug)]
 pub struct SliceEnd {
-    /// As the sequencer started it.
+    /// The action by which the sequencer started it.
     pub start: StartAction,
-    /// What its ops declare, added up.
+    /// Sum of the costs that its ops declare.
     pub declared: u64,
     /// Device nanoseconds.
     pub device_ns: u64,
@@ -62,55 +62,55 @@ pub struct SliceEnd {
     pub fault: Option<(OpNumber, Failure)>,
 }
 
-/// A modelled device. It asks to be looked at with [`super::DEVICE`] when something of it ends.
+/// A modelled device. It asks for a call with [`super::DEVICE`] when a part of its work ends.
 pub trait SimDevice {
     /// An op as its worker keeps it until it is started.
     type Op: Clone;
-    /// Whether slices have anything to look at before they are handed on: modules, transfers,
-    /// memory, and whether they are what was declared.
+    /// True if slices have to be checked before they are handed on: their modules, transfers and memory,
+    /// and their declared costs.
     const LOOKS: bool;
 
-    /// What is kept of an op.
+    /// Converts an op to its kept form.
     fn keep(op: &OpRef<'_>) -> Self::Op;
-    /// The op that was kept.
+    /// Returns the kept op.
     fn op(kept: &Self::Op) -> Op;
     /// The key of a launch.
     fn key(_module: &ModuleHash, _launch: &Launch) -> KernelKey {
         KernelKey(0)
     }
 
-    /// A session is to begin. Says whether it has already.
+    /// Begins a session. Returns true if it has begun already.
     fn open(&mut self, io: &mut Io, open: OpenAction) -> bool;
-    /// A session that has nothing left to run is to end.
+    /// Ends a session that has no work left.
     fn close(&mut self, io: &mut Io, session: SessionId);
-    /// A slice is to run.
+    /// Runs a slice.
     fn submit(&mut self, io: &mut Io, slice: SimSlice<Self::Op>);
-    /// A session's close is accepted: what runs of it ends soon. Says whether it does.
+    /// Carries out an accepted close: the session's running slice ends soon. Returns true if there is one.
     fn stop(&mut self, _io: &mut Io, _session: SessionId, _why: &Failure) -> bool {
         true
     }
-    /// Begins what can begin.
+    /// Begins the work that can begin.
     fn work(&mut self, _io: &mut Io) {}
-    /// Time has passed.
+    /// Notes that time has passed.
     fn turn(&mut self, _io: &mut Io) {}
-    /// When [`SimDevice::turn`] is due.
+    /// Time at which [`SimDevice::turn`] is due.
     fn wake(&mut self) -> Option<Nanos> {
         None
     }
-    /// Takes the next of what has ended.
+    /// Takes the next end of work.
     fn ended(&mut self, io: &mut Io) -> Option<Ended>;
 
-    /// The pager is to be asked this. A mutant asks for something else.
+    /// Changes a claim to the pager, as a mutant does.
     fn bend_claim(&self, _claim: &mut Claim) {}
     /// Bytes that a session holds.
     fn held(&self, _session: SessionId) -> u64 {
         0
     }
-    /// Jobs that wait behind what runs, if something does and it is known.
+    /// Number of jobs behind the running one; `None` if nothing runs or it is not known.
     fn behind(&self) -> Option<usize> {
         None
     }
-    /// Whether something has begun and something more urgent runs.
+    /// True if some job has begun and a more urgent one runs.
     fn has_parked(&self) -> bool {
         false
     }

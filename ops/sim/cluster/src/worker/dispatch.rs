@@ -1,4 +1,4 @@
-//! The real dispatch and the real resources: the way of a started slice to the device.
+//! The real dispatch and the real resources: the path of a started slice to the device.
 
 use gpu_worker_core::dispatch::{
     Action, ClaimAnswer, Event, ImageState, LaunchNeeds, ModuleBytes, SessionReader, Submission,
@@ -8,7 +8,7 @@ use gpu_worker_core::dispatch::{
 use super::*;
 
 impl<D: SimDevice> WorkerNode<D> {
-    /// Tells the dispatch and does what it says.
+    /// Passes an event to the dispatch, and carries out its actions.
     pub(super) fn tell_dispatch(&mut self, io: &mut Io, event: Event<Vec<D::Op>>) {
         self.dispatch.handle(event);
         loop {
@@ -40,12 +40,12 @@ impl<D: SimDevice> WorkerNode<D> {
         }
     }
 
-    /// Something has ended or become ready: what waits may go on.
+    /// Continues waiting work after something has ended or become ready.
     pub(super) fn hand_on(&mut self, io: &mut Io) {
         self.tell_dispatch(io, Event::Changed);
     }
 
-    /// What the open claim was answered, if it was.
+    /// Passes on the answer to the open claim, if there is one.
     pub(super) fn admitted(&mut self, io: &mut Io, answer: Option<ClaimAnswer>) {
         let Some(answer) = answer else {
             return;
@@ -57,7 +57,7 @@ impl<D: SimDevice> WorkerNode<D> {
         self.dispatch.handle(Event::Admitted(answer));
     }
 
-    /// The transfers that a slice uses move into it, and the device gets it.
+    /// Moves the transfers that a slice uses into it, and hands it to the device.
     fn submit(&mut self, io: &mut Io, submission: Submission<Vec<D::Op>>) {
         let mut staged = BTreeMap::new();
         if let Some(place) = self.sessions.get_mut(&submission.start.session) {
@@ -72,8 +72,8 @@ impl<D: SimDevice> WorkerNode<D> {
     }
 }
 
-/// A session as the dispatch reads it. On the modelled device a module has as many functions as
-/// one likes, and their blocks take no memory.
+/// A session as the dispatch sees it. On the modelled device a module has any number of functions, and
+/// their blocks take no memory.
 struct View<'a, D: SimDevice> {
     session: SessionId,
     place: &'a Kept<D::Op>,

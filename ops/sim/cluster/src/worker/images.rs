@@ -1,11 +1,11 @@
-//! The real table of images: the modelled device prepares an image as soon as it is here.
+//! The real table of images; the modelled device prepares an image as soon as it is complete.
 
 use gpu_worker_core::images::{Answered, Arrival, ImageState};
 
 use super::*;
 
 impl<D: SimDevice> WorkerNode<D> {
-    /// A transfer is here whole. An image that is `known` was not sent.
+    /// Notes that a transfer is complete. A `known` image was not sent.
     pub(super) fn whole(
         &mut self,
         io: &mut Io,
@@ -68,14 +68,14 @@ impl<D: SimDevice> WorkerNode<D> {
         };
         self.event(io, None, event);
         if arrival == Arrival::Prepare {
-            // The device keeps nothing of an image: there is nothing for it to forget.
+            // The device keeps nothing of an image, so it has nothing to forget.
             let Answered { refused, .. } = self.images.prepared(hash, Ok((hash, bytes)));
             let refused = refused.as_ref();
             self.event(io, None, Event::Prepared { hash, refused });
         }
     }
 
-    /// A slice that goes to the device loads these images, and unloads those.
+    /// Loads and unloads the images of a slice that goes to the device.
     pub(super) fn settle_slots(
         &mut self,
         session: SessionId,
@@ -90,7 +90,7 @@ impl<D: SimDevice> WorkerNode<D> {
         }
     }
 
-    /// A slice of the session has completed: images that it has unloaded may be left.
+    /// Notes that a slice of the session has completed: its unloaded images may be dropped.
     pub(super) fn settle_images(&mut self, session: SessionId) {
         let Some(place) = self.sessions.get_mut(&session) else {
             return;
@@ -101,7 +101,7 @@ impl<D: SimDevice> WorkerNode<D> {
         let _forgotten = self.images.settle(session, idle, loaded);
     }
 
-    /// A session loads no image any more.
+    /// Notes that a session loads no more images.
     pub(super) fn release_images(&mut self, session: SessionId) {
         let _released = self.images.release(session);
     }

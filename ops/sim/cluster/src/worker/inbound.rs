@@ -1,4 +1,4 @@
-//! Messages that a worker hears.
+//! Messages that a worker receives.
 
 use gpu_worker_core::images::ImageState;
 
@@ -31,7 +31,7 @@ impl<D: SimDevice> WorkerNode<D> {
             Some(WorkerSubject::Tenant(tenant, session, what)) => {
                 self.tenant(io, &tenant, session, what, bytes);
             }
-            // Nobody asks here.
+            // These requests do not occur here.
             Some(
                 WorkerSubject::Memory | WorkerSubject::TenantMemory(_) | WorkerSubject::Quotas,
             )
@@ -63,8 +63,8 @@ impl<D: SimDevice> WorkerNode<D> {
                     self.event(io, None, event);
                 }
             }
-            // The simulated programs do not ask for memory before they allocate it, and send all bytes of
-            // their copies.
+            // The simulated programs do not ask for memory before they allocate it, and they send all bytes
+            // of their copies.
             ToWorker::Memory | ToWorker::Offer | ToWorker::Ipc => {}
             ToWorker::Data => {
                 if let Ok(chunk) = decode::<DataChunk<'_>>(bytes) {
@@ -132,8 +132,8 @@ impl<D: SimDevice> WorkerNode<D> {
         let mut actions = Vec::new();
         self.core.handle(io.now, Event::Chunk(event), &mut actions);
         for action in &actions {
-            // An image that is here already is whole with its first chunk, which may come before
-            // the session's first batch.
+            // An image that is already here is complete with its first chunk, which may come before the
+            // session's first batch.
             if let Action::Whole { session: of, .. } = *action {
                 self.place(of, tenant);
             }

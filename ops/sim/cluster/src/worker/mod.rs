@@ -36,48 +36,48 @@ use crate::network::Packet;
 use crate::node::{Io, Node, NodeInput};
 use crate::{MILLI, Nanos};
 
-/// By this a device is told, with [`Io::later`], that something of it has ended.
+/// Token by which a device learns, with [`Io::later`], that a part of its work has ended.
 pub const DEVICE: u64 = 0;
 const REPORT: u64 = 1;
 const SWAP: u64 = 2;
-/// A session that ran nothing for so long is idle.
+/// Time without work after which a session is idle.
 const IDLE: Nanos = 100 * MILLI;
 /// Launches of a modelled device take no memory beside their sessions'.
 const SMALL_LAUNCH: u64 = 0;
 
-/// When a worker says what it has measured.
+/// Times at which a worker reports its measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reports {
-    /// So often, and what was used too.
+    /// At this interval, with the use.
     Always(Nanos),
-    /// So often while it is used.
+    /// At this interval while it is used.
     WhileUsed(Nanos),
 }
 
-/// What a worker is.
+/// Properties of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     /// Its names and its device's memory.
     pub identity: Identity,
-    /// How its sequencer works.
+    /// Settings of its sequencer.
     pub config: Config,
-    /// Multiprocessors of its device, whose launches take no memory beside their sessions'.
+    /// Number of multiprocessors of its device. Launches take no memory beside their sessions'.
     pub sms: u32,
-    /// Whether its device runs one slice at a time.
+    /// True if its device runs one slice at a time.
     pub one_at_a_time: bool,
-    /// Bytes that its sessions may hold together: above what fits, memory is swapped out.
+    /// Bytes that its sessions may hold together; if they exceed the device, memory is swapped out.
     pub memory_limit: u64,
-    /// What a mebibyte takes to move, nanoseconds.
+    /// Nanoseconds to move a mebibyte.
     pub swap_ns_per_mib: u64,
-    /// The group it is in, if it says so.
+    /// The group that it names, if any.
     pub group: Option<Tenant>,
-    /// Whether it takes only tenants bound to its group, and one at a time.
+    /// True if it takes only tenants bound to its group, and one at a time.
     pub exclusive: bool,
-    /// When it says what it has measured.
+    /// Times at which it reports its measurements.
     pub reports: Reports,
 }
 
-/// The bytes of a transfer, as far as they are here.
+/// The bytes of a transfer that have arrived.
 #[derive(Default)]
 struct Staged {
     bytes: Vec<u8>,
@@ -89,7 +89,7 @@ struct Kept<O> {
     ops: BTreeMap<OpNumber, O>,
     transfers: BTreeMap<u64, Staged>,
     results: BTreeMap<u64, ModelAnswer>,
-    /// Slices that were started and have not completed.
+    /// Number of slices that were started and have not completed.
     started: u64,
 }
 
@@ -101,7 +101,7 @@ pub struct WorkerNode<D: SimDevice> {
     sessions: BTreeMap<SessionId, Kept<D::Op>>,
     images: ImageTable<ModuleHash>,
     device: D,
-    // With their ops: the sequencer forgets those as soon as it has started them.
+    // With the ops of the slices, which the sequencer forgets as soon as it has started them.
     dispatch: Dispatch<Vec<D::Op>, ModuleHash>,
     resources: Resources,
     answers: Vec<ModelAnswer>,
@@ -114,7 +114,7 @@ pub struct WorkerNode<D: SimDevice> {
     one_at_a_time: bool,
     memory_limit: u64,
     moves: Moves,
-    // What of images, weights and memory goes with heartbeats.
+    // Reports of images, weights and memory that go with heartbeats.
     sent: (
         SendOnChange<HeldImages>,
         SendOnChange<Weights>,
@@ -123,7 +123,7 @@ pub struct WorkerNode<D: SimDevice> {
 }
 
 impl<D: SimDevice> WorkerNode<D> {
-    /// A worker about to start.
+    /// Makes a worker that is about to start.
     #[must_use]
     pub fn new(subjects: Subjects, settings: WorkerOptions, device: D) -> Self {
         let WorkerOptions {
@@ -198,7 +198,7 @@ impl<D: SimDevice> WorkerNode<D> {
         }
     }
 
-    /// Lets the device begin its next job, or go on with one.
+    /// Lets the device begin its next job, or continue one.
     fn work(&mut self, io: &mut Io) {
         self.swap(io);
         self.hand_on(io);
@@ -208,7 +208,7 @@ impl<D: SimDevice> WorkerNode<D> {
         self.resources.waiting(io.now, waits);
     }
 
-    /// Something has ended on the device.
+    /// Handles the ends of work on the device.
     fn ended(&mut self, io: &mut Io) {
         let Some(ended) = self.device.ended(io) else {
             return;
@@ -250,8 +250,8 @@ impl<D: SimDevice> WorkerNode<D> {
         self.set_wake(io);
     }
 
-    /// A session's place; its client may send as soon as the open grant is accepted, which is
-    /// before it is carried out.
+    /// The place of a session. Its client may send once the open grant is accepted, before it is carried
+    /// out.
     fn place(&mut self, session: SessionId, tenant: &Tenant) -> &mut Kept<D::Op> {
         self.sessions.entry(session).or_insert_with(|| Kept {
             tenant: tenant.clone(),
@@ -265,7 +265,7 @@ impl<D: SimDevice> WorkerNode<D> {
     fn event(&mut self, io: &mut Io, reply: Option<&str>, event: Event<'_>) {
         let mut actions = Vec::new();
         self.core.handle(io.now, event, &mut actions);
-        // What completed was accounted for before.
+        // Completed work was accounted for before.
         self.resources.reported(self.core.reports());
         self.carry_out(io, reply, actions);
     }
@@ -285,7 +285,7 @@ impl<D: SimDevice> Node for WorkerNode<D> {
                 self.draining = true;
                 self.event(io, None, Event::Drain);
             }
-            // A worker learns nothing from its connection: it runs on with what it accepted.
+            // A worker learns nothing from its connection: it continues with its accepted grants.
             NodeInput::Connection(_)
             | NodeInput::Closed(_)
             | NodeInput::Store(..)

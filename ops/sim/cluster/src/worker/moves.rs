@@ -4,7 +4,7 @@ use bus_schemas::SessionId;
 
 use crate::Nanos;
 
-/// What is moved at a time.
+/// The move of a session's memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Move {
     pub(super) session: SessionId,
@@ -18,7 +18,7 @@ pub(super) struct Move {
 pub(super) struct Moves {
     pub(super) ns_per_mib: u64,
     pub(super) moves: Vec<Move>,
-    /// Somebody who waits for memory is looked at again soon.
+    /// True if a look at the sessions that wait for memory is scheduled.
     pub(super) looks: bool,
 }
 

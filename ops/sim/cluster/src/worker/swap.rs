@@ -7,12 +7,12 @@ use gpu_worker_core::pager::{MoveEnded, SwapAction};
 use super::moves::Move;
 use super::*;
 
-/// Between two looks at whether somebody who waits for memory has waited for long enough.
+/// Interval between looks at the sessions that wait for memory, to see if one has waited long enough.
 const LOOK: Nanos = 20 * MILLI;
 const MIB: u64 = 1 << 20;
 
 impl<D: SimDevice> WorkerNode<D> {
-    /// Does what the pager wants done with sessions' memory.
+    /// Carries out the pager's actions on sessions' memory.
     pub(super) fn swap(&mut self, io: &mut Io) {
         loop {
             let actions = self.resources.swap_actions(io.now);
@@ -50,7 +50,7 @@ impl<D: SimDevice> WorkerNode<D> {
         }
     }
 
-    /// A session's memory begins to move, once what moves before it has.
+    /// Begins to move a session's memory, after the moves before it.
     pub(super) fn begin_move(&mut self, io: &mut Io, session: SessionId, out: bool) {
         let bytes = self.resources.held(session);
         let last = self.moves.moves.last().map_or(io.now, |last| last.ends);
@@ -65,7 +65,7 @@ impl<D: SimDevice> WorkerNode<D> {
         io.later(ends, SWAP);
     }
 
-    /// Moves that have ended by now.
+    /// Ends the moves that are over by now.
     pub(super) fn end_moves(&mut self, io: &mut Io) {
         self.moves.looks = false;
         let (ended, left) = std::mem::take(&mut self.moves.moves)
@@ -104,7 +104,7 @@ impl<D: SimDevice> WorkerNode<D> {
         self.set_wake(io);
     }
 
-    /// What goes with the next heartbeat.
+    /// The residency report for the next heartbeat.
     pub(super) fn residency(&mut self) -> Option<Residency> {
         let report = self.resources.residency_report()?;
         self.sent.2.next(report)

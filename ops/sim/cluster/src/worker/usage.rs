@@ -1,4 +1,4 @@
-//! The real resources at work: what sessions hold and use.
+//! The real resources at work: memory that sessions hold, and time that they use.
 
 use gpu_worker_core::ledger::Cut;
 use gpu_worker_core::meter::SliceUse;
@@ -7,7 +7,7 @@ use gpu_worker_core::resources::CompletedSlice;
 use super::*;
 
 impl<D: SimDevice> WorkerNode<D> {
-    /// A slice has ended: what it used, and what its session holds now.
+    /// Accounts for an ended slice: its use, and the memory that its session holds now.
     pub(super) fn count_usage(&mut self, io: &mut Io, end: &SliceEnd) {
         let session = end.start.session;
         let resident = self.device.held(session);
@@ -48,10 +48,10 @@ impl<D: SimDevice> WorkerNode<D> {
         self.admitted(io, answer);
     }
 
-    /// A session has left the device.
+    /// Removes a session that has left the device.
     pub(super) fn vacate(&mut self, io: &mut Io, session: SessionId) {
         let answer = self.resources.close(io.now, session);
-        // Nothing is left of it to be moved.
+        // It has no memory left to move.
         self.moves.moves.retain(|it| it.session != session);
         let fact = WorkerFact::Held {
             session,
@@ -59,13 +59,13 @@ impl<D: SimDevice> WorkerNode<D> {
             resident: Some(0),
         };
         self.fact(io, fact);
-        // Until now its memory and its window were its own.
+        // Until now the session kept its memory and its window.
         let open = false;
         self.fact(io, WorkerFact::Device { session, open });
         self.admitted(io, answer);
     }
 
-    /// The time of a report has come.
+    /// Handles the time of a report.
     pub(super) fn report_again(&mut self, io: &mut Io) {
         match self.reports {
             Reports::Always(every) => {
@@ -90,7 +90,7 @@ impl<D: SimDevice> WorkerNode<D> {
         measured.is_some()
     }
 
-    /// Publishes what was measured and what was used.
+    /// Publishes the measurements and the use.
     pub(super) fn report(&mut self, io: &mut Io) {
         self.report_measured(io);
         let cut = Cut {

@@ -1,4 +1,4 @@
-//! The books of a run: who called for what, and what came of it.
+//! The books of a run: the launches of each program, and their results.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use crate::outcome::ComparedRun;
 use crate::program::Program;
 use crate::scenario::{Scenario, SimulationError};
 
-/// The books as programs and device have them.
+/// The books, shared by programs and device.
 pub(super) type Shared = Rc<RefCell<Books>>;
 
 /// A launch that was called, for the timeline.
@@ -27,11 +27,11 @@ pub(super) struct Called {
 pub(super) struct Customer {
     pub(super) program: Program,
     pub(super) is_open: bool,
-    /// Launches called and not done, in order.
+    /// Launches that were called and are not done, in order.
     pub(super) called: VecDeque<Called>,
 }
 
-/// All that is kept beside the cluster, until the end.
+/// State beside the cluster, kept until the end.
 #[derive(Debug)]
 pub(super) struct Books {
     pub(super) customers: Vec<Customer>,
@@ -54,7 +54,7 @@ impl Books {
         }
     }
 
-    /// What came of it; `up`: by then every session is open.
+    /// Returns the outcome. All sessions have to be open by `up`.
     pub(super) fn finish(
         &mut self,
         scenario: &Scenario,

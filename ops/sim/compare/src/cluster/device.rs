@@ -1,5 +1,5 @@
-//! The worker's device: what the real feed lets the device thread launch, and when it is noticed that
-//! a slice is done.
+//! The worker's device: the launches that the real feed allows the device thread, and the time at which a
+//! slice's end is noticed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -20,10 +20,10 @@ pub(super) struct FedDevice {
     scenario: Rc<Scenario>,
     place: Rc<Place>,
     books: Shared,
-    /// Whose sessions are open: the tenant's index.
+    /// Index of the tenant of each open session.
     sessions: BTreeMap<SessionId, usize>,
     slices: Slices,
-    /// Done, and noticed one after the other.
+    /// Slices that are done, noticed one after the other.
     done: VecDeque<Box<Slice>>,
 }
 
@@ -39,13 +39,13 @@ impl FedDevice {
         }
     }
 
-    /// A slice is done: the thread notices that a while later.
+    /// Notes that a slice is done; the thread notices it a while later.
     fn is_done(&mut self, io: &mut Io, slice: Box<Slice>) {
         self.done.push_back(slice);
         io.later(io.now + self.scenario.notice, DEVICE);
     }
 
-    /// A kernel has ended.
+    /// Handles the end of a kernel.
     fn kernel_ended(&mut self, io: &mut Io, launch: &Launch, began: Nanos) {
         let client = launch.tenant as usize;
         let mut books = self.books.borrow_mut();
@@ -77,7 +77,7 @@ impl FedDevice {
 
 impl SimDevice for FedDevice {
     type Op = SliceOp;
-    // Kernels are launched here without modules, memory or lies: only their order is decided.
+    // Kernels are launched here without modules, memory or false costs: only their order is decided.
     const LOOKS: bool = false;
 
     fn keep(op: &OpRef<'_>) -> SliceOp {

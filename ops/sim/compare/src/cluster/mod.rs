@@ -1,5 +1,5 @@
-//! Warploom itself: the one simulated cluster, with a modelled device that a worker feeds and
-//! programs that go by the clock. Every message is encoded, sent, delayed and decoded.
+//! Warploom itself: the simulated cluster, with a modelled device that a worker feeds, and clocked
+//! programs. Every message is encoded, sent, delayed and decoded.
 
 mod books;
 mod device;
@@ -25,12 +25,12 @@ use self::program::ClockedProgram;
 use crate::outcome::ComparedRun;
 use crate::scenario::{Scenario, SimulationError};
 
-/// By then every session is open, or something is wrong.
+/// Time by which every session has to be open.
 const UP: Nanos = SECOND;
-/// While it is used, the worker tells the leader so often what it has measured.
+/// Interval at which the worker reports its measurements while it is used.
 const MEASURED_EVERY: Nanos = 100 * MILLI;
 
-/// Hears of what must not happen here.
+/// Notes events that must not happen here.
 #[derive(Default)]
 struct Complaints(Option<SimulationError>);
 
@@ -49,7 +49,7 @@ impl ClusterObserver for Complaints {
 
 /// Runs a scenario on a cluster.
 pub(crate) fn run(scenario: &Scenario) -> Result<ComparedRun, SimulationError> {
-    // Figures of a cluster that breaks its word are worth nothing.
+    // Figures of a cluster that violates an invariant are worthless.
     Invariant::make_fatal();
     let place = Rc::new(Place::new(scenario)?);
     let books = Rc::new(RefCell::new(Books::new(scenario)));

@@ -1,4 +1,4 @@
-//! Names, keys and sizes that the parties of one cluster know in common.
+//! Names, keys and sizes that are common to all parties of one cluster.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::scenario::{Scenario, SimulationError, TenantSetup};
 pub(super) const WORKER: Incarnation = Incarnation(1);
 /// Its device.
 pub(super) const GPU: GpuId = 1;
-/// That device's memory, bytes, and multiprocessors.
+/// Memory of that device in bytes, and its number of multiprocessors.
 pub(super) const CAPACITY: u64 = 1 << 36;
 pub(super) const SMS: u32 = 80;
 
-/// What the parties of one cluster know in common.
+/// Data common to all parties of one cluster.
 pub(super) struct Place {
     pub(super) subjects: Subjects,
     pub(super) tenants: Vec<Tenant>,
-    /// Of each tenant, its kernels' keys: tenants that run the same model share them.
+    /// Kernel keys of each tenant; tenants that run the same model share them.
     pub(super) keys: Vec<Arc<[KernelKey]>>,
 }
 
@@ -37,13 +37,13 @@ impl Place {
         })
     }
 
-    /// Which of the tenants one is.
+    /// Index of a tenant.
     pub(super) fn index(&self, tenant: &Tenant) -> Option<usize> {
         self.tenants.iter().position(|other| other == tenant)
     }
 }
 
-/// Kernel keys of a model: each kernel of it is one launched with arguments of its own.
+/// Kernel keys of a model; each kernel is launched with arguments of its own.
 fn keys(setup: &TenantSetup) -> Arc<[KernelKey]> {
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     let model = setup.model.name.bytes().fold(0xcbf2_9ce4_8422_2325, fold);
@@ -52,7 +52,7 @@ fn keys(setup: &TenantSetup) -> Arc<[KernelKey]> {
     (0..count).map(key).collect()
 }
 
-/// What an administrator would set for a tenant.
+/// Settings that an administrator would give a tenant.
 pub(super) fn settings(setup: &TenantSetup) -> TenantSettings {
     TenantSettings {
         priority: setup.priority,

@@ -1,4 +1,4 @@
-//! A program as a client runs it: what its thread calls for is pushed, and the answer lets it go on.
+//! A program as a client runs it: its thread's calls are pushed, and an answer lets it continue.
 
 use std::rc::Rc;
 
@@ -41,7 +41,7 @@ impl ClockedProgram {
 impl ClientProgram for ClockedProgram {
     const HABITS: Habits = Habits {
         ask_again: 50 * MILLI,
-        // Until the session's task, woken for what may linger, has run.
+        // Time until the session's task, woken for lingering ops, has run.
         linger: Some(20 * MICRO),
         settling: None,
     };
@@ -122,7 +122,7 @@ impl ClientProgram for ClockedProgram {
     }
 }
 
-/// The launch of a model's kernel: its index tells the worker which.
+/// The launch of a model's kernel, which the worker identifies by its index.
 fn launch(kernel: u32) -> Op {
     Op::Launch(Launch {
         module: 0,

@@ -1,5 +1,5 @@
-//! Slices that the worker's device thread has started, launched one call after the other as the
-//! real feed lets it, on a stream a session whose priority is the session's.
+//! Slices that the worker's device thread has started. It launches their kernels one call after the other,
+//! as the real feed allows. Each session has a stream with the session's priority.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +17,7 @@ use sim_cluster::Nanos;
 pub(super) enum SliceOp {
     /// Launches this kernel.
     Kernel(u32),
-    /// Is answered.
+    /// Waits for an answer.
     Sync,
 }
 
@@ -27,13 +27,13 @@ pub(super) struct Slice {
     pub start: StartAction,
     pub client: usize,
     pub ops: Vec<SliceOp>,
-    /// Ops that the thread has passed.
+    /// Number of ops that the thread has passed.
     called: usize,
-    /// Launches that have not ended.
+    /// Number of launches that have not ended.
     left: usize,
     /// Device time of its ops.
     pub device_ns: u64,
-    /// Kernels run, with their device time.
+    /// Kernels that ran, with their device time.
     pub measured: Vec<KernelRan>,
 }
 
@@ -58,7 +58,7 @@ impl Slice {
             .map(|(number, _)| number)
     }
 
-    /// What its ops declare; `keys` are of its client's kernels.
+    /// Sum of the costs that its ops declare; `keys` are those of its client's kernels.
     pub(super) fn declared(&self, keys: &[KernelKey]) -> u64 {
         let one = |op: &SliceOp| {
             let (class, key) = match op {
@@ -76,7 +76,7 @@ impl Slice {
         self.ops.iter().map(one).fold(0, u64::wrapping_add)
     }
 
-    /// The kernel that the thread launches next; what is behind its syncs follows them by itself.
+    /// The kernel that the thread launches next. Ops after a sync follow it without a call.
     fn next_call(&mut self) -> Option<u32> {
         while let Some(op) = self.ops.get(self.called) {
             match op {
@@ -92,9 +92,9 @@ impl Slice {
 #[derive(Debug, Clone, Copy)]
 struct Called {
     kernel: u32,
-    /// When the call has returned.
+    /// Time at which the call has returned.
     at: Nanos,
-    /// Calls before it.
+    /// Number of earlier calls.
     number: u64,
 }
 
@@ -125,10 +125,10 @@ pub(super) struct Slices {
     streams: BTreeMap<usize, Stream>,
     feed: Feed,
     call: Nanos,
-    /// When the thread has made its present call.
+    /// Time at which the thread has finished its current call.
     thread_at: Nanos,
     calls: u64,
-    /// The last it was told.
+    /// The last time that was passed in.
     now: Nanos,
 }
 
@@ -144,7 +144,7 @@ impl Slices {
         }
     }
 
-    /// The thread takes a slice.
+    /// Takes a slice.
     pub(super) fn start(&mut self, now: Nanos, slice: Slice) {
         self.now = now;
         self.thread_at = self.thread_at.max(now);
@@ -156,7 +156,7 @@ impl Slices {
         stream.slices.push_back(Box::new(slice));
     }
 
-    /// The session whose launch is called for next.
+    /// The session with the next launch to call.
     fn callable(&mut self) -> Option<usize> {
         let (gate, now) = (self.feed.gate(self.now), self.now);
         let mut best: Option<((u8, u64), usize)> = None;
@@ -177,7 +177,7 @@ impl Slices {
         best.map(|(_, client)| client)
     }
 
-    /// The thread makes the call that is due.
+    /// Makes the due call of the thread.
     pub(super) fn call(&mut self, now: Nanos) {
         self.now = now;
         if self.thread_at > now {
@@ -204,7 +204,7 @@ impl Slices {
         }
     }
 
-    /// The next launch that the device can begin now: of the most urgent stream.
+    /// The next launch that the device can begin now, from the most urgent stream.
     pub(super) fn next(&mut self, now: Nanos) -> Option<(usize, u32)> {
         let ready = |(client, stream): (&usize, &Stream)| {
             let first = stream.called.front()?;
@@ -218,7 +218,7 @@ impl Slices {
         Some((client, called.kernel))
     }
 
-    /// A kernel has ended; gives its slice if that is done.
+    /// Handles the end of a kernel. Returns its slice if the slice is done.
     pub(super) fn ended(
         &mut self,
         now: Nanos,
@@ -244,7 +244,7 @@ impl Slices {
         self.take_done(client)
     }
 
-    /// Takes a slice that is done without having run anything.
+    /// Takes a slice that is done without having run a kernel.
     pub(super) fn take_idle(&mut self, now: Nanos) -> Option<Box<Slice>> {
         self.now = now;
         let idle = |stream: &Stream| stream.slices.front().is_some_and(|slice| slice.left == 0);
@@ -261,8 +261,7 @@ impl Slices {
         Some(slice)
     }
 
-    /// When there is something to call for, or a call will have been made that the device waits
-    /// for.
+    /// Time of the next call, or of the return of a call that the device waits for.
     pub(super) fn wake(&mut self, device: &Device) -> Option<Nanos> {
         let call = self.callable().map(|_| self.thread_at);
         let gate = self.feed.gate(self.now).until;

@@ -1,4 +1,4 @@
-//! Figures of the order itself: shares, equality, newcomers, the cost of being there.
+//! Figures of the order itself: shares, equality, newcomers, and the overhead.
 
 use crate::outcome::{ComparedRun, KernelRow};
 use crate::rival::Policy;
@@ -6,13 +6,13 @@ use crate::scenario::{Scenario, SimulationError, TenantSetup};
 use crate::workload::{Arrivals, Model, TenantRole};
 use sim_cluster::{MILLI, Nanos, SECOND};
 
-/// Equal tenants of [`jain`].
+/// Number of equal tenants in [`jain`].
 pub const JAIN_TENANTS: usize = 100;
-/// Tenants of [`active`].
+/// Number of tenants in [`active`].
 pub const ACTIVE_TENANTS: usize = 8;
-/// What part of the time each of them would be active alone.
+/// Fraction of the time in which each of them would be active alone.
 const ACTIVE_PART: f64 = 0.3;
-/// By then every kernel was measured and a profile version made of it.
+/// Time by which every kernel was measured and a profile version made of it.
 const LEARNED: Nanos = 4 * SECOND;
 
 /// Tenants of one priority that always have work.
@@ -51,13 +51,13 @@ fn throughput_models(models: &[Model]) -> Result<[&Model; 2], SimulationError> {
     Ok([first, efforts.next().unwrap_or(first)])
 }
 
-/// Device time of a kernel, its gap included, that lies between two times.
+/// Device time of a kernel between two times, its gap included.
 fn within(row: &KernelRow, gap: Nanos, from: Nanos, to: Nanos) -> u64 {
     let (start, end) = (row.start - gap, row.end);
     end.min(to).saturating_sub(start.max(from))
 }
 
-/// A tenant's part of all device time between two times.
+/// A tenant's fraction of all device time between two times.
 fn share_of(outcome: &ComparedRun, tenant: u32, gap: Nanos, from: Nanos, to: Nanos) -> f64 {
     let first = outcome.rows.partition_point(|row| row.end <= from);
     let rows = outcome.rows[first..].iter();
@@ -70,8 +70,8 @@ fn share_of(outcome: &ComparedRun, tenant: u32, gap: Nanos, from: Nanos, to: Nan
     own as f64 / all.max(1) as f64
 }
 
-/// By how much of the device's time two tenants of weights 75 and 25 that always have work are off
-/// their shares, in the worst of all seconds that begin at a tenth of one.
+/// Deviation from their shares, as a fraction of device time, of two tenants of weights 75 and 25. Both
+/// always have work. It is that of the worst of all seconds that begin at a tenth of one.
 ///
 /// # Errors
 /// [`SimulationError`], as [`crate::run`].
@@ -87,8 +87,8 @@ pub fn share_error(models: &[Model], seed: u64) -> Result<f64, SimulationError> 
     Ok(off.fold(0.0, f64::max))
 }
 
-/// Jain's index of the device time of a hundred equal tenants that always have work: 1 where all
-/// got the same, 0.01 where one got all.
+/// Jain's index of the device time of a hundred equal tenants that always have work: 1 if all got the same,
+/// 0.01 if one got all.
 ///
 /// # Errors
 /// [`SimulationError`], as [`crate::run`].
@@ -108,18 +108,18 @@ pub fn jain(models: &[Model], seed: u64) -> Result<f64, SimulationError> {
     Ok(sum * sum / (squares * JAIN_TENANTS as f64))
 }
 
-/// How many quanta of time pass from a newcomer's first launch call until it gets its share, which
-/// is a half: until a stretch of eight quanta begins in which it has nine tenths of that.
+/// Number of quanta from a newcomer's first launch call until it gets its share, which is a half. It has
+/// its share when a stretch of eight quanta begins in which it has nine tenths of that.
 ///
 /// # Errors
 /// [`SimulationError`], as [`crate::run`].
 pub fn newcomer_quanta(models: &[Model], seed: u64) -> Result<f64, SimulationError> {
     let [first, second] = throughput_models(models)?;
-    // The kernels of both are known by then: a first session of the newcomer's kind has run.
+    // The kernels of both are known by then, because the newcomer runs the kernels of the first tenant.
     let mut tenants = backlogged(&[(first, 1), (second, 1)]);
     tenants[1].model.name.clone_from(&first.name);
     tenants[1].model.kernels = first.kernels.clone();
-    // A seed's newcomer comes at its own time.
+    // The seed decides the newcomer's time.
     tenants[1].start = LEARNED + (seed % 97) * 13_577_000 % SECOND;
     let scenario = scenario(tenants, 2 * SECOND, seed);
     let outcome = crate::run(&scenario, Policy::Ours)?;
@@ -136,7 +136,7 @@ pub fn newcomer_quanta(models: &[Model], seed: u64) -> Result<f64, SimulationErr
     Ok(f64::from(reached.unwrap_or(1_000)) / 10.0)
 }
 
-/// By what part a program alone is slower than without Warploom, its next request following its
+/// Relative slowdown of a program alone, compared with a run without Warploom. Its next request follows the
 /// last at once.
 ///
 /// # Errors
@@ -151,8 +151,8 @@ pub fn alone_overhead(model: &Model, seed: u64) -> Result<f64, SimulationError> 
     Ok(work(Policy::Native)? / work(Policy::Ours)?.max(1.0) - 1.0)
 }
 
-/// In what part of the time the device is active with eight tenants that are active 30 % of the
-/// time each when alone.
+/// Fraction of the time in which the device is active with eight tenants that are active 30 % of the time
+/// each when alone.
 ///
 /// # Errors
 /// [`SimulationError`], as [`crate::run`].
@@ -198,7 +198,7 @@ mod tests {
             rows: vec![row(0, 10, 100), row(1, 110, 130), row(0, 140, 200)],
             ..ComparedRun::default()
         };
-        // Gaps count with the kernel behind them.
+        // A gap counts with the kernel after it.
         let share = |from, to| share_of(&outcome, 0, 10, from, to);
         assert_eq!(share(0, 100), 1.0);
         assert_eq!(share(100, 130), 0.0);

@@ -1,4 +1,4 @@
-//! Pairs of programs under every policy, and what they got beside what they get alone.
+//! Pairs of programs under every policy, and their results relative to those alone.
 
 mod figures;
 mod pair;
@@ -19,11 +19,11 @@ use sim_cluster::{MILLI, Nanos, SECOND};
 
 /// Points of a latency distribution that are kept: every half percent.
 const POINTS: usize = 201;
-/// No simulation is measured for longer than this, however rare its requests.
+/// Maximum measured time of a simulation, even if requests are rare.
 const LONGEST: Nanos = 120 * SECOND;
 const SHORTEST: Nanos = SECOND;
 
-/// Every model with somebody waiting beside every one without.
+/// Every latency model paired with every throughput model.
 #[must_use]
 pub fn pairs(models: &[Model]) -> Vec<Pair> {
     let of = |role| {
@@ -40,43 +40,43 @@ pub fn pairs(models: &[Model]) -> Vec<Pair> {
         .collect()
 }
 
-/// How pairs are compared.
+/// Terms of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
     /// The device.
     pub device: DeviceKind,
-    /// Requests of the urgent program that are measured, about.
+    /// Approximate number of measured requests of the urgent program.
     pub requests: u64,
-    /// Decides arrivals and jitter.
+    /// Seed of arrivals and jitter.
     pub seed: u64,
 }
 
-/// What a pair got under a policy, beside what each gets alone.
+/// Results of a pair under a policy, relative to those alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shared {
-    /// Under which policy.
+    /// The policy.
     pub policy: Policy,
-    /// The urgent program's 99th percentile, over that of the same alone.
+    /// The urgent program's 99th percentile, divided by that alone.
     pub p99_ratio: f64,
-    /// Work of the urgent program, over that of the same alone.
+    /// Work of the urgent program, divided by that alone.
     pub urgent: f64,
-    /// Work of the other, over that of the same alone.
+    /// Work of the other program, divided by that alone.
     pub effort: f64,
-    /// Part of the time in which the device was active.
+    /// Fraction of the time in which the device was active.
     pub active: f64,
     /// The urgent program's latencies: every half percent of the distribution.
     pub latencies: Vec<Nanos>,
 }
 
 impl Shared {
-    /// Sum of the work of both, each over what it does alone.
+    /// Sum of both programs' work, each divided by that alone.
     #[must_use]
     pub fn throughput(&self) -> f64 {
         self.urgent + self.effort
     }
 }
 
-/// What the two do alone, natively.
+/// Results of both programs alone, natively.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alone {
     /// The urgent program's 99th percentile.
@@ -118,7 +118,7 @@ pub fn alone(pair: &Pair, terms: &Terms) -> Result<Alone, SimulationError> {
     })
 }
 
-/// How long so many requests take to come.
+/// Time in which this many requests arrive.
 fn length(model: &Model, gap: Nanos, requests: u64) -> Nanos {
     let between = match &model.arrivals {
         Arrivals::Load(load) => model.alone(gap) as f64 / load,
@@ -157,7 +157,7 @@ pub fn timeline(alone: &Alone, policy: Policy) -> Result<ComparedRun, Simulation
     crate::run(&scenario, policy)
 }
 
-/// Runs a pair with nobody more urgent than the other.
+/// Runs a pair in which neither program is more urgent.
 ///
 /// # Errors
 /// [`SimulationError`], as [`crate::run`].

@@ -2,12 +2,12 @@
 
 use crate::workload::Model;
 
-/// A program that somebody waits for, and one beside it.
+/// A program with waiting users, and one beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
-    /// Somebody waits for each of its requests.
+    /// The urgent program; a user waits for each of its requests.
     pub urgent: Model,
-    /// It takes what is left.
+    /// The program that takes the remaining time.
     pub effort: Model,
 }
 

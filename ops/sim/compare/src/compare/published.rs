@@ -1,29 +1,29 @@
-//! Published figures of others, and the conditions it was measured under.
+//! Published figures of other schedulers, and the conditions under which they were measured.
 
 use super::pair::Pair;
 use crate::rival::Policy;
 use crate::workload::Arrivals;
 
-/// A published tail: the 99th percentile of the urgent program, shared over alone.
+/// A published tail: the urgent program's shared 99th percentile divided by that alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PublishedFigure {
-    /// The least that is published.
+    /// The lowest published value.
     pub low: f64,
-    /// The most.
+    /// The highest published value.
     pub high: f64,
-    /// Whose figure it is.
+    /// Publication with the figure.
     pub source: &'static str,
 }
 
 impl PublishedFigure {
-    /// Whether a model of it does worse than is fair.
+    /// True if a model of the policy is unfairly bad: above 1.2 times the highest published value.
     #[must_use]
     pub fn is_missed(&self, simulated: f64) -> bool {
         simulated > 1.2 * self.high
     }
 }
 
-/// What is published of a policy, if anything is.
+/// The published figure of a policy, if there is one.
 #[must_use]
 pub fn published(policy: Policy) -> Option<PublishedFigure> {
     let figure = |low, high, source| Some(PublishedFigure { low, high, source });
@@ -41,14 +41,14 @@ pub fn published(policy: Policy) -> Option<PublishedFigure> {
     }
 }
 
-/// Requests a second, by the beginning of the model's name, of the inference that Orion's published
-/// artifact runs beside training (its configuration for figure 7, random arrivals). That is a load
-/// of a tenth to a fifth, where ours is a half.
+/// Requests per second, by the beginning of the model's name, of the inference that Orion's published
+/// artifact runs beside training (its configuration for figure 7, random arrivals). That is a load of a
+/// tenth to a fifth; ours is a half.
 pub const PUBLISHED_RATES: [(&str, f64); 3] =
     [("resnet50", 15.0), ("mobilenetv2", 40.0), ("bert", BERT)];
 const BERT: f64 = 4.0;
 
-/// The pair with its requests at the published rate; none where there is none for its model.
+/// The pair with its requests at the published rate; `None` if its model has none.
 #[must_use]
 pub fn at_published_rates(pair: &Pair) -> Option<Pair> {
     let name = &pair.urgent.name;

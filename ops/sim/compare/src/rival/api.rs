@@ -8,20 +8,20 @@ use sim_cluster::Nanos;
 
 /// A scheduler of one device.
 pub(crate) trait Rival {
-    /// A program called for a launch.
+    /// Notes that a program called for a launch.
     fn launched(&mut self, now: Nanos, launch: Launch);
-    /// A kernel has ended that was begun at `began`.
+    /// Notes that a kernel which began at `began` has ended.
     fn ended(&mut self, _now: Nanos, _launch: &Launch, _began: Nanos) {}
-    /// The device has room: what begins now, if anything does. Never a kernel of a tenant that
-    /// has one running.
+    /// Returns the launch to begin now, if any; the device has room. Never returns a launch of a tenant
+    /// with a running one.
     fn next(&mut self, now: Nanos, device: &Device) -> Option<Launch>;
-    /// When it may have something to begin although nothing happened.
+    /// Time at which it may have a launch to begin without another event.
     fn wake(&self) -> Option<Nanos> {
         None
     }
 }
 
-/// Launches called and not begun, by tenant, and whose turn it is.
+/// Launches that were called and have not begun, by tenant, and the tenant in turn.
 #[derive(Debug)]
 pub(super) struct Streams {
     pub(super) queues: Vec<VecDeque<Launch>>,
@@ -52,13 +52,13 @@ impl Streams {
         self.urgent[tenant as usize]
     }
 
-    /// Whether something urgent was called and has not begun.
+    /// True if an urgent launch was called and has not begun.
     pub(super) fn urgent_waits(&self) -> bool {
         let mut queues = self.queues.iter().zip(&self.urgent);
         queues.any(|(queue, urgent)| *urgent && !queue.is_empty())
     }
 
-    /// The next tenant in turn whose first launch may begin, by what `may` says of it.
+    /// The next tenant in turn with a first launch that may begin, as `may` decides.
     pub(super) fn in_turn(&self, device: &Device, may: impl Fn(&Launch) -> bool) -> Option<usize> {
         let count = self.queues.len();
         let turns = (0..count).map(|step| (self.turn + step) % count);
@@ -69,7 +69,7 @@ impl Streams {
         ready.next()
     }
 
-    /// Takes a tenant's first launch; the turn goes to the one behind it.
+    /// Takes a tenant's first launch. The turn goes to the next tenant.
     pub(super) fn take(&mut self, tenant: usize) -> Option<Launch> {
         self.turn = (tenant + 1) % self.queues.len();
         self.queues[tenant].pop_front()

@@ -1,5 +1,5 @@
-//! Other schedulers, one file each. All see the same programs and drive the same device; none
-//! pays for a bus, and none for its own processor time.
+//! Other schedulers, one file each. All see the same programs and drive the same device. None pays for a
+//! bus or for its own processor time.
 
 mod api;
 mod mps;
@@ -13,27 +13,27 @@ pub(crate) use api::Rival;
 
 use crate::scenario::Scenario;
 
-/// Who decides what runs next.
+/// The scheduler that decides the next launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
     /// Warploom: the real cores, over a bus.
     Ours,
-    /// The order in which launches were called.
+    /// Launches begin in the order of their calls.
     Native,
     /// Contexts take turns.
     TimeSlicing,
-    /// Everybody's first kernel, freely.
+    /// The first kernel of each process runs freely.
     Mps,
-    /// Rate control of who is not in production.
+    /// Rate control of the jobs that are not in production.
     Tgs,
-    /// By profile and duration.
+    /// Decisions by profile and duration.
     Orion,
-    /// Launches held back while something more urgent runs.
+    /// Launches are held back while a more urgent one runs.
     XSched,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 7] = [
         Self::Ours,
         Self::Native,
@@ -58,7 +58,7 @@ impl Policy {
         }
     }
 
-    /// The model of it; none of ourselves.
+    /// Its model; `None` for ourselves.
     pub(crate) fn rival(self, scenario: &Scenario) -> Option<Box<dyn Rival>> {
         Some(match self {
             Self::Ours => return None,

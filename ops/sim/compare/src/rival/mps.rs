@@ -1,10 +1,10 @@
-//! Free concurrency, as under NVIDIA's Multi-Process Service: every process has a hardware queue
-//! of its own, and each queue's first kernel runs as soon as there is room. Where there is room
-//! for one only, the queue that had least of the device goes first, for the blocks of all of them
-//! would have shared it; a queue that was empty catches up with nothing.
+//! Free concurrency, as under NVIDIA's Multi-Process Service. Every process has a hardware queue of its
+//! own, and each queue's first kernel runs as soon as there is room. If there is room for only one, the
+//! queue with the least device time goes first, because the blocks of all queues would have shared the
+//! device. A queue that was empty does not catch up.
 //!
-//! Source: NVIDIA, Multi-Process Service, release documentation (2024). The figure it is compared
-//! with is of the evaluation of Strati, Ma, Klimovic: Orion, EuroSys 2024.
+//! Source: NVIDIA, Multi-Process Service, release documentation (2024). Its published figure is from the
+//! evaluation of Strati, Ma, Klimovic: Orion, EuroSys 2024.
 
 use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
@@ -14,9 +14,9 @@ use sim_cluster::Nanos;
 pub(super) struct Mps {
     streams: Streams,
     gap: Nanos,
-    /// Device time each queue had, or would have had while it was empty.
+    /// Device time of each queue, or the time that it would have had while it was empty.
     had: Vec<Nanos>,
-    /// That of the queue served last: whoever comes begins there.
+    /// Device time of the queue served last; a newcomer begins there.
     least: Nanos,
 }
 

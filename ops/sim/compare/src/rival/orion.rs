@@ -1,10 +1,10 @@
-//! Orion-like: the urgent job's kernels go to the device at once, on a stream of high priority.
-//! A best-effort kernel goes when no urgent one is there; or beside one, if one of the two is
-//! bound by the memory and the other by arithmetic, and if the best-effort work on the device
-//! stays short: at most 2.5 % of the urgent job's request.
+//! Orion-like: the urgent job's kernels go to the device at once, on a stream of high priority. A
+//! best-effort kernel goes if there is no urgent one. It may also go beside one, if one of the two is bound
+//! by memory and the other by arithmetic. For that, the best-effort work on the device must stay short: at
+//! most 2.5 % of the urgent job's request.
 //!
-//! Source: Strati, Ma, Klimovic: Orion: Interference-aware, Fine-grained GPU Sharing for ML
-//! Applications, EuroSys 2024. On a serial device the rule about profiles never has a case.
+//! Source: Strati, Ma, Klimovic: Orion: Interference-aware, Fine-grained GPU Sharing for ML Applications,
+//! EuroSys 2024. On a serial device the rule about profiles never applies.
 
 use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 use crate::workload::Kernel;
 use sim_cluster::Nanos;
 
-/// Best-effort work on the device, in parts of an urgent request.
+/// Maximum best-effort work on the device, as a fraction of an urgent request.
 const DURATION: f64 = 0.025;
 
 pub(super) struct Orion {

@@ -1,38 +1,37 @@
-//! TGS-like rate control. One job is in production, the others are opportunistic: their kernels
-//! are let through at a rate that is raised step by step while the production job's kernels go
-//! through as fast as they did at best, and cut when they do not. The device's own queues know no
-//! priority.
+//! TGS-like rate control. One job is in production, the others are opportunistic: their kernels are
+//! admitted at a rate. The rate is raised step by step while the production job's kernels run as fast as at
+//! their best, and cut when they do not. The device's own queues know no priority.
 //!
 //! Source: Wu, Zhang, Bai, Liu, Jin: Transparent GPU Sharing in Container Clouds for Deep Learning
-//! Workloads, NSDI 2023. The figure it is compared with is of Zhao, Jayarajan, Pekhimenko: Tally,
-//! ASPLOS 2025. Steps, period and tolerance are not published for such jobs; those here are ours,
-//! the tolerance so that the tail is near the published one and the rest of the device is used.
+//! Workloads, NSDI 2023. Its published figure is from Zhao, Jayarajan, Pekhimenko: Tally, ASPLOS 2025.
+//! Steps, period and tolerance are not published for such jobs, so those here are ours. The tolerance is
+//! chosen so that the tail is near the published one and the rest of the device is used.
 
 use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use sim_cluster::{MILLI, Nanos};
 
-/// Between two looks at the production job's rate.
+/// Time between two looks at the production job's rate.
 const PERIOD: Nanos = 20 * MILLI;
-/// The rate is the part of the device's time that opportunistic kernels may take.
+/// Step of the rate, the fraction of device time that opportunistic kernels may take.
 const STEP: f64 = 0.02;
 const CUT: f64 = 0.7;
 const LEAST: f64 = 0.02;
-/// Slower than the best by more than this is a loss.
+/// Slowdown relative to the best above which the rate is cut.
 const TOLERANCE: f64 = 0.35;
-/// Unused time that may be taken later.
+/// Maximum unused time that may be taken later.
 const BURST: f64 = 2.0 * MILLI as f64;
 
 pub(super) struct Tgs {
     streams: Streams,
     gap: Nanos,
     rate: f64,
-    /// Time the opportunistic may take now, and when that was.
+    /// Time that opportunistic kernels may take, and the time at which that was computed.
     tokens: f64,
     at: Nanos,
     looks_at: Nanos,
-    /// Of the production job in this period: work done, and time in which it had any.
+    /// Work of the production job in this period, and the time in which it had any.
     done: u64,
     busy: Nanos,
     outstanding: usize,
@@ -127,7 +126,7 @@ impl Rival for Tgs {
         if !queues.any(queued) || self.tokens > 0.0 {
             return None;
         }
-        // Beyond the next look the rate may be another.
+        // After the next look the rate may be another.
         let enough = self.at + (-self.tokens / self.rate) as Nanos + 1;
         Some(enough.min(self.looks_at.max(self.at + 1)))
     }

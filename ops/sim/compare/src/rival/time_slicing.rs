@@ -1,11 +1,11 @@
-//! Time-slicing: contexts take turns of a fixed length, as processes that share a device without
-//! MPS do. A context with nothing to run gives its turn away at once; one that had nothing and now
-//! has gets the next turn, which begins when the running kernel has ended. That is better for it
-//! than is documented, as are the costs of a change of contexts. Kernels are not interrupted: a turn
-//! ends with the kernel that is running when its time is up.
+//! Time-slicing: contexts take turns of a fixed length, as processes that share a device without MPS do. A
+//! context with nothing to run gives its turn away at once. A context that had nothing and now has work
+//! gets the next turn, which begins when the running kernel has ended. That is better for it than is
+//! documented, as is the assumed cost of a change of contexts. Kernels are not interrupted: a turn ends
+//! with the kernel that is running when its time is up.
 //!
-//! Source: NVIDIA, Time-Slicing GPUs in Kubernetes, GPU Operator documentation (2024), and the
-//! default time slice of `nvidia-smi compute-policy`, about 2 ms.
+//! Source: NVIDIA, Time-Slicing GPUs in Kubernetes, GPU Operator documentation (2024), and the default time
+//! slice of `nvidia-smi compute-policy`, about 2 ms.
 
 use super::api::{Rival, Streams};
 use crate::device::{Device, Launch};
@@ -17,9 +17,9 @@ const SWITCH: Nanos = 20 * MICRO;
 
 pub(super) struct TimeSlicing {
     streams: Streams,
-    /// Whose turn it is, from and until when.
+    /// The tenant in turn, and the beginning and end of its turn.
     turn: Option<(usize, Nanos, Nanos)>,
-    /// Who had nothing to run before the present turn, and now has.
+    /// A tenant that had nothing to run and now has work; it gets the next turn.
     woken: Option<usize>,
     at: Nanos,
 }
@@ -47,7 +47,7 @@ impl Rival for TimeSlicing {
 
     fn next(&mut self, now: Nanos, device: &Device) -> Option<Launch> {
         self.at = now;
-        // One context at a time, whatever the device could do.
+        // One context at a time, even if the device could run more.
         if device.running().next().is_some() {
             return None;
         }

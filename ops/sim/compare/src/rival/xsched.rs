@@ -1,10 +1,10 @@
-//! XSched-like launch gating: each queue has at most a few commands on the device. While an
-//! urgent queue has commands, no command of another is launched; what is on the device already
-//! runs, for the device's own queues know no priority.
+//! XSched-like launch gating: each queue has at most a few commands on the device. While an urgent queue
+//! has commands, no command of another is launched. Commands that are already on the device still run,
+//! because the device's own queues know no priority.
 //!
-//! Source: Shen, Han, Liu, Chen, Chen: XSched: Preemptive Scheduling for Diverse XPUs, OSDI 2025
-//! (the first level of its hardware model, which every device can do; commands in flight are
-//! bounded by a threshold, taken to be 8 here).
+//! Source: Shen, Han, Liu, Chen, Chen: XSched: Preemptive Scheduling for Diverse XPUs, OSDI 2025. This is
+//! the first level of its hardware model, which every device supports. Commands in flight are bounded by a
+//! threshold, taken to be 8 here.
 
 use std::collections::VecDeque;
 
@@ -13,14 +13,14 @@ use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
 use sim_cluster::Nanos;
 
-/// Commands of a queue on the device.
+/// Maximum number of a queue's commands on the device.
 const IN_FLIGHT: usize = 8;
 
 pub(super) struct XSched {
     streams: Streams,
-    /// On the device and not begun, by tenant.
+    /// Launches on the device that have not begun, by tenant.
     launched: Vec<VecDeque<Launch>>,
-    /// On the device, begun or not.
+    /// Number of launches on the device, begun or not.
     in_flight: Vec<usize>,
     turn: usize,
 }
@@ -36,7 +36,7 @@ impl XSched {
         }
     }
 
-    /// Puts on the device what the gate lets through.
+    /// Puts the launches that the gate admits on the device.
     fn open_gates(&mut self) {
         let queues = 0..self.streams.queues.len();
         let urgent = |tenant: usize| self.streams.urgent[tenant];

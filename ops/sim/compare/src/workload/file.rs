@@ -1,4 +1,4 @@
-//! Models in files: one TOML file a model, as `docs/internals/simulation.md` describes.
+//! Models in files: one TOML file per model, as `docs/internals/simulation.md` describes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use serde::{Deserialize, Serialize};
 use super::{Arrivals, Kernel, Model, TenantRole};
 use sim_cluster::Nanos;
 
-/// Why a folder of models cannot be read or written.
+/// Reason why a folder of models cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The file system said no.
+    /// The file system returned an error.
     #[error("{path}: {error}")]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// It is not TOML, or not of the format.
+    /// The file is not TOML, or not of the format.
     #[error("{path}: {error}")]
     Format {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The error, with its place.
         error: Box<toml::de::Error>,
     },
-    /// It says something that cannot be.
+    /// The file has an impossible value.
     #[error("{path}: {why}")]
     Content {
         /// The file.
         path: PathBuf,
-        /// What.
+        /// The problem.
         why: String,
     },
 }
@@ -77,7 +77,7 @@ enum TextArrivals {
 /// Reads every `.toml` file of a folder, in order of their names.
 ///
 /// # Errors
-/// [`FileError`], for the first file that is not a model; also where there is none.
+/// [`FileError`] for the first file that is not a model, or if there is no file.
 pub fn read_dir(dir: &Path) -> Result<Vec<Model>, FileError> {
     let io = |error| FileError::Io {
         path: dir.to_owned(),
@@ -187,11 +187,10 @@ fn nanos(us: f64) -> Nanos {
     (us * 1e3).round() as Nanos
 }
 
-/// Writes each model to `<name>.toml` in a folder, which is made if it is not there; gives the
-/// files' paths.
+/// Writes each model to `<name>.toml` in a folder, which is created if missing. Returns the files' paths.
 ///
 /// # Errors
-/// [`FileError`], of the first that could not be written.
+/// [`FileError`] for the first file that could not be written.
 pub fn write_dir(dir: &Path, models: &[Model]) -> Result<Vec<PathBuf>, FileError> {
     let io = |path: &Path, error| FileError::Io {
         path: path.to_owned(),
@@ -207,7 +206,7 @@ pub fn write_dir(dir: &Path, models: &[Model]) -> Result<Vec<PathBuf>, FileError
     Ok(written)
 }
 
-/// A model as its file's text, one kernel a line.
+/// Formats a model as its file's text, one kernel per line.
 fn text(model: &Model) -> String {
     use std::fmt::Write;
     let role = match model.role {

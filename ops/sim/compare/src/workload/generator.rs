@@ -1,15 +1,15 @@
-//! Models like those measured in the literature, made from a seed so that count, total, median,
+//! Models like those measured in the literature. They are made from a seed so that count, total, median,
 //! 99th percentile and maximum of the kernels' durations are the published ones.
 //!
-//! The figures are of PyTorch models on a V100, as the kernel traces published with Orion (Strati,
-//! Ma, Klimovic: Interference-aware, fine-grained GPU sharing for ML applications, EuroSys 2024)
-//! have them; of the LLM only the number of kernels and their range are known. What is not
-//! published is ours, and says so in [`Published`].
+//! The figures are of PyTorch models on a V100, from the kernel traces published with Orion (Strati, Ma,
+//! Klimovic: Interference-aware, fine-grained GPU sharing for ML applications, EuroSys 2024). Of the LLM
+//! only the number of kernels and their range are known. Values that are not published are ours;
+//! [`Published`] marks them.
 
 use super::{Arrivals, Kernel, Model, TenantRole};
 use sim_cluster::Random;
 
-/// What is published of a model's kernels; `None` is not, and chosen by us.
+/// Published values of a model's kernels; a value of `None` is not published, and was chosen by us.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Published {
     /// Sum of the durations, microseconds.
@@ -22,12 +22,12 @@ pub struct Published {
     pub max_us: Option<f64>,
 }
 
-/// From what a model is made.
+/// The shape from which a model is made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
     /// The model's name.
     pub name: &'static str,
-    /// What it is for.
+    /// Its role.
     pub role: TenantRole,
     /// Kernels of one request.
     pub kernels: usize,
@@ -35,9 +35,9 @@ pub struct Shape {
     pub total_us: f64,
     /// Shortest, median, 99th percentile and longest, microseconds.
     pub quantiles_us: [f64; 4],
-    /// Percent of the kernels that are bound by the memory rather than by arithmetic.
+    /// Percentage of the kernels that are bound by memory rather than by arithmetic.
     pub memory_bound: u8,
-    /// What of this is published.
+    /// The published part of these values.
     pub published: Published,
 }
 
@@ -55,7 +55,7 @@ const fn published(
     }
 }
 
-/// The models there are.
+/// All shapes.
 pub const SHAPES: [Shape; 7] = [
     Shape {
         name: "resnet50-inference",
@@ -127,7 +127,7 @@ pub const SHAPES: [Shape; 7] = [
     },
 ];
 
-/// The model of a shape.
+/// Makes the model of a shape.
 #[must_use]
 pub fn generate(shape: &Shape, seed: u64) -> Model {
     let mut random = Random::of(seed, shape.kernels as u64);
@@ -136,7 +136,7 @@ pub fn generate(shape: &Shape, seed: u64) -> Model {
     let kernels = durations.into_iter().map(|ns| {
         let bound = 60 + random.index(36) as u8;
         let other = 10 + random.index(31) as u8;
-        // What is short does not fill the device.
+        // A short kernel does not fill the device.
         let part = |percent: u8| match ns {
             0..=10_000 => percent / 2,
             _ => percent,
@@ -169,8 +169,8 @@ pub fn generate(shape: &Shape, seed: u64) -> Model {
 
 /// The durations in rising order, nanoseconds.
 ///
-/// Between the quantiles they rise exponentially, bent by one exponent that is searched for so
-/// that they add up; what rounding leaves is given to those in the middle of the upper half.
+/// Between the quantiles they rise exponentially, bent by one exponent, which is searched for so that they
+/// add up. Rounding errors are added to those in the middle of the upper half.
 fn durations(shape: &Shape) -> Vec<u64> {
     let target = shape.total_us * 1e3;
     let sum = |bend: f64| curve(shape, bend).iter().sum::<f64>();
@@ -192,7 +192,7 @@ fn curve(shape: &Shape, bend: f64) -> Vec<f64> {
     let last = (shape.kernels - 1) as f64;
     let [shortest, median, high, longest] = shape.quantiles_us.map(|us| us * 1e3);
     let points = [(0.0, shortest), (0.5, median), (0.99, high), (1.0, longest)];
-    // The sample that is the 99th percentile has exactly that rank.
+    // The sample of the 99th percentile has exactly that rank.
     let points = points.map(|(part, ns)| ((part * last).round(), ns));
     let at = |rank: f64| {
         let segment = points.iter().rposition(|(from, _)| *from <= rank);
@@ -208,7 +208,7 @@ fn curve(shape: &Shape, bend: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// The value of this rank, as the published figures count: the nearest.
+    /// The value at this quantile by the nearest rank, as in the published figures.
     fn quantile(sorted: &[u64], part: f64) -> f64 {
         sorted[((sorted.len() - 1) as f64 * part).round() as usize] as f64 / 1e3
     }

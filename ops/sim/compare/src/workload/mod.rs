@@ -1,4 +1,4 @@
-//! Workloads: models as lists of kernels, and when requests come.
+//! Workloads: models as lists of kernels, and the arrivals of requests.
 
 mod file;
 mod generator;
@@ -14,49 +14,49 @@ use sim_cluster::{Nanos, SECOND};
 /// One kernel of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kernel {
-    /// How long it runs alone.
+    /// Duration when it runs alone.
     pub ns: u64,
-    /// Percent of the device's arithmetic it uses meanwhile.
+    /// Percentage of the device's arithmetic that it uses meanwhile.
     pub compute: u8,
-    /// Percent of the memory's bandwidth it uses meanwhile.
+    /// Percentage of the memory's bandwidth that it uses meanwhile.
     pub memory: u8,
 }
 
-/// What a model is for.
+/// Role of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TenantRole {
-    /// Somebody waits for each request.
+    /// A user waits for each request.
     Latency,
-    /// As many requests as possible.
+    /// As many requests as possible are served.
     Throughput,
 }
 
-/// When requests come.
+/// Arrivals of requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
-    /// At random, so many that the device is busy this part of the time with the model alone.
+    /// Random, at the rate that keeps the device busy this fraction of the time with the model alone.
     Load(f64),
-    /// At random, so many a second.
+    /// Random, at this rate per second.
     Rate(f64),
-    /// The next comes this long after the last was answered; at random around it if `random`.
+    /// The next request comes this long after the last answer.
     Closed {
         /// Nanoseconds between an answer and the next request.
         think: Nanos,
-        /// Whether that is a mean of an exponential distribution.
+        /// True if `think` is the mean of an exponential distribution.
         random: bool,
     },
     /// At these times, repeated when they are used up.
     Trace(Arc<[Nanos]>),
 }
 
-/// A model: what one request launches, and when requests come by default.
+/// A model: the kernels of one request, and its default arrivals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: TenantRole,
-    /// When requests come.
+    /// The arrivals of its requests.
     pub arrivals: Arrivals,
     /// One request's kernels, in order.
     pub kernels: Arc<[Kernel]>,
@@ -69,19 +69,19 @@ impl Model {
         self.kernels.iter().map(|kernel| kernel.ns).sum()
     }
 
-    /// How long one request takes alone on an idle device, when launch calls are quick.
+    /// Time of one request alone on an idle device, if launch calls are quick.
     #[must_use]
     pub fn alone(&self, gap: Nanos) -> u64 {
         self.total() + gap * self.kernels.len() as u64
     }
 }
 
-/// The times of requests, one after the other.
+/// Generates the arrival times of requests, one after the other.
 #[derive(Debug)]
 pub(crate) struct Clockwork {
     arrivals: Arrivals,
     random: Random,
-    /// Nanoseconds between two requests, where they come by themselves.
+    /// Mean nanoseconds between two requests, if they do not depend on answers.
     mean: f64,
     at: f64,
     seen: usize,
@@ -105,12 +105,12 @@ impl Clockwork {
         }
     }
 
-    /// Whether a request comes only after the one before was answered.
+    /// True if a request comes only after the answer to the previous one.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.arrivals, Arrivals::Closed { .. })
     }
 
-    /// When the next request comes; the one before was answered at `answered`.
+    /// Time of the next request; the previous one was answered at `answered`.
     pub(crate) fn next(&mut self, answered: Nanos) -> Nanos {
         self.seen += 1;
         match &self.arrivals {

@@ -1,4 +1,4 @@
-//! I10: what workers say was used is what was used, tenant by tenant, whoever leads.
+//! I10: the use that workers report is the actual use, tenant by tenant, across changes of leader.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ struct Sum {
     byte_ns: u128,
 }
 
-/// One incarnation's use, and what it said of it last.
+/// Use of one incarnation, and its last report of it.
 #[derive(Debug, Default)]
 struct Device {
     sums: BTreeMap<Tenant, Sum>,
     resident: BTreeMap<SessionId, (u64, Nanos)>,
     active_ns: u64,
-    /// What was used since it last said so.
+    /// True if there was use since the last report.
     unsaid: bool,
 }
 
@@ -31,12 +31,12 @@ struct Device {
 #[derive(Debug, Default)]
 pub(crate) struct Credits {
     devices: BTreeMap<Incarnation, Device>,
-    /// Reports that were compared.
+    /// Number of compared reports.
     pub compared: u64,
 }
 
 impl Credits {
-    /// A slice of a tenant has used a device.
+    /// Notes that a slice of a tenant has used a device.
     pub(crate) fn used(
         &mut self,
         incarnation: Incarnation,
@@ -52,7 +52,7 @@ impl Credits {
         device.unsaid |= launches + device_ns > 0;
     }
 
-    /// A session of a tenant has so much resident from now on.
+    /// Sets the resident bytes of a tenant's session from now on.
     pub(crate) fn resident(
         &mut self,
         now: Nanos,
@@ -70,7 +70,7 @@ impl Credits {
         sum.resident = sum.resident - before + bytes;
     }
 
-    /// A worker says what was used.
+    /// Checks a worker's report of use.
     pub(crate) fn said(
         &mut self,
         now: Nanos,
@@ -129,12 +129,12 @@ impl Credits {
         Ok(())
     }
 
-    /// A worker died: what it did not say is lost with it.
+    /// Notes that a worker died; its unreported use is lost with it.
     pub(crate) fn worker_died(&mut self, incarnation: Incarnation) {
         self.devices.remove(&incarnation);
     }
 
-    /// At the end: every living worker has said all.
+    /// Checks at the end that every living worker has reported all its use.
     pub(crate) fn finish(&self) -> CheckResult {
         match self.devices.iter().find(|(_, device)| device.unsaid) {
             None => Ok(()),

@@ -1,6 +1,6 @@
-//! Drains: once a leader has said that a worker is drained, it places no session there until it is
-//! told that the worker is not; the next leaders know of it; and who has a session there keeps it:
-//! no worker is told to leave while it has one.
+//! Drains. Once a leader has reported a worker as drained, it places no session there until it is told to
+//! undo the drain. The next leaders know of the drain. Sessions on the worker stay: no worker is told to
+//! leave while it has one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,26 +10,25 @@ use super::{CheckResult, Violation};
 use sim_cluster::NodeId;
 use sim_cluster::{Nanos, SECOND};
 
-/// By then a leader has read what was stored, where nothing keeps it from the store.
+/// Time within which a leader has read the stored drains, if it can reach the store.
 const READ: Nanos = SECOND;
 
-/// What leaders said of drained workers.
+/// Reports of leaders about drained workers.
 #[derive(Debug, Default)]
 pub(crate) struct Drains {
     /// Workers that a leader was last told to drain.
     asked: BTreeSet<Incarnation>,
-    /// By leader, its epoch and worker: the leader's last input when it first said that the worker is
-    /// drained.
+    /// By leader, epoch and worker: the leader's last input when it first reported the worker as drained.
     said: BTreeMap<(NodeId, Epoch, Incarnation), InputNumber>,
-    /// Since when the store has said so.
+    /// Time since which the store holds the drain.
     stored: BTreeMap<Incarnation, Nanos>,
-    /// When each leader said something first.
+    /// Time of each leader's first report.
     began: BTreeMap<(NodeId, Epoch), Nanos>,
     /// Workers that were told to leave.
     dismissed: BTreeSet<Incarnation>,
-    /// Nothing keeps a leader from the store.
+    /// True if nothing keeps a leader from the store.
     pub exact: bool,
-    /// Workers that a leader said are drained.
+    /// Workers that a leader reported as drained.
     pub held: BTreeSet<Incarnation>,
 }
 
@@ -38,7 +37,7 @@ fn wrong(what: String) -> CheckResult {
 }
 
 impl Drains {
-    /// A leader is told to drain a worker, or not to any more. From the latter on anything goes.
+    /// Notes that a leader is told to drain a worker, or to undo it. After the latter nothing is checked.
     pub(crate) fn asked(&mut self, drain: &Drain) {
         let worker = drain.incarnation;
         if drain.draining {
@@ -50,7 +49,7 @@ impl Drains {
         self.said.retain(|(_, _, of), _| *of != worker);
     }
 
-    /// A leader says how its cluster is.
+    /// Checks the cluster's status as reported by a leader.
     pub(crate) fn said(&mut self, now: Nanos, leader: NodeId, status: &Status) -> CheckResult {
         let began = *self.began.entry((leader, status.epoch)).or_insert(now);
         for worker in &status.workers {
@@ -76,7 +75,7 @@ impl Drains {
         Ok(())
     }
 
-    /// A leader grants something on a worker.
+    /// Checks a leader's grant on a worker.
     pub(crate) fn granted(
         &self,
         (leader, epoch): (NodeId, Epoch),
@@ -94,15 +93,14 @@ impl Drains {
         ))
     }
 
-    /// What is stored of drained workers. A new leader may write over it before it has read it, for
-    /// a moment.
+    /// Notes the stored drains. A new leader may overwrite them for a moment before it has read them.
     pub(crate) fn stored(&mut self, now: Nanos, drained: &[Incarnation]) {
         for worker in drained {
             self.stored.entry(*worker).or_insert(now);
         }
     }
 
-    /// The leader that a worker obeys tells it to leave; it has so many sessions.
+    /// Checks that a worker has no sessions when the leader that it obeys tells it to leave.
     pub(crate) fn dismissed(&mut self, worker: Incarnation, sessions: usize) -> CheckResult {
         self.dismissed.insert(worker);
         match sessions {
@@ -113,13 +111,13 @@ impl Drains {
         }
     }
 
-    /// Whether some leader has said that a worker is drained, and nobody undid it.
+    /// True if a leader has reported a worker as drained, and the drain was not undone.
     #[must_use]
     pub(crate) fn holds(&self, worker: Incarnation) -> bool {
         self.said.keys().any(|(_, _, of)| *of == worker)
     }
 
-    /// Workers that left because they were drained and had no sessions.
+    /// Number of workers that left because they were drained and had no sessions.
     #[must_use]
     pub(crate) fn left(&self) -> u64 {
         self.dismissed.len() as u64

@@ -1,5 +1,5 @@
-//! The record as leaders write it: what they keep that is not recorded is bounded by
-//! `record.buffer` beside what workers hand over, and nothing goes unrecorded while there is room.
+//! The record as leaders write it. `record.buffer`, beside the tails that workers hand over, bounds the
+//! unrecorded inputs that a leader keeps. No input goes unrecorded while there is room.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,39 +9,39 @@ use super::{CheckResult, Violation};
 use sim_cluster::NodeId;
 use sim_cluster::{MILLI, Nanos};
 
-/// Bytes of a block beside those of its inputs, at most.
+/// Maximum bytes of a block beside those of its inputs.
 const HEAD: u64 = 256;
-/// An append interval: how long a leader gathers inputs, what its timer is late by, and what a store
-/// takes that nothing keeps from it.
+/// An append interval: the time in which a leader gathers inputs, the delay of its timer, and the latency
+/// of an unimpaired store.
 const INTERVAL: Nanos = 30 * MILLI;
 
-/// One term's blocks that are not acknowledged.
+/// Blocks of one term that are not acknowledged.
 #[derive(Debug, Default)]
 struct TermState {
     kept: VecDeque<(u64, u64)>,
     bytes: u64,
-    /// The most that was kept.
+    /// Maximum bytes kept so far.
     most: u64,
     /// Bytes of the last block.
     last: u64,
-    /// Bytes that workers handed over when they were sealed: kept beside the buffer.
+    /// Bytes that workers handed over when they were sealed; kept beside the buffer.
     handed_over: u64,
 }
 
-/// What leaders keep, and when they granted what.
+/// The leaders' kept bytes, and the times of their grants.
 #[derive(Debug)]
 pub(crate) struct Keeping {
-    /// Bytes that a leader may keep: `record.buffer`.
+    /// Maximum bytes that a leader may keep: `record.buffer`.
     buffer: u64,
     terms: BTreeMap<(NodeId, Epoch), TermState>,
     granted: BTreeMap<(Incarnation, GpuPosition, Epoch), Nanos>,
     ordered: BTreeMap<Epoch, Nanos>,
-    /// Blocks that said that inputs after them went unrecorded.
+    /// Number of blocks that report unrecorded inputs after them.
     pub gaps: u64,
 }
 
 impl Keeping {
-    /// Nothing is kept yet.
+    /// Makes a checker without kept bytes.
     #[must_use]
     pub(crate) fn new(buffer: u64) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Keeping {
         }
     }
 
-    /// A leader cut a block.
+    /// Checks a block that a leader cut.
     pub(crate) fn cut(
         &mut self,
         leader: NodeId,
@@ -100,13 +100,13 @@ impl Keeping {
         Ok(())
     }
 
-    /// A leader hears what a worker accepted, of so many bytes.
+    /// Notes that a leader received this many bytes of a worker's tail.
     pub(crate) fn handed_over(&mut self, leader: NodeId, epoch: Epoch, bytes: u64) {
         let term = self.terms.entry((leader, epoch)).or_default();
         term.handed_over += bytes;
     }
 
-    /// The store acknowledged a leader's block.
+    /// Notes that the store acknowledged a leader's block.
     pub(crate) fn acknowledged(&mut self, leader: NodeId, (epoch, number): (Epoch, u64)) {
         if let Some(term) = self.terms.get_mut(&(leader, epoch)) {
             while let Some((oldest, bytes)) = term.kept.front().copied()
@@ -118,7 +118,7 @@ impl Keeping {
         }
     }
 
-    /// A leader published an order with this grant.
+    /// Notes the time of a grant that a leader published.
     pub(crate) fn granted(
         &mut self,
         now: Nanos,
@@ -133,8 +133,8 @@ impl Keeping {
         }
     }
 
-    /// Where nothing keeps a leader from the store, what is adopted was granted within an append
-    /// interval of the last that its leader granted.
+    /// Checks the grant time of an adopted position, if the leader could reach the store. It must lie
+    /// within an append interval of the leader's last grant.
     pub(crate) fn adopted(
         &self,
         worker: Incarnation,

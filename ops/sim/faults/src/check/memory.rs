@@ -1,5 +1,5 @@
-//! I8 and I9: what sessions hold and touch, by the windows and quotas that leaders gave them and by
-//! what their clients allocated.
+//! I8 and I9: memory that sessions hold and touch, checked by the windows and quotas from leaders and by
+//! the allocations of clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,18 @@ use crate::hostile;
 /// Allocations are charged in multiples of this.
 const GRAIN: u64 = 256;
 
-/// What a leader gave a session, and what its client allocated.
+/// Window and quota of a session, and its client's allocations.
 #[derive(Debug)]
 struct Home {
     incarnation: Incarnation,
-    /// It was on its device and is not any more.
+    /// True if it was on its device and has left.
     left: bool,
     tenant: Tenant,
     window: Window,
     quota: u64,
-    /// Allocations and frees (no bytes), in op order.
+    /// Allocations and frees (bytes 0), in op order.
     steps: Vec<(OpNumber, u64, u64)>,
-    /// Those that were taken into account, and what is allocated behind them.
+    /// Number of steps already applied, and the allocations that are live after them.
     taken: usize,
     live: BTreeMap<u64, u64>,
 }
@@ -30,24 +30,24 @@ struct Home {
 /// All sessions' memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// What each device has to give, bytes, and what its sessions may hold together.
+    /// Capacity of each device in bytes, and the maximum that its sessions may hold together.
     capacity: u64,
     limit: u64,
     homes: BTreeMap<SessionId, Home>,
-    /// Sessions on each device and the most each may hold.
+    /// Sessions on each device, each with the maximum that it may hold.
     held: BTreeMap<Incarnation, BTreeMap<SessionId, u64>>,
-    /// Sessions whose memory has left their device.
+    /// Sessions with memory that has left the device.
     out: BTreeSet<SessionId>,
-    /// Moves of memory out of a device.
+    /// Number of moves of memory out of a device.
     pub swaps: u64,
     /// Sessions that were refused memory.
     pub denied: BTreeSet<SessionId>,
-    /// Accesses that were judged.
+    /// Number of checked accesses.
     pub touched: u64,
 }
 
 impl Memory {
-    /// Devices of this capacity with nothing on them, whose sessions may hold so much together.
+    /// Makes empty devices of this capacity. Their sessions may together hold `limit` bytes.
     #[must_use]
     pub(crate) fn new(capacity: u64, limit: u64) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Memory {
         }
     }
 
-    /// A leader published an open grant.
+    /// Notes an open grant that a leader published.
     pub(crate) fn given(&mut self, incarnation: Incarnation, open: &OpenGrant) {
         self.homes.entry(open.session).or_insert_with(|| Home {
             incarnation,
@@ -82,7 +82,7 @@ impl Memory {
         self.homes.get(&session).map(|home| &home.tenant)
     }
 
-    /// A client pushed an allocation, or a free (no bytes).
+    /// Notes an allocation, or a free (bytes 0), that a client pushed.
     pub(crate) fn pushed(
         &mut self,
         session: SessionId,
@@ -94,7 +94,7 @@ impl Memory {
         }
     }
 
-    /// A device began or ended a session.
+    /// Checks that a device began or ended a session.
     pub(crate) fn device(
         &mut self,
         incarnation: Incarnation,
@@ -126,7 +126,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A session holds at most so much from now on.
+    /// Sets the maximum that a session may hold from now on.
     pub(crate) fn held(
         &mut self,
         incarnation: Incarnation,
@@ -137,7 +137,7 @@ impl Memory {
             return Ok(());
         };
         let Some(bytes) = on.get_mut(&session) else {
-            // It is closed, and holds nothing.
+            // The session is closed, and holds nothing.
             return Ok(());
         };
         *bytes = most;
@@ -153,7 +153,7 @@ impl Memory {
             .iter()
             .filter(|(other, _)| tenant_of(other) == Some(&home.tenant));
         let tenant: u64 = own.map(|(_, bytes)| bytes).sum();
-        // All of the device is no quota.
+        // A quota of the whole device is no quota.
         let quota = match home.quota {
             quota if quota >= self.capacity => self.limit,
             quota => quota,
@@ -167,7 +167,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What is on a device fits there, and what is beside it may be held.
+    /// Checks that a device's resident memory fits, and that its sessions do not hold too much together.
     fn fits(&self, incarnation: Incarnation) -> CheckResult {
         let Some(on) = self.held.get(&incarnation) else {
             return Ok(());
@@ -185,7 +185,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The memory of a session has left its device, or is about to be there.
+    /// Notes that a session's memory has left its device, or is about to return.
     pub(crate) fn swapped(
         &mut self,
         incarnation: Incarnation,
@@ -202,7 +202,7 @@ impl Memory {
         self.fits(incarnation)
     }
 
-    /// A device ran an op.
+    /// Notes that a device ran an op.
     pub(crate) fn ran(
         &mut self,
         incarnation: Incarnation,
@@ -216,8 +216,8 @@ impl Memory {
         Ok(())
     }
 
-    /// A worker refused an op its memory: only where it may not have fitted, whatever of what was
-    /// allocated before has been freed meanwhile.
+    /// Checks a refused allocation. It may be refused only if it might not have fitted, even with nothing
+    /// freed meanwhile.
     pub(crate) fn denied(
         &mut self,
         incarnation: Incarnation,
@@ -228,7 +228,7 @@ impl Memory {
         let Some(home) = self.homes.get(&session) else {
             return Ok(());
         };
-        // Memory is promised before a session is on its device, as the slices before it run.
+        // Memory is promised before a session is on its device, while the slices before it run.
         let here = |other: &&Home| other.incarnation == incarnation && !other.left;
         // The check does not know how much a hostile tenant has allocated.
         if self.homes.values().filter(here).any(Home::is_hostile) {
@@ -249,7 +249,7 @@ impl Memory {
         Ok(())
     }
 
-    /// An op touched memory.
+    /// Checks an op's access to memory.
     pub(crate) fn touched(
         &mut self,
         session: SessionId,
@@ -272,7 +272,7 @@ impl Memory {
         Err(Violation::new("I9", what))
     }
 
-    /// A worker died, and all it held.
+    /// Removes a dead worker with all its memory.
     pub(crate) fn worker_died(&mut self, incarnation: Incarnation) {
         for session in self
             .held
@@ -286,7 +286,7 @@ impl Memory {
 }
 
 impl Home {
-    /// Takes allocations and frees through an op into account.
+    /// Applies the allocations and frees up to and including an op.
     fn take_through(&mut self, op: OpNumber) {
         while let Some((at, address, bytes)) = self.steps.get(self.taken).copied()
             && at <= op
@@ -300,12 +300,12 @@ impl Home {
         }
     }
 
-    /// Whether its client is none of the scene's.
+    /// True if its client is not one of the scene's.
     fn is_hostile(&self) -> bool {
         self.tenant == hostile::tenant()
     }
 
-    /// The most it can hold: all it ever allocated.
+    /// Maximum bytes that it can hold: all that it ever allocated.
     fn most(&self) -> u64 {
         let bytes = self.steps.iter().map(|(.., bytes)| bytes);
         bytes.map(|bytes| bytes.next_multiple_of(GRAIN)).sum()

@@ -27,19 +27,21 @@ pub(crate) use stops::Stops;
 pub(crate) use usage::UsageBlocks;
 pub(crate) use window::Windows;
 
-/// An invariant that does not hold.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `I1` … `I10`, `placement`, `record` (what a leader keeps, and leaves unrecorded), `stop` (of what
-    /// a closed session runs), `steady` (a leader or worker lost its place without cause), `liveness`, `honest` (an honest session failed without
-    /// cause) or `shell` (a core asked for something impossible).
+    /// The invariant. `I1` … `I10` are those of the protocol; `placement` and `liveness` are the checkers'.
+    /// `record` is about inputs that a leader keeps or leaves unrecorded, and `stop` about slices of a
+    /// closed session. `steady` means that a leader or worker lost its place without cause. `honest` means
+    /// that an honest session failed without cause. `shell` means that a core asked for something
+    /// impossible.
     pub invariant: &'static str,
-    /// What was seen.
+    /// The observation.
     pub what: String,
 }
 
 impl Violation {
-    /// What was seen of an invariant.
+    /// Makes a violation of an invariant from an observation.
     pub fn new(invariant: &'static str, what: impl Into<String>) -> Self {
         Self {
             invariant,
@@ -48,5 +50,5 @@ impl Violation {
     }
 }
 
-/// Whether what was just seen is as it should be.
+/// Result of checking an observation.
 pub(crate) type CheckResult = Result<(), Violation>;

@@ -1,5 +1,5 @@
-//! I10 of memory that is swapped: what a worker's blocks say of moves, and of memory that was out, is what
-//! happened, tenant by tenant.
+//! I10 for swapped memory: the moves and the swapped-out memory in a worker's blocks are the actual ones,
+//! tenant by tenant.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use bus_schemas::{Incarnation, MoveTotals, SessionId, Tenant, UsageBlock};
 use super::{CheckResult, Violation};
 use sim_cluster::Nanos;
 
-/// A tenant's on one device.
+/// One tenant's moves on one device.
 #[derive(Debug, Default)]
 struct Sum {
     moves: MoveTotals,
@@ -19,9 +19,9 @@ struct Sum {
 #[derive(Debug, Default)]
 struct Worker {
     at: Nanos,
-    /// What each session holds on the device, as that said last.
+    /// Resident bytes of each session, as the device last reported them.
     resident: BTreeMap<SessionId, u64>,
-    /// Sessions whose memory has left the device and is not back: whose, and bytes.
+    /// Tenant and bytes of each session with swapped-out memory.
     out: BTreeMap<SessionId, (Tenant, u64)>,
     sums: BTreeMap<Tenant, Sum>,
     said: BTreeMap<Tenant, MoveTotals>,
@@ -42,18 +42,18 @@ impl Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
     workers: BTreeMap<Incarnation, Worker>,
-    /// Blocks with moves that were compared.
+    /// Number of compared blocks with moves.
     pub compared: u64,
 }
 
 impl Moves {
-    /// A session has so much resident from now on.
+    /// Sets the resident bytes of a session from now on.
     pub(crate) fn resident(&mut self, worker: Incarnation, session: SessionId, bytes: u64) {
         let worker = self.workers.entry(worker).or_default();
         worker.resident.insert(session, bytes);
     }
 
-    /// A move of a session's memory has ended: so many bytes have left the device, or are back.
+    /// Notes that a move of a session's memory has ended: its bytes have left the device, or are back.
     pub(crate) fn moved(
         &mut self,
         now: Nanos,
@@ -78,7 +78,7 @@ impl Moves {
         };
     }
 
-    /// A session has left its device.
+    /// Notes that a session has left its device.
     pub(crate) fn closed(&mut self, now: Nanos, worker: Incarnation, session: SessionId) {
         let worker = self.workers.entry(worker).or_default();
         worker.pass(now);
@@ -86,7 +86,8 @@ impl Moves {
         worker.resident.remove(&session);
     }
 
-    /// A worker cut a block: the last of those that were cut together has all that happened until now.
+    /// Checks a block that a worker cut. The last of several blocks cut together contains all moves until
+    /// now.
     pub(crate) fn take(&mut self, now: Nanos, block: &UsageBlock) -> CheckResult {
         let worker = self.workers.entry(block.incarnation).or_default();
         worker.pass(now);
@@ -105,8 +106,7 @@ impl Moves {
             let said = worker.said.get(tenant).copied().unwrap_or_default();
             let is = MoveTotals {
                 swapped_byte_ms: u64::try_from(sum.out_byte_ns / 1_000_000).unwrap_or(u64::MAX),
-                // How long somebody waits for room is nothing that is seen from outside, nor is anything
-                // shared here.
+                // The wait for room is not visible from outside, and memory is not shared here.
                 waited_ns: said.waited_ns,
                 ..sum.moves
             };
@@ -135,7 +135,7 @@ impl Moves {
         }
     }
 
-    /// A worker died, and all it held.
+    /// Removes a dead worker with all its memory.
     pub(crate) fn worker_died(&mut self, worker: Incarnation) {
         self.workers.remove(&worker);
     }

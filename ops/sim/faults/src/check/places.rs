@@ -1,5 +1,5 @@
-//! Placement: who is on which worker, whether he may be, whether a request for several devices had
-//! them on different workers, all or none, and whether who was refused a place could have had one.
+//! Placement of sessions on workers. A tenant may use the worker. A request for several devices gets
+//! different workers, and either all or none. A refused request could not have been placed.
 
 #[cfg(test)]
 mod tests;
@@ -15,36 +15,35 @@ use crate::scene::Machine;
 use sim_cluster::NodeId;
 use sim_cluster::{MILLI, Nanos};
 
-/// What a leader was told of its workers, and told its clients of that, is no older than this where
-/// nothing goes wrong.
+/// Maximum age of a leader's knowledge of its workers, and of its answers to clients, without trouble.
 const NEWS: Nanos = 600 * MILLI;
 
-/// A worker that is there.
+/// A running worker.
 #[derive(Debug)]
 struct Host {
     gpu: GpuId,
-    /// Some leader has taken it in.
+    /// True if some leader has sealed it.
     sealed: bool,
-    /// Sessions on its device, whose they are, and the most each may hold.
+    /// Sessions on its device, each with its tenant and the maximum that it may hold.
     on: BTreeMap<SessionId, (Tenant, u64)>,
 }
 
-/// What a client asks for.
+/// A client's request for sessions.
 #[derive(Debug)]
 struct Request {
     tenant: Tenant,
     devices: u32,
-    /// Since when enough workers could take it; none while too few can.
+    /// Time since which enough workers could take it; `None` while there are too few.
     enough: Option<Nanos>,
     /// Sessions that leaders granted for it and that were on a device.
     begun: BTreeSet<SessionId>,
-    /// What its client got.
+    /// Sessions that its client got.
     had: Vec<SessionId>,
-    /// Of that: what failed or ended.
+    /// Number of those that failed or ended.
     gone: usize,
 }
 
-/// A session as some leader placed it.
+/// A session as a leader placed it.
 #[derive(Debug)]
 struct Placed {
     incarnation: Incarnation,
@@ -53,7 +52,7 @@ struct Placed {
     nonce: u64,
 }
 
-/// Where all sessions are.
+/// Placement of all sessions.
 #[derive(Debug)]
 pub(crate) struct Places {
     capacity: u64,
@@ -65,15 +64,16 @@ pub(crate) struct Places {
     lost: BTreeSet<Incarnation>,
     placed: BTreeMap<SessionId, Placed>,
     requests: BTreeMap<(NodeId, u64), Request>,
-    /// By session that a client got: the request it is of.
+    /// The request of each session that a client got.
     of: BTreeMap<SessionId, (NodeId, u64)>,
-    /// Refusals are judged: nothing goes wrong, and memory is plenty.
+    /// True if refusals are judged: there is no trouble, and memory is plenty.
     pub exact: bool,
-    /// Requests for several devices that were had.
+    /// Granted requests for several devices.
     pub several: u64,
-    /// Refusals that were told.
+    /// Number of refusals sent to clients.
     pub declined: u64,
-    /// Requests for several devices of which a worker died when some sessions had begun, and others not.
+    /// Requests for several devices during which a worker died, when some sessions had begun and others had
+    /// not.
     pub halved: u64,
 }
 
@@ -82,7 +82,7 @@ fn wrong(what: String) -> CheckResult {
 }
 
 impl Places {
-    /// Nobody is anywhere yet.
+    /// Makes a checker without sessions.
     #[must_use]
     pub(crate) fn new(
         machines: &[Machine],
@@ -112,7 +112,7 @@ impl Places {
         self.machines.get(&gpu).is_some_and(|(_, alone)| *alone)
     }
 
-    /// Whether a tenant may use a worker, whoever is there.
+    /// True if a tenant may use a worker at all, regardless of the sessions there.
     fn may_use(&self, tenant: &Tenant, gpu: GpuId) -> bool {
         let Some((group, exclusive)) = self.machines.get(&gpu) else {
             return false;
@@ -123,7 +123,7 @@ impl Places {
         }
     }
 
-    /// How many workers could take a session of a tenant.
+    /// Number of workers that could take a session of a tenant.
     fn could(&self, tenant: &Tenant) -> usize {
         let able = |host: &&Host| {
             let mut on = host.on.values();
@@ -134,7 +134,7 @@ impl Places {
         self.hosts.values().filter(able).count()
     }
 
-    /// Notes, after a change, for whom there is a place.
+    /// Updates, after a change, which requests could be placed.
     fn look(&mut self, now: Nanos) {
         let mut requests = std::mem::take(&mut self.requests);
         for request in requests
@@ -147,7 +147,7 @@ impl Places {
         self.requests = requests;
     }
 
-    /// A worker began.
+    /// Notes that a worker began.
     pub(crate) fn began(&mut self, incarnation: Incarnation, gpu: GpuId) {
         self.gpus.insert(incarnation, gpu);
         let host = Host {
@@ -158,7 +158,7 @@ impl Places {
         self.hosts.insert(incarnation, host);
     }
 
-    /// A worker answers a leader's seal.
+    /// Notes that a worker answered a leader's seal.
     pub(crate) fn sealed(&mut self, now: Nanos, incarnation: Incarnation) {
         if let Some(host) = self.hosts.get_mut(&incarnation) {
             host.sealed = true;
@@ -166,7 +166,7 @@ impl Places {
         self.look(now);
     }
 
-    /// A worker is gone.
+    /// Notes that a worker is gone.
     pub(crate) fn worker_died(&mut self, now: Nanos, incarnation: Incarnation) {
         self.hosts.remove(&incarnation);
         self.lost.insert(incarnation);
@@ -174,7 +174,8 @@ impl Places {
         self.look(now);
     }
 
-    /// Requests of which a session is placed on a worker and has not begun, and another has.
+    /// Number of requests with a session that is placed on the worker and has not begun, and another that
+    /// has.
     fn halves(&self, incarnation: Incarnation) -> u64 {
         let half = |((_, first), request): &(&(NodeId, u64), &Request)| {
             let of = |placed: &Placed| {
@@ -191,17 +192,17 @@ impl Places {
         self.requests.iter().filter(half).count() as u64
     }
 
-    /// A client is gone: it asks for nothing any more.
+    /// Removes the requests of a client that is gone.
     pub(crate) fn client_died(&mut self, client: NodeId) {
         self.requests.retain(|(of, _), _| *of != client);
     }
 
-    /// A leader declared a worker lost.
+    /// Notes that a leader declared a worker lost.
     pub(crate) fn lost(&mut self, incarnation: Incarnation) {
         self.lost.insert(incarnation);
     }
 
-    /// A client asks.
+    /// Notes a client's request.
     pub(crate) fn asked(
         &mut self,
         now: Nanos,
@@ -221,7 +222,7 @@ impl Places {
         self.look(now);
     }
 
-    /// A leader granted a session on a worker.
+    /// Checks a session that a leader granted on a worker.
     pub(crate) fn granted(&mut self, incarnation: Incarnation, open: &OpenGrant) -> CheckResult {
         let Some(gpu) = self.gpus.get(&incarnation).copied() else {
             return wrong(format!("{} was placed on no worker", open.session));
@@ -243,7 +244,7 @@ impl Places {
         Ok(())
     }
 
-    /// A device began or ended a session.
+    /// Checks that a device began or ended a session.
     pub(crate) fn device(
         &mut self,
         now: Nanos,
@@ -285,13 +286,13 @@ impl Places {
         Ok(())
     }
 
-    /// Sessions on a worker's device.
+    /// Number of sessions on a worker's device.
     #[must_use]
     pub(crate) fn on(&self, incarnation: Incarnation) -> usize {
         self.hosts.get(&incarnation).map_or(0, |host| host.on.len())
     }
 
-    /// A session holds at most so much.
+    /// Sets the maximum that a session holds.
     pub(crate) fn held(
         &mut self,
         now: Nanos,
@@ -307,7 +308,7 @@ impl Places {
         self.look(now);
     }
 
-    /// A client got what it asked for.
+    /// Checks the devices that a client got.
     pub(crate) fn had(&mut self, client: NodeId, nonce: u64, devices: &[Opened]) -> CheckResult {
         let Some(request) = self.requests.get_mut(&(client, nonce)) else {
             return wrong(format!("request {nonce:x} was answered and never made"));
@@ -341,7 +342,7 @@ impl Places {
         Ok(())
     }
 
-    /// A client was refused.
+    /// Checks a refused request.
     pub(crate) fn declined(
         &mut self,
         now: Nanos,
@@ -364,7 +365,7 @@ impl Places {
         ))
     }
 
-    /// A client was told that its session failed.
+    /// Checks the failure that a client was told of.
     pub(crate) fn failed(&mut self, session: SessionId, code: Code) -> CheckResult {
         self.left(session);
         let placed = self.placed.get(&session);
@@ -377,7 +378,7 @@ impl Places {
         Ok(())
     }
 
-    /// A client's session is over.
+    /// Notes that a client's session is over.
     pub(crate) fn left(&mut self, session: SessionId) {
         let request = self.of.remove(&session);
         if let Some(request) = request.and_then(|request| self.requests.get_mut(&request)) {
@@ -385,7 +386,7 @@ impl Places {
         }
     }
 
-    /// At the end: who still waits for sessions could not have had them.
+    /// Checks at the end that requests still waiting could not have been placed.
     pub(crate) fn finish(&self) -> CheckResult {
         let waits = |request: &&Request| request.had.is_empty() && request.enough.is_some();
         match self.requests.values().find(waits) {
@@ -399,8 +400,8 @@ impl Places {
         }
     }
 
-    /// States, by their names in [`crate::coverage`], of the requests that a client made, or that a
-    /// worker has sessions of, or all.
+    /// States, by their names in [`crate::coverage`], of a client's requests, of the requests with sessions
+    /// on a worker, or of all.
     pub(crate) fn states(
         &self,
         client: Option<NodeId>,
@@ -419,7 +420,7 @@ impl Places {
 }
 
 impl Request {
-    /// Its state; none where there is nothing to say of it.
+    /// Its state; `None` if it is not of interest.
     fn state(&self) -> Option<&'static str> {
         let several = self.devices > 1;
         let begun = self.begun.len();

@@ -1,5 +1,5 @@
-//! I2, I3 and the worker's half of I5: what each worker accepted, in which order it started it,
-//! and whether its chain says so.
+//! I2, I3 and the worker's half of I5: the grants that each worker accepted, the order in which it started
+//! them, and its chain over them.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use super::{CheckResult, Violation};
 struct Log {
     gpu: GpuId,
     sealed: Option<(Epoch, LeaderId)>,
-    /// Whom it has told all that it had.
+    /// Leader that has been given all the accepted grants.
     answered: Option<(Epoch, LeaderId)>,
-    // Grants it was sent by the leader it obeys; above `accepted` it may yet discard them.
+    // Grants sent to it by the leader that it obeys; it may yet discard those above `accepted`.
     offered: BTreeMap<GpuPosition, Grant>,
     // The chain after each accepted position; index 0 is the empty chain.
     chains: Vec<Chain>,
@@ -29,8 +29,8 @@ struct Log {
 }
 
 impl Log {
-    // The first op of what was granted at a position. A standing grant without one goes on where
-    // its session's last was closed.
+    // The first op of the grant at a position. A standing grant without one continues after its session's
+    // last standing grant.
     fn first(&self, position: GpuPosition) -> OpNumber {
         let Some(grant) = self.offered.get(&position) else {
             return 0;
@@ -53,14 +53,14 @@ impl Log {
 pub(crate) struct Positions {
     workers: BTreeMap<Incarnation, Log>,
     owners: BTreeMap<SessionId, (Tenant, u64)>,
-    // What a leader granted at a position, to see that it never says two things.
+    // Grants of each leader by position, to check that it never grants two different things at one.
     said: BTreeMap<(Incarnation, Epoch, LeaderId, GpuPosition), Grant>,
-    /// Voids.
+    /// Number of voids.
     pub voids: u64,
 }
 
 impl Positions {
-    /// A worker began.
+    /// Notes that a worker began.
     pub(crate) fn began(&mut self, incarnation: Incarnation, gpu: GpuId) {
         let log = Log {
             gpu,
@@ -76,7 +76,7 @@ impl Positions {
         self.workers.insert(incarnation, log);
     }
 
-    /// A worker died.
+    /// Notes that a worker died.
     pub(crate) fn died(&mut self, incarnation: Incarnation) {
         if let Some(log) = self.workers.get_mut(&incarnation) {
             log.alive = false;
@@ -88,7 +88,7 @@ impl Positions {
         self.workers.get_mut(&incarnation).ok_or_else(unknown)
     }
 
-    /// A leader published an order.
+    /// Checks an order that a leader published.
     pub(crate) fn ordered(
         &mut self,
         incarnation: Incarnation,
@@ -117,7 +117,7 @@ impl Positions {
         Ok(())
     }
 
-    /// A worker hears an order.
+    /// Notes an order that a worker received.
     pub(crate) fn heard(
         &mut self,
         incarnation: Incarnation,
@@ -134,7 +134,7 @@ impl Positions {
         Ok(())
     }
 
-    /// A worker says what it has accepted.
+    /// Checks a worker's report of accepted grants.
     pub(crate) fn done(&mut self, incarnation: Incarnation, done: &Done<'_>) -> CheckResult {
         let sealed = self.log(incarnation)?.sealed;
         if sealed.is_none_or(|(epoch, _)| epoch != done.epoch) {
@@ -147,7 +147,7 @@ impl Positions {
         self.accepted(incarnation, done.accepted, done.chain)
     }
 
-    /// A worker answers a seal.
+    /// Checks a worker's answer to a seal.
     pub(crate) fn sealed(&mut self, incarnation: Incarnation, answer: &SealAnswer) -> CheckResult {
         self.accepted(incarnation, answer.position, answer.chain)?;
         let new = (answer.epoch, answer.leader);
@@ -161,7 +161,8 @@ impl Positions {
         Ok(())
     }
 
-    /// A worker answers a seal, perhaps with a page of its tail: it obeys this leader from here on.
+    /// Notes that a worker answered a seal, perhaps with a page of its tail. It obeys this leader from here
+    /// on.
     pub(crate) fn begins_to_obey(
         &mut self,
         incarnation: Incarnation,
@@ -196,7 +197,7 @@ impl Positions {
                 return Err(Violation::new("I3", what));
             };
             if grant.kind == GrantKind::Standing {
-                // Closed where it had come to.
+                // The grant is closed at the last op that it started.
                 grant.first = first;
                 grant.last = part.unwrap_or(first.saturating_sub(1));
             }
@@ -220,7 +221,7 @@ impl Positions {
         Ok(())
     }
 
-    /// A device begins a slice.
+    /// Checks that a device begins a slice.
     pub(crate) fn started(
         &mut self,
         incarnation: Incarnation,
@@ -265,7 +266,7 @@ impl Positions {
         Ok(())
     }
 
-    /// A position ended.
+    /// Checks the end of a position.
     pub(crate) fn settled(
         &mut self,
         incarnation: Incarnation,
@@ -286,7 +287,7 @@ impl Positions {
         Ok(())
     }
 
-    /// At the end: every accepted position of a living worker has ended.
+    /// Checks at the end that every accepted position of a living worker has ended.
     pub(crate) fn finish(&self) -> CheckResult {
         for (incarnation, log) in self.workers.iter().filter(|(_, log)| log.alive) {
             let open = (1..log.chains.len() as u64).find(|at| !log.settled.contains_key(at));
@@ -306,14 +307,14 @@ impl Positions {
         workers.find(|(_, log)| astray(log)).map(|(id, _)| *id)
     }
 
-    /// Whether a worker was last sealed to this leader.
+    /// True if a worker was last sealed to this leader.
     #[must_use]
     pub(crate) fn obeys(&self, incarnation: Incarnation, leader: (Epoch, LeaderId)) -> bool {
         let log = self.workers.get(&incarnation);
         log.is_some_and(|log| log.sealed == Some(leader))
     }
 
-    /// The chains of all incarnations, and whether they live.
+    /// The chains of all incarnations, each with true if it lives.
     pub(crate) fn tails(&self) -> impl Iterator<Item = (Incarnation, GpuTail, bool)> + '_ {
         self.workers.iter().map(|(incarnation, log)| {
             let tail = GpuTail {
@@ -325,13 +326,13 @@ impl Positions {
         })
     }
 
-    /// A session's tenant, and its number among the tenant's sessions.
+    /// A session's tenant, and its ordinal among the tenant's sessions.
     #[must_use]
     pub(crate) fn owner(&self, session: SessionId) -> Option<&(Tenant, u64)> {
         self.owners.get(&session)
     }
 
-    /// How an incarnation's position ended.
+    /// Outcome of an incarnation's position.
     #[must_use]
     pub(crate) fn outcome(
         &self,
@@ -342,7 +343,7 @@ impl Positions {
         log.settled.get(&position).copied()
     }
 
-    /// What an incarnation accepted at a position.
+    /// The grant that an incarnation accepted at a position.
     #[must_use]
     pub(crate) fn grant(&self, incarnation: Incarnation, position: GpuPosition) -> Option<&Grant> {
         let log = self.workers.get(&incarnation)?;

@@ -1,4 +1,4 @@
-//! I1 and I4, session by session: what was submitted, what was granted, what ran.
+//! I1 and I4, session by session: the ops that were submitted, granted and run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ struct Log {
     prints: Vec<u64>,
     granted: OpNumber,
     answered: OpNumber,
-    // The last op whose answer is awaited.
+    // The last op with an answer that the client awaits.
     awaited: OpNumber,
     doubted: bool,
     closing: bool,
@@ -29,7 +29,7 @@ struct Log {
 }
 
 impl Log {
-    /// Its state, by its name in [`crate::coverage`], with so many ops run; none once it is over.
+    /// Its state, by its name in [`crate::coverage`], with ops run through `ran`; `None` once it is over.
     fn state(&self, ran: OpNumber) -> Option<&'static str> {
         let submitted = self.prints.len() as u64;
         Some(match () {
@@ -49,53 +49,53 @@ impl Log {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     logs: BTreeMap<SessionId, Log>,
-    // What ran, also of sessions whose client never learned of them.
+    // Ops that ran, including those of sessions unknown to their clients.
     ran: BTreeMap<SessionId, (Incarnation, OpNumber)>,
-    // A hostile tenant's: what runs for it is no loss.
+    // Sessions of a hostile tenant: ops that run for it are no loss.
     hostile: BTreeSet<SessionId>,
     asking: BTreeSet<(NodeId, u64)>,
     on_device: BTreeSet<(Incarnation, SessionId)>,
     were_on_device: BTreeSet<SessionId>,
-    /// Honest sessions may fail: something happened that can be a cause.
+    /// True if honest sessions may fail, because something happened that can be a cause.
     pub troubled: bool,
-    /// Clients may give up waiting: somebody may be silent.
+    /// True if clients may time out, because a node may be silent.
     pub unheard: bool,
-    /// Sessions whose client gave up waiting.
+    /// Sessions with a client that timed out.
     pub gave_up: u64,
-    /// Ops that ran.
+    /// Number of ops that ran.
     pub ops: u64,
-    /// Sessions that ended in good order, and those that failed.
+    /// Numbers of sessions that ended in good order and of those that failed.
     pub ends: (u64, u64),
 }
 
 impl Sessions {
-    /// A client asks for a session.
+    /// Notes a client's request for a session.
     pub(crate) fn asked(&mut self, client: NodeId, nonce: u64) {
         self.asking.insert((client, nonce));
     }
 
-    /// A leader gives a session to a tenant.
+    /// Notes a session that a leader gives to a tenant.
     pub(crate) fn given(&mut self, open: &OpenGrant) {
         if open.tenant == hostile::tenant() {
             self.hostile.insert(open.session);
         }
     }
 
-    /// A client closes a session.
+    /// Notes that a client closes a session.
     pub(crate) fn closing(&mut self, session: SessionId) {
         if let Some(log) = self.logs.get_mut(&session) {
             log.closing = true;
         }
     }
 
-    /// A position of a session ended, in vain or not.
+    /// Notes the end of a session's position, void or not.
     pub(crate) fn settled(&mut self, session: SessionId, outcome: Outcome) {
         if let Some(log) = self.logs.get_mut(&session) {
             log.doubted = outcome == Outcome::Void;
         }
     }
 
-    /// States of the sessions that a client has, or a worker, or everybody.
+    /// States of a client's sessions, of a worker's, or of all.
     pub(crate) fn states(
         &self,
         client: Option<NodeId>,
@@ -114,7 +114,7 @@ impl Sessions {
         asking.map(|_| "opening").chain(states)
     }
 
-    /// A client got a session.
+    /// Checks a session that a client got.
     pub(crate) fn opened(
         &mut self,
         (client, nonce): (NodeId, u64),
@@ -147,7 +147,7 @@ impl Sessions {
         }
     }
 
-    /// A client pushed an op.
+    /// Notes an op that a client pushed.
     pub(crate) fn submitted(
         &mut self,
         session: SessionId,
@@ -172,7 +172,7 @@ impl Sessions {
         self.logs.get_mut(&session).ok_or_else(unknown)
     }
 
-    /// A leader published a grant.
+    /// Checks a grant that a leader published.
     pub(crate) fn granted(&mut self, grant: &Grant) -> CheckResult {
         if grant.kind != GrantKind::Run || self.hostile.contains(&grant.session) {
             return Ok(());
@@ -189,7 +189,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// A device ran an op.
+    /// Checks an op that a device ran.
     pub(crate) fn ran(
         &mut self,
         incarnation: Incarnation,
@@ -221,7 +221,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// A device began or ended a session.
+    /// Checks that a device began or ended a session.
     pub(crate) fn device(
         &mut self,
         incarnation: Incarnation,
@@ -241,7 +241,7 @@ impl Sessions {
         Err(Violation::new("I1", what))
     }
 
-    /// A client got an answer.
+    /// Checks an answer to a client.
     pub(crate) fn answered(
         &mut self,
         session: SessionId,
@@ -258,7 +258,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// A client was told that its session failed.
+    /// Checks the failure that a client was told of.
     pub(crate) fn failed(
         &mut self,
         session: SessionId,
@@ -291,7 +291,7 @@ impl Sessions {
         Err(Violation::new("honest", what))
     }
 
-    /// A client was told that its session ended.
+    /// Checks the end of a session that a client was told of.
     pub(crate) fn ended(&mut self, session: SessionId) -> CheckResult {
         let ran = self.ran.get(&session).map_or(0, |(_, last)| *last);
         let log = self.log(session)?;
@@ -307,26 +307,27 @@ impl Sessions {
         Ok(())
     }
 
-    /// A worker died, and all it held.
+    /// Removes a dead worker's sessions from their device.
     pub(crate) fn worker_died(&mut self, incarnation: Incarnation) {
         self.on_device.retain(|(on, _)| *on != incarnation);
     }
 
-    /// Sessions that hold memory though their client is done with them. `alive`: the client lives.
+    /// Sessions that hold memory although their client is done with them. `alive` is true for a living
+    /// client.
     #[must_use]
     pub(crate) fn leaked(&self, alive: &dyn Fn(NodeId) -> bool) -> Vec<SessionId> {
         self.on_device
             .iter()
             .map(|(_, session)| *session)
             .filter(|session| match self.logs.get(session) {
-                // Opened, and nobody ever knew: its client died or asked again.
+                // Opened, but never known to a client: it died or asked again.
                 None => true,
                 Some(log) => log.failure.is_some() || log.ended || !alive(log.client),
             })
             .collect()
     }
 
-    /// At the end: every op of a session that lives was granted and ran.
+    /// Checks at the end that every op of a living session was granted and ran.
     pub(crate) fn finish(&self, alive: &dyn Fn(NodeId) -> bool) -> CheckResult {
         for (session, log) in &self.logs {
             let ran = self.ran.get(session).map_or(0, |(_, last)| *last);

@@ -1,21 +1,21 @@
-//! Steadiness: where nodes are slow and nothing else goes wrong, one leader leads from beginning to end,
-//! and no worker is declared lost.
+//! Steadiness: if nodes are slow and there is no other trouble, one leader leads from beginning to end, and
+//! no worker is declared lost.
 
 use bus_schemas::{Epoch, Incarnation};
 
 use super::{CheckResult, Violation};
 use sim_cluster::NodeId;
 
-/// The first leader, where no other may follow it.
+/// The first leader, if no other may follow it.
 #[derive(Debug, Default)]
 pub(crate) struct Steady {
     first: Option<(Epoch, NodeId)>,
-    /// It is checked: nothing goes wrong that would cost a leader or a worker its place.
+    /// True if steadiness is checked: no trouble may cost a leader or a worker its place.
     pub exact: bool,
 }
 
 impl Steady {
-    /// A leader beats.
+    /// Checks the heartbeat of a leader.
     pub(crate) fn leads(&mut self, epoch: Epoch, leader: NodeId) -> CheckResult {
         let (before, first) = *self.first.get_or_insert((epoch, leader));
         if !self.exact || (before, first) == (epoch, leader) {
@@ -27,7 +27,8 @@ impl Steady {
         Err(Violation::new("steady", what))
     }
 
-    /// A leader declares a worker lost, which is there or not: one that was drained has left.
+    /// Checks that a leader does not declare a present worker lost. `there` is false for a drained worker
+    /// that has left.
     pub(crate) fn lost(&self, worker: Incarnation, there: bool) -> CheckResult {
         if !self.exact || !there {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Stops: what a closed session still has on a device ends within a quantum.
+//! Stops: a closed session's slice on a device ends within a quantum.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use bus_schemas::{Incarnation, SessionId};
 use super::{CheckResult, Violation};
 use sim_cluster::{MILLI, Nanos};
 
-/// Turns among equals.
+/// Quantum of sessions of equal priority.
 const QUANTUM: Nanos = 2 * MILLI;
 
-/// Slices that were to end.
+/// Slices that have to end.
 #[derive(Debug, Default)]
 pub(crate) struct Stops {
     stopped: BTreeMap<(Incarnation, SessionId), Nanos>,
-    /// How many ended.
+    /// Number of stopped slices that have ended.
     pub ended: u64,
 }
 
 impl Stops {
-    /// A session's slice is to end, having run so long.
+    /// Notes that a session's slice has to end, and its time so far.
     pub(crate) fn stopped(&mut self, worker: Incarnation, session: SessionId, ran: Nanos) {
         self.stopped.entry((worker, session)).or_insert(ran);
     }
 
-    /// A slice has ended, having run so long.
+    /// Checks the total time of a slice that has ended.
     pub(crate) fn used(
         &mut self,
         worker: Incarnation,

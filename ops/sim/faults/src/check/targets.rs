@@ -1,5 +1,5 @@
-//! Targets of tenants, as a leader could know them: who certainly has work, and what may then be
-//! granted below.
+//! Targets of tenants, as far as a leader can know them: tenants that certainly have work, and the grants
+//! that are then allowed below them.
 
 use bus_schemas::{ClusterSettings, Grant, Tenant, TenantSettings};
 
@@ -8,10 +8,10 @@ use sim_cluster::{MILLI, Nanos};
 
 /// One tick of the order.
 const TICK: Nanos = 10 * MILLI;
-/// Ticks that come late are made up for, by so many.
+/// Number of late ticks that are tolerated, because they are made up for.
 const LATE: u64 = 2;
 
-/// The targets above one grant whose tenants have work.
+/// Targets above a grant, of tenants with work.
 #[derive(Debug, Default)]
 pub(super) struct Above {
     tightest: Option<u64>,
@@ -26,7 +26,7 @@ impl Above {
         }
     }
 
-    /// The window a grant has to fit.
+    /// The window that a grant has to fit.
     pub(super) fn window(&self, settings: &ClusterSettings) -> u64 {
         match (self.tightest, settings.slo_window_ns) {
             (None, _) | (_, 0) => settings.window_ns,
@@ -34,8 +34,8 @@ impl Above {
         }
     }
 
-    /// What costs more than any request could let ahead was set aside for as long as is stated.
-    /// `waited` is the time since its session's tenant was last granted anything there, if known.
+    /// Checks that a grant was held back long enough if it costs more than the targets above it allow.
+    /// `waited` is the time since the tenant's last grant on that worker, if known.
     pub(super) fn judge(
         &self,
         settings: &ClusterSettings,

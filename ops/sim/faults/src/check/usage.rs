@@ -1,5 +1,5 @@
-//! I10 of workers that die: what their blocks have, and what they reported behind the last report that a
-//! block names, is what ran.
+//! I10 for workers that die: the use in their blocks, and their reports after the last report that a block
+//! names, add up to the actual use.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::{CheckResult, Violation};
 /// Device nanoseconds by tenant.
 type Sums = BTreeMap<Tenant, u64>;
 
-/// One incarnation's use, and what its blocks say of it.
+/// Use of one incarnation, and the use in its blocks.
 #[derive(Debug, Default)]
 struct Worker {
     used: Sums,
-    /// In blocks so far.
+    /// Use in its blocks so far.
     known: Sums,
-    /// Behind each block that is the last of those cut together: the last report that is in it, and
-    /// what all blocks so far have.
+    /// For each block that is the last of several cut together: the last report that it covers, and the use
+    /// in all blocks so far.
     cuts: Vec<(u64, Sums)>,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct UsageBlocks {
 }
 
 impl UsageBlocks {
-    /// A slice of a tenant took so long.
+    /// Notes the device time of a tenant's slice.
     pub(crate) fn used(&mut self, incarnation: Incarnation, tenant: &Tenant, device_ns: u64) {
         let worker = self.workers.entry(incarnation).or_default();
         *worker.used.entry(tenant.clone()).or_default() += device_ns;
     }
 
-    /// A worker cut a block.
+    /// Notes a block that a worker cut.
     pub(crate) fn take(&mut self, block: &UsageBlock) {
         let worker = self.workers.entry(block.incarnation).or_default();
         for row in &block.kernels {
@@ -46,8 +46,9 @@ impl UsageBlocks {
         }
     }
 
-    /// Had every worker died after half of its blocks: what they have and what is told as lost is no
-    /// more than what ran, and just that where `complete` says that all it reported is recorded.
+    /// Pretends that every worker died after half of its blocks. The use in those blocks and the reported
+    /// loss must not exceed the actual use. They must equal it if `complete` is true: all reports are
+    /// recorded.
     pub(crate) fn check(
         &self,
         record: &[(Epoch, u64, Vec<u8>)],
@@ -59,7 +60,7 @@ impl UsageBlocks {
         let halves: BTreeMap<_, _> = halves.collect();
         let reports = halves.iter().map(|(id, (reports, _))| (*id, *reports));
         let Ok(lost) = unrecorded_use(record, &reports.collect()) else {
-            // Whether it may be one that does not replay was looked at before.
+            // An earlier check decides if the record may fail to replay.
             return Ok(());
         };
         for (incarnation, (_, known)) in halves {

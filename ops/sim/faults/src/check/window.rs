@@ -1,4 +1,4 @@
-//! I6 and I7, as a leader could know them: from what it published and what reached it.
+//! I6 and I7, as far as a leader can know them: from its published grants and its inputs.
 
 mod queue;
 
@@ -19,9 +19,9 @@ use sim_cluster::NodeId;
 #[derive(Debug, Default)]
 struct WorkerView {
     granted: GpuPosition,
-    // Priority, cost and session of what is granted and not reported done.
+    // Priority, cost and session of grants that are not reported done.
     outstanding: BTreeMap<GpuPosition, (u8, u64, SessionId)>,
-    // Decided while the leader knew its connection to be away: published later, if at all.
+    // Grants decided while the leader knew its connection to be away; they are published later, if at all.
     unsaid: BTreeSet<GpuPosition>,
 }
 
@@ -33,7 +33,7 @@ impl WorkerView {
     }
 }
 
-/// Service that two backlogged tenants of one worker got since both were.
+/// Service of two backlogged tenants of one worker since both became backlogged.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pair {
     served: [u64; 2],
@@ -45,7 +45,7 @@ struct TermState {
     queues: BTreeMap<SessionId, Queue>,
     pairs: BTreeMap<(Incarnation, Tenant, Tenant), Pair>,
     largest: u64,
-    // When each tenant was last granted anything on each worker.
+    // Time of each tenant's last grant on each worker.
     served: BTreeMap<(Incarnation, Tenant), Nanos>,
 }
 
@@ -57,14 +57,14 @@ pub(crate) struct Windows {
     // A leader node's term; a new life or epoch begins a new one.
     terms: BTreeMap<(NodeId, Epoch, LeaderId), TermState>,
     current: BTreeMap<NodeId, (NodeId, Epoch, LeaderId)>,
-    /// The order is checked against what is queued, too: nothing is lost or late.
+    /// True if the order is also checked against the queues: no message is lost or late.
     pub exact: bool,
-    /// Comparisons of shares that were made.
+    /// Number of comparisons of shares.
     pub compared: u64,
 }
 
 impl Windows {
-    /// No term yet.
+    /// Makes a checker without a term.
     #[must_use]
     pub(crate) fn new(settings: ClusterSettings, tenants: &[(Tenant, TenantSettings)]) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Windows {
         }
     }
 
-    /// A leader hears a seal's answer.
+    /// Notes that a leader received a seal's answer.
     pub(crate) fn sealed(&mut self, leader: NodeId, incarnation: Incarnation, answer: &SealAnswer) {
         let key = (leader, answer.epoch, answer.leader);
         let term = self.terms.entry(key).or_default();
@@ -107,7 +107,7 @@ impl Windows {
         }
     }
 
-    /// A leader hears done reports.
+    /// Notes done reports that a leader received.
     pub(crate) fn done(&mut self, leader: NodeId, incarnation: Incarnation, done: &Done<'_>) {
         let Some(term) = self.current(leader) else {
             return;
@@ -148,7 +148,7 @@ impl Windows {
         self.terms.get_mut(key)
     }
 
-    /// A leader hears an intent.
+    /// Notes an intent that a leader received.
     pub(crate) fn intent(&mut self, leader: NodeId, session: SessionId, intent: &Intent<'_>) {
         let Some(term) = self.current(leader) else {
             return;
@@ -158,7 +158,7 @@ impl Windows {
         }
     }
 
-    /// A leader hears which sessions of a worker hold memory that does not fit together.
+    /// Notes a worker's sessions with memory that does not fit together, as a leader received them.
     pub(crate) fn resides(&mut self, leader: NodeId, incarnation: Incarnation, beat: &WorkerBeat) {
         let Some(residency) = &beat.residency else {
             return;
@@ -174,7 +174,7 @@ impl Windows {
         }
     }
 
-    /// A leader heard that a session is to be closed.
+    /// Notes that a leader is to close a session.
     pub(crate) fn closing(&mut self, leader: NodeId, session: SessionId) {
         if let Some(term) = self.current(leader)
             && let Some(queue) = term.queues.get_mut(&session)
@@ -183,7 +183,7 @@ impl Windows {
         }
     }
 
-    /// A leader publishes an order.
+    /// Checks an order that a leader publishes.
     pub(crate) fn ordered(
         &mut self,
         now: Nanos,
@@ -208,7 +208,7 @@ impl Windows {
                 let what = format!("an order to {incarnation}, which was not sealed");
                 return Err(Violation::new("I3", what));
             };
-            // What a standing grant has under way is for its worker to bound.
+            // The worker bounds the work of a standing grant.
             let cost = match grant.kind {
                 GrantKind::Standing => 0,
                 _ => grant.cost,
@@ -234,7 +234,7 @@ impl Windows {
                 term.overtakes(incarnation, &grant, &self.tenants)?;
                 term.largest = term.largest.max(grant.cost);
                 let quantum = self.settings.quantum_ns;
-                // Settled, shares are of measured time, which nobody knows yet.
+                // With settlement, shares follow measured time, which is not known yet.
                 if !self.settings.settle {
                     self.compared += term.share(incarnation, &grant, quantum, &self.tenants)?;
                 }
@@ -271,7 +271,7 @@ fn fits(
     Err(Violation::new("I6", what))
 }
 
-/// Whether a cap, or a target of a higher priority, may hold a tenant back.
+/// True if a cap, or a target of a higher priority, may hold a tenant back.
 fn is_filtered(tenants: &BTreeMap<Tenant, TenantSettings>, tenant: &Tenant) -> bool {
     let Some(settings) = tenants.get(tenant) else {
         return false;
@@ -281,7 +281,7 @@ fn is_filtered(tenants: &BTreeMap<Tenant, TenantSettings>, tenant: &Tenant) -> b
 }
 
 impl TermState {
-    /// The targets above a priority whose tenants have work outstanding on a worker.
+    /// Targets above a priority, of tenants with work outstanding on a worker.
     fn above(
         &self,
         incarnation: Incarnation,
@@ -300,7 +300,7 @@ impl TermState {
         )
     }
 
-    /// A slice is granted: it fits into the window, and the targets above it leave it room.
+    /// Checks that a granted slice fits the window, and leaves room to the targets above it.
     fn runs(
         &mut self,
         now: Nanos,
@@ -328,7 +328,8 @@ impl TermState {
         above.judge(settings, &queue.tenant, grant, waited)
     }
 
-    /// No session of a higher priority and behind no filter waits whose window is empty.
+    /// Checks that no session of a higher priority waits with an empty window; sessions behind a filter do
+    /// not count.
     fn overtakes(
         &self,
         incarnation: Incarnation,

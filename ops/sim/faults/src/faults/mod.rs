@@ -1,4 +1,4 @@
-//! Faults: what can go wrong.
+//! Faults: the troubles that a run may have.
 
 pub(crate) mod schedule;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use sim_cluster::{Lossy, MILLI, Mishap, Nanos, Random};
 
-/// Inputs that are late by no more than this cost no leader and no worker its place.
+/// Maximum delay of inputs that costs no leader and no worker its place.
 pub(crate) const PATIENCE: Nanos = 400 * MILLI;
 
-/// The kinds of trouble a run may see.
+/// The kinds of trouble in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Troubles {
-    /// Messages are lost, doubled, delayed, overtaken.
+    /// Messages are lost, doubled, delayed, or overtaken.
     pub weather: bool,
-    /// Links between nodes stop, each direction by itself.
+    /// Links between nodes are blocked, each direction by itself.
     pub partitions: bool,
     /// Leaders and workers die and start again.
     pub crashes: bool,
@@ -26,19 +26,19 @@ pub struct Troubles {
     pub broker: bool,
     /// The lease's bucket is deleted.
     pub lease: bool,
-    /// An administrator drains workers, and undoes it: nobody's work suffers by that.
+    /// An administrator drains workers and undoes that; no work suffers.
     pub drains: bool,
-    /// The store is there, and full, slow or refusing, or loses what is written or a bucket.
+    /// The store is reachable but full, slow or refusing, or loses writes or a bucket.
     pub stores: bool,
     /// Nodes handle each of their inputs late, as on a starved machine.
     pub slowness: bool,
-    /// A tenant says whatever its login allows, and connects under any name: no other tenant's work suffers
-    /// by that.
+    /// A tenant says anything that its login allows, and connects under any name; no other tenant's work
+    /// suffers.
     pub hostile: bool,
 }
 
 impl Troubles {
-    /// None at all.
+    /// No trouble.
     pub const NONE: Self = Self {
         weather: false,
         partitions: false,
@@ -53,8 +53,8 @@ impl Troubles {
         hostile: false,
     };
 
-    /// A mixture: one run in eight has none, the others each kind with even chance. Drains,
-    /// stores, slowness and the hostile tenant are drawn apart.
+    /// Draws a mixture: one run in eight has no trouble, the others have each kind with even chance.
+    /// Drains, stores, slowness and the hostile tenant are drawn separately.
     #[must_use]
     pub fn draw(random: &mut Random) -> Self {
         if random.chance(125) {
@@ -76,13 +76,13 @@ impl Troubles {
         }
     }
 
-    /// Whether there are none.
+    /// True if there is no trouble.
     #[must_use]
     pub fn none(self) -> bool {
         self == Self::NONE
     }
 
-    /// Whether there are none that anybody's work may suffer by.
+    /// True if there is no trouble from which work may suffer.
     #[must_use]
     pub fn harmless(self) -> bool {
         let (drains, hostile) = (false, false);
@@ -94,21 +94,21 @@ impl Troubles {
         .none()
     }
 
-    /// Whether there are none that any leader or worker may be lost by, if no delay is too long.
+    /// True if no leader or worker may be lost, provided that no delay is too long.
     #[must_use]
     pub(crate) fn patient(self) -> bool {
         let slowness = false;
         Self { slowness, ..self }.harmless()
     }
 
-    /// Whether leaders always reach the store, and read it in time.
+    /// True if leaders always reach the store, and read it in time.
     #[must_use]
     pub(crate) fn keeps_store(self) -> bool {
         let crashes = false;
         Self { crashes, ..self }.harmless()
     }
 
-    /// The kinds that these faults are of.
+    /// The kinds of these faults.
     #[must_use]
     pub(crate) fn of(faults: &[Strike]) -> Self {
         let mut troubles = Self::NONE;
@@ -140,11 +140,11 @@ impl Troubles {
     }
 }
 
-/// Which node a fault meets.
+/// Node that a fault hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) enum Target {
-    /// Whoever leads then.
+    /// The node that leads at that time.
     Leading,
     /// A leader candidate.
     Leader(u32),
@@ -154,50 +154,50 @@ pub(crate) enum Target {
     Client(u32),
 }
 
-/// One trouble.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Fault {
     /// The links behave like this from now on.
     Weather(Lossy),
-    /// The next message or answer of the store to a node.
+    /// The next message, or answer of the store, to a node is affected.
     Next {
         /// The node.
         node: Target,
-        /// What becomes of it.
+        /// The mishap.
         what: Mishap,
-        /// By how much it comes late.
+        /// Delay of a late message.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// Messages from one node to the other are lost for a while.
     Block {
-        /// From.
+        /// Sender.
         from: Target,
-        /// To.
+        /// Receiver.
         to: Target,
-        /// Whether the other direction is blocked too.
+        /// True if the other direction is blocked too.
         both: bool,
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
-    /// A node cannot reach, or hear, any other.
+    /// A node is cut off from all others.
     Isolate {
         /// The node.
         node: Target,
-        /// Blocked: what it says.
+        /// True if its own messages are blocked.
         says: bool,
-        /// Blocked: what it hears.
+        /// True if messages to it are blocked.
         hears: bool,
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
-    /// Whoever leads reaches neither the other candidates nor the store for a while: another leads
+    /// The leading node reaches neither the other candidates nor the store for a while. Another node leads
     /// beside it, and workers and clients hear both.
     Usurp {
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
@@ -205,9 +205,9 @@ pub(crate) enum Fault {
     Crash {
         /// The node.
         node: Target,
-        /// Whether the broker tells the others that its connection was closed.
+        /// True if the broker tells the others that its connection was closed.
         told: bool,
-        /// Until it starts again.
+        /// Time until it starts again.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
@@ -215,7 +215,7 @@ pub(crate) enum Fault {
     Pause {
         /// The node.
         node: Target,
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
@@ -223,7 +223,7 @@ pub(crate) enum Fault {
     Stall {
         /// The node.
         node: Target,
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
@@ -231,117 +231,117 @@ pub(crate) enum Fault {
     Cut {
         /// The node.
         node: Target,
-        /// Whether the broker tells the others that its connection was closed.
+        /// True if the broker tells the others that its connection was closed.
         told: bool,
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// The broker is away for a while.
     BrokerAway {
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
-        /// Acknowledged writes it lost.
+        /// Number of acknowledged writes that it lost.
         lost: u32,
     },
     /// The store does not answer for a while, though the bus is there.
     StoreAway {
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
-    /// The store loses acknowledged writes without being away: revisions, and perhaps an epoch,
-    /// are given out again.
+    /// The store loses acknowledged writes without being away: it gives out revisions again, and perhaps an
+    /// epoch.
     StoreForgets {
-        /// How many.
+        /// Number of lost writes.
         lost: u32,
     },
     /// The lease's bucket is deleted.
     LeaseDeleted,
-    /// The record is full: what is appended is refused.
+    /// The record is full: appends are refused.
     RecordFull {
-        /// Until there is room.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
-    /// Writes take long.
+    /// Writes are slow.
     StoreSlow {
-        /// For how long they do.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
-        /// How much longer each takes.
+        /// Additional time of each write.
         #[serde(with = "sim_cluster::time_text")]
         by: Nanos,
     },
-    /// The store's disk takes nothing: what is written is refused, but for the lease, which is kept in
-    /// memory.
+    /// The store's disk takes nothing: writes are refused, except for the lease, which is kept in memory.
     StoreRefuses {
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
-    /// What is written is lost, or carried out and its answer lost.
+    /// Writes are lost, or carried out with their answer lost.
     WritesLost {
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
     /// The bucket with placement and profile is deleted.
     StateDeleted,
-    /// A node handles each input late, as on a starved machine: messages, timers, answers of the store
-    /// and news of connections. It goes on working.
+    /// A node handles each input late, as on a starved machine: messages, timers, answers of the store and
+    /// news of connections. It continues to work.
     SlowNode {
         /// The node.
         node: Target,
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
-        /// By how much each input is late at most.
+        /// Maximum delay of an input.
         #[serde(with = "sim_cluster::time_text")]
         by: Nanos,
     },
-    /// A tenant says whatever its login allows, for sessions, workers and connections that it guesses, and
-    /// connects under any name.
+    /// A tenant says anything that its login allows, for sessions, workers and connections that it guesses,
+    /// and connects under any name.
     Hostile {
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
-    /// A leader hands over, or a worker finishes what it accepted, and ends (SIGTERM).
+    /// A leader hands over, or a worker finishes its accepted grants, and ends (SIGTERM).
     Leave {
         /// The node.
         node: Target,
     },
-    /// An administrator drains a worker, and undoes it: no fault, but it comes between all others.
+    /// An administrator drains a worker, and undoes that. This is no fault, but it comes between all
+    /// others.
     Drain {
         /// The worker.
         node: Target,
-        /// For how long.
+        /// Duration.
         #[serde(with = "sim_cluster::time_text")]
         time: Nanos,
     },
 }
 
-/// A fault and when it strikes: before anything else that happens at that time.
+/// A fault and its time. It strikes before all other events of that time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Strike {
-    /// When.
+    /// Time of the fault.
     #[serde(with = "sim_cluster::time_text")]
     pub at: Nanos,
-    /// What.
+    /// The fault.
     #[serde(flatten)]
     pub fault: Fault,
 }
 
 impl Fault {
-    /// How long it lasts.
+    /// Duration of the fault.
     #[must_use]
     pub(crate) fn time(mut self) -> Nanos {
         self.time_mut().map_or(0, |time| *time)
     }
 
-    /// How long it lasts, if it does.
+    /// Duration of the fault, if it has one.
     fn time_mut(&mut self) -> Option<&mut Nanos> {
         match self {
             Self::Block { time, .. }
@@ -369,8 +369,8 @@ impl Fault {
         }
     }
 
-    /// What it is called where states that faults met are counted, and whether it meets everybody.
-    /// None for what is counted message by message.
+    /// Names of the fault in the coverage, and true if it hits all nodes. There are no names if it is
+    /// counted message by message.
     #[must_use]
     pub(crate) fn names(&self) -> (&'static [&'static str], bool) {
         match self {
@@ -398,7 +398,7 @@ impl Fault {
         }
     }
 
-    /// The same, shorter; none where it has no length or is as short as can be.
+    /// The same fault with a shorter duration; `None` if it has none or cannot be shorter.
     #[must_use]
     pub(crate) fn shorter(mut self) -> Option<Self> {
         let time = self.time_mut()?;
@@ -406,7 +406,7 @@ impl Fault {
         (*time > 0).then_some(self)
     }
 
-    /// The nodes it names.
+    /// Nodes that the fault names.
     #[must_use]
     pub(crate) fn targets(&self) -> Vec<Target> {
         match *self {

@@ -4,7 +4,7 @@ use super::{Fault, PATIENCE, Strike, Target, Troubles};
 use crate::scene::Customer;
 use sim_cluster::{Lossy, MILLI, Mishap, Nanos, Random, SECOND};
 
-/// How many nodes there are of each role.
+/// Number of nodes of each role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cast {
     /// Leader candidates.
@@ -17,7 +17,7 @@ pub(crate) struct Cast {
 
 type Draw = fn(&mut Random, Cast) -> Fault;
 
-/// Faults in order of time; all are over by `until`.
+/// Draws faults in order of time; all end by `until`.
 #[must_use]
 pub(crate) fn schedule(
     random: &mut Random,
@@ -79,11 +79,11 @@ pub(crate) fn schedule(
     faults
 }
 
-/// What chance of drains is drawn for: of its own, so that a scene that has none is what its seed
-/// made before.
+/// Purpose of the random source of drains. It is separate, so that a scene without drains is as its seed
+/// made it before.
 const DRAINS: u64 = 0x0064_7261_696e_7321;
 
-/// The chance that a scene's drains are drawn by, and whether it has any.
+/// The random source of a scene's drains, and true if the scene has any.
 #[must_use]
 pub(crate) fn drains(seed: u64) -> (Random, bool) {
     let mut random = Random::of(seed, DRAINS);
@@ -91,7 +91,7 @@ pub(crate) fn drains(seed: u64) -> (Random, bool) {
     (random, any)
 }
 
-/// An administrator's drains, among the other faults.
+/// Adds an administrator's drains to the other faults.
 pub(crate) fn drain(random: &mut Random, cast: Cast, until: Nanos, faults: &mut Vec<Strike>) {
     for _ in 0..1 + random.index(4) {
         let at = random.between(0, until / MILLI) * MILLI;
@@ -107,10 +107,10 @@ pub(crate) fn drain(random: &mut Random, cast: Cast, until: Nanos, faults: &mut 
     faults.sort_by_key(|strike| strike.at);
 }
 
-/// What chance of stores that do not take what they are given is drawn for: of its own, too.
+/// Purpose of the random source of store faults, which is separate too.
 const STORES: u64 = 0x0073_746f_7265_7321;
 
-/// The chance that a scene's full, slow and lost stores are drawn by, and whether it has any.
+/// The random source of a scene's full, slow and lost stores, and true if the scene has any.
 #[must_use]
 pub(crate) fn stores(seed: u64) -> (Random, bool) {
     let mut random = Random::of(seed, STORES);
@@ -118,7 +118,7 @@ pub(crate) fn stores(seed: u64) -> (Random, bool) {
     (random, any)
 }
 
-/// Full, slow and lost stores, among the other faults.
+/// Adds full, slow and lost stores to the other faults.
 pub(crate) fn store_faults(random: &mut Random, until: Nanos, faults: &mut Vec<Strike>) {
     for _ in 0..1 + random.index(4) {
         let at = random.between(0, until / MILLI) * MILLI;
@@ -140,10 +140,10 @@ pub(crate) fn store_faults(random: &mut Random, until: Nanos, faults: &mut Vec<S
     faults.sort_by_key(|strike| strike.at);
 }
 
-/// What chance of slow nodes is drawn for: of its own, too.
+/// Purpose of the random source of slow nodes, which is separate too.
 const SLOWNESS: u64 = 0x736c_6f77_6e6f_6465;
 
-/// The chance that a scene's slow nodes are drawn by, and whether it has any.
+/// The random source of a scene's slow nodes, and true if the scene has any.
 #[must_use]
 pub(crate) fn slowness(seed: u64) -> (Random, bool) {
     let mut random = Random::of(seed, SLOWNESS);
@@ -151,7 +151,7 @@ pub(crate) fn slowness(seed: u64) -> (Random, bool) {
     (random, any)
 }
 
-/// Slow nodes, among the other faults. In one of five scenes they are slower than leaders bear.
+/// Adds slow nodes to the other faults. In one of five scenes they are slower than leaders tolerate.
 pub(crate) fn slow_nodes(random: &mut Random, cast: Cast, until: Nanos, faults: &mut Vec<Strike>) {
     let most = if random.chance(200) { 5 } else { 1 };
     for _ in 0..1 + random.index(5) {
@@ -168,10 +168,10 @@ pub(crate) fn slow_nodes(random: &mut Random, cast: Cast, until: Nanos, faults: 
     faults.sort_by_key(|strike| strike.at);
 }
 
-/// What chance of a hostile tenant is drawn for: of its own, too.
+/// Purpose of the random source of a hostile tenant, which is separate too.
 const HOSTILE: u64 = 0x686f_7374_696c_6521;
 
-/// The chance that a scene's hostile tenant is drawn by, and whether it has one.
+/// The random source of a scene's hostile tenant, and true if the scene has one.
 #[must_use]
 pub(crate) fn hostile(seed: u64) -> (Random, bool) {
     let mut random = Random::of(seed, HOSTILE);
@@ -179,7 +179,7 @@ pub(crate) fn hostile(seed: u64) -> (Random, bool) {
     (random, any)
 }
 
-/// Times at which a hostile tenant acts, among the other faults.
+/// Adds the times at which a hostile tenant acts to the other faults.
 pub(crate) fn hostile_times(random: &mut Random, until: Nanos, faults: &mut Vec<Strike>) {
     for _ in 0..1 + random.index(3) {
         let at = random.between(0, until / MILLI) * MILLI;
@@ -192,11 +192,11 @@ pub(crate) fn hostile_times(random: &mut Random, until: Nanos, faults: &mut Vec<
     faults.sort_by_key(|strike| strike.at);
 }
 
-/// What chance is drawn for of what meets requests for several devices.
+/// Purpose of the random source of faults that hit requests for several devices.
 const HALVES: u64 = 0x0068_616c_7665_7321;
 
-/// Requests for several devices of which one is not to be had: its worker takes the session and
-/// begins others, or hears nothing of it, and dies before all have begun.
+/// Adds faults by which requests for several devices fail to get one. Its worker takes the session and
+/// begins others, or receives nothing, and dies before all have begun.
 pub(crate) fn halve(seed: u64, cast: Cast, clients: &[Customer], until: Nanos) -> Vec<Strike> {
     let random = &mut Random::of(seed, HALVES);
     let mut faults = Vec::new();
@@ -249,7 +249,7 @@ fn node(random: &mut Random, cast: Cast) -> Target {
     }
 }
 
-/// Mostly short, now and then longer than each of the protocol's patiences.
+/// Draws a duration: mostly short, sometimes longer than each timeout of the protocol.
 fn time(random: &mut Random, longest: Nanos) -> Nanos {
     let most = match random.between(0, 9) {
         0..=3 => 60 * MILLI,

@@ -1,4 +1,4 @@
-//! The checker of what a hostile tenant hears, and of where its answers go.
+//! The checker of the messages that a hostile tenant receives, and of the destinations of its answers.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,23 +12,23 @@ use sim_cluster::{NodeId, Packet};
 use super::{NAME, Overheard, tenant};
 use crate::check::{CheckResult, Violation};
 
-/// Who hears what a hostile tenant has asked.
+/// State of the checker.
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// Its node.
     node: NodeId,
     overheard: Rc<RefCell<Overheard>>,
-    /// All that it may hear begins so.
+    /// Prefix of all subjects that it may receive.
     inbound: String,
-    /// Inboxes of others where it wanted its answers, and where no other node wanted any.
+    /// Inboxes of others that it named for its answers and that no other node used.
     forged: BTreeSet<Rc<str>>,
     asked: BTreeSet<Rc<str>>,
-    /// Messages of its own.
+    /// Number of messages that it has published.
     said: u64,
 }
 
 impl Listener {
-    /// Of a hostile tenant's node.
+    /// Makes a checker for a hostile tenant's node.
     #[must_use]
     pub(crate) fn new(
         node: NodeId,
@@ -46,19 +46,19 @@ impl Listener {
         }
     }
 
-    /// How many messages it has published.
+    /// Number of messages that it has published.
     #[must_use]
     pub(crate) fn harm(&self) -> u64 {
         self.said
     }
 
-    /// Whether a packet is the hostile tenant's.
+    /// True if a packet is the hostile tenant's.
     #[must_use]
     pub(crate) fn sent(&self, packet: &Packet) -> bool {
         packet.from == self.node
     }
 
-    /// A node publishes.
+    /// Checks a message that a node publishes.
     pub(crate) fn published(&mut self, subjects: &Subjects, packet: &Packet) -> CheckResult {
         let reply = packet.reply.as_ref();
         if self.sent(packet) {
@@ -77,12 +77,12 @@ impl Listener {
         Ok(())
     }
 
-    /// A leader opened a session.
+    /// Notes a session that a leader opened.
     pub(crate) fn opened(&self, session: SessionId, worker: Incarnation) {
         self.overheard.borrow_mut().opened(session, worker);
     }
 
-    /// A node hears a message.
+    /// Checks a message that a node receives.
     pub(crate) fn heard(&self, to: NodeId, packet: &Packet) -> CheckResult {
         if to != self.node || packet.subject.starts_with(&self.inbound) {
             return Ok(());

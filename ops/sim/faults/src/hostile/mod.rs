@@ -1,4 +1,4 @@
-//! A hostile tenant: a login of its own, under which it says and does whatever that login allows.
+//! A hostile tenant: a login of its own, under which it says and does anything that the login allows.
 
 mod listener;
 mod overheard;
@@ -20,12 +20,12 @@ use self::overheard::{Last, Said};
 
 /// The tenant's name.
 const NAME: &str = "hostile";
-/// Sessions that it asks for at most.
+/// Maximum number of sessions that it asks for.
 const OPENS: u32 = 24;
-/// Messages of a flood at most.
+/// Maximum number of messages in a flood.
 const FLOOD: usize = 100;
 
-/// The tenant that is hostile.
+/// The hostile tenant.
 #[must_use]
 pub(crate) fn tenant() -> Tenant {
     NAME.parse().expect("a valid name")
@@ -35,10 +35,10 @@ pub(crate) fn tenant() -> Tenant {
 pub(crate) struct Hostile {
     subjects: Subjects,
     tenant: Tenant,
-    /// What it may publish begins so.
+    /// Prefix of all subjects that it may publish to.
     prefix: String,
     inbox: String,
-    /// From when until when it acts.
+    /// Times at which it begins and ceases to act.
     times: Vec<(Nanos, Nanos)>,
     overheard: Rc<RefCell<Overheard>>,
     said: Last<Said>,
@@ -48,7 +48,7 @@ pub(crate) struct Hostile {
 }
 
 impl Hostile {
-    /// One that acts at these times, with chance of its own.
+    /// Makes a hostile tenant that acts at these times, with a random source of its own.
     #[must_use]
     pub(crate) fn new(
         cluster: &Tenant,
@@ -81,7 +81,7 @@ impl Hostile {
         self.rest(io);
     }
 
-    /// Waits until it acts next, if it does.
+    /// Waits until it acts next, if ever.
     fn rest(&mut self, io: &mut Io) {
         let now = io.now;
         if self
@@ -199,7 +199,7 @@ impl Hostile {
         self.say_to_leader(io, ToLeader::Alive, encode(&message));
     }
 
-    /// An intent of any session, with other numbers and for another session.
+    /// Publishes an intent of any session, with other numbers or for another session.
     fn intent(&mut self, io: &mut Io) {
         let overheard = self.overheard.clone();
         let overheard = overheard.borrow();
@@ -217,7 +217,7 @@ impl Hostile {
         }
     }
 
-    /// What another tenant said, under its own name; to a worker perhaps for another session.
+    /// Repeats a message of another tenant under its own name; to a worker, perhaps for another session.
     fn copy(&mut self, io: &mut Io) {
         let Some((mut what, bytes)) = self.overheard.borrow().said.any(&mut self.random).cloned()
         else {
@@ -257,7 +257,7 @@ impl Hostile {
         self.publish(io, to, bytes);
     }
 
-    /// What its login does not allow: the broker must drop it.
+    /// Publishes what its login does not allow; the broker must drop it.
     fn overstep(&mut self, io: &mut Io) {
         let Some((what, bytes)) = self.overheard.borrow().said.any(&mut self.random).cloned()
         else {
@@ -311,7 +311,7 @@ impl Hostile {
         }
     }
 
-    /// The name of a connection: mostly that of another node.
+    /// The name of a connection, mostly that of another node.
     fn name(&mut self) -> String {
         let known = self.overheard.borrow().names.any(&mut self.random).cloned();
         match known {
@@ -330,7 +330,7 @@ impl Hostile {
         self.publish(io, subject, bytes);
     }
 
-    /// Publishes bytes, or some of them, or others.
+    /// Publishes these bytes, some of them, or others.
     fn publish(&mut self, io: &mut Io, subject: String, mut bytes: Vec<u8>) {
         match self.random.index(10) {
             0 if !bytes.is_empty() => bytes.truncate(self.random.index(bytes.len())),
@@ -349,7 +349,7 @@ impl Hostile {
         }
     }
 
-    /// Where an answer is to go: to itself, to a node that has asked, or to one that has not.
+    /// Inbox for an answer: its own, that of a node that has asked, or that of one that has not.
     fn reply(&mut self) -> Option<Rc<str>> {
         self.requests += 1;
         let number = self.requests;

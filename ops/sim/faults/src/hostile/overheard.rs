@@ -1,4 +1,4 @@
-//! What a hostile tenant knows of others.
+//! A hostile tenant's knowledge of others.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use bus_schemas::{Incarnation, LeaderBeat, OpenRequest, SessionId, WorkerBeat, d
 
 use sim_cluster::{Packet, Random};
 
-/// So much is kept of each kind that was overheard, or said.
+/// Maximum number of entries of each kind, overheard or sent.
 const KEPT: usize = 64;
 
 /// The last few of a kind.
@@ -32,7 +32,7 @@ impl<T: PartialEq> Last<T> {
         self.0.push_back(one);
     }
 
-    /// All, the newest first.
+    /// All entries, the newest first.
     pub(super) fn newest(&self) -> impl Iterator<Item = &T> {
         self.0.iter().rev()
     }
@@ -42,10 +42,10 @@ impl<T: PartialEq> Last<T> {
     }
 }
 
-/// What a tenant said: its subject below the tenant's prefix, and the bytes.
+/// A tenant's message: its subject below the tenant's prefix, and the bytes.
 pub(super) type Said = (String, Rc<[u8]>);
 
-/// What a hostile tenant knows of the cluster, however it came to know it.
+/// A hostile tenant's knowledge of the cluster, from whatever source.
 #[derive(Debug, Default)]
 pub(crate) struct Overheard {
     pub(super) sessions: Last<(SessionId, Incarnation)>,
@@ -57,12 +57,12 @@ pub(crate) struct Overheard {
 }
 
 impl Overheard {
-    /// A leader opened a session on a worker.
+    /// Notes a session that a leader opened on a worker.
     pub(crate) fn opened(&mut self, session: SessionId, worker: Incarnation) {
         self.sessions.push((session, worker));
     }
 
-    /// Another node said something.
+    /// Notes another node's message.
     pub(crate) fn hear(&mut self, subjects: &Subjects, packet: &Packet) {
         let subject = &*packet.subject;
         if let Some(reply) = &packet.reply {

@@ -1,8 +1,8 @@
-//! Kinds of mutants: what can be wrong with a node.
+//! Kinds of mutants: errors that a node can have.
 
 use serde::{Deserialize, Serialize};
 
-/// What a mutated node does wrong.
+/// Error of a mutated node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mutant {
@@ -10,7 +10,7 @@ pub enum Mutant {
     RunsTwice,
     /// A worker's device leaves an op out.
     SkipsAnOp,
-    /// A worker takes any leader's orders for its own leader's.
+    /// A worker accepts any leader's orders.
     IgnoresEpochs,
     /// A worker swaps two slices of different sessions.
     SwapsStarts,
@@ -20,9 +20,9 @@ pub enum Mutant {
     NeverReports,
     /// Leaders grant a hundred windows.
     WideWindow,
-    /// Leaders take every tenant's weight for 1 (in a cluster where weights differ).
+    /// Leaders take every tenant's weight to be 1 (in a cluster with different weights).
     EqualWeights,
-    /// Leaders take every tenant for one without a target.
+    /// Leaders treat every tenant as one without a target.
     IgnoresTargets,
     /// The record loses a block in the middle, unnoticed.
     LosesBlock,
@@ -34,62 +34,62 @@ pub enum Mutant {
     ForgetsNames,
     /// A worker's answers to seals leave out the tail.
     ForgetsTail,
-    /// A worker reports of sessions that it opened that they were gone.
+    /// A worker reports opened sessions as gone.
     MisreportsOpens,
     /// A worker's meter forgets a session's use.
     ForgetsUse,
-    /// A worker's meter forgets that memory came back.
+    /// A worker's meter forgets that memory was swapped in.
     ForgetsMoves,
-    /// The leader's grants name ops that nobody submitted.
+    /// The leader's grants name ops that no client submitted.
     InventsOps,
-    /// Leaders take every tenant for one that is bound to all groups.
+    /// Leaders treat every tenant as bound to all groups.
     IgnoresGroups,
-    /// Leaders take exclusive workers for such that several tenants may use at a time.
+    /// Leaders treat exclusive workers as shared: several tenants may use them at a time.
     SharesExclusive,
-    /// Leaders take every worker for an exclusive one.
+    /// Leaders treat every worker as exclusive.
     RefusesPlaces,
     /// The leader's answers leave out the last of several devices.
     LosesADevice,
     /// The leader's answers name the first of several devices twice.
     RepeatsADevice,
-    /// The leader tells clients of every end that the device is lost.
+    /// The leader reports every end to clients as a lost device.
     BlamesDevices,
-    /// Leaders say of workers that they are drained, and place sessions there.
+    /// Leaders report workers as drained, but place sessions there.
     IgnoresDrains,
     /// Leaders tell workers to leave as soon as they are drained.
     DismissesAtOnce,
-    /// Leaders do not read what their predecessors were told to drain.
+    /// Leaders do not read the drains of their predecessors.
     ForgetsDrains,
-    /// Leaders keep whatever is not recorded, however much it is.
+    /// Leaders keep all unrecorded inputs, however many there are.
     KeepsAll,
-    /// Leaders leave inputs unrecorded though they have room to keep them.
+    /// Leaders leave inputs unrecorded although they have room to keep them.
     GivesUpEarly,
-    /// Leaders do not name what went unrecorded.
+    /// Leaders do not name unrecorded positions.
     HidesGaps,
-    /// Leaders name one position too few of what went unrecorded.
+    /// Leaders name one position too few of the unrecorded ones.
     NamesTooLittle,
-    /// Leaders give no reason for what went unrecorded.
+    /// Leaders give no reason for unrecorded positions.
     GivesNoReason,
-    /// Leaders append what they have cut only much later.
+    /// Leaders append their blocks much too late.
     AppendsLate,
-    /// A worker's device does not stop what a closed session runs.
+    /// A worker's device does not stop a closed session's slice.
     IgnoresStop,
-    /// Candidates take a leader for dead that was silent for a tenth of a second.
+    /// Candidates declare a leader dead after a tenth of a second of silence.
     DeposesTheSlow,
-    /// Leaders take a worker for lost that was silent for a fifth of a second.
+    /// Leaders declare a worker lost after a fifth of a second of silence.
     LosesTheSlow,
-    /// Leaders take a closed connection for whose its name says, whatever login it was made with.
+    /// Leaders attribute a closed connection by its name, regardless of its login.
     BelievesNames,
 }
 
 impl Mutant {
-    /// Whether it is a worker's.
+    /// True if it is a worker's.
     #[must_use]
     pub fn of_worker(self) -> bool {
         !self.of_leader() && self != Self::LosesBlock
     }
 
-    /// Whether it is a leader's.
+    /// True if it is a leader's.
     #[must_use]
     pub fn of_leader(self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! Mutants: nodes that do something wrong, to show that the checkers see it.
+//! Mutants: nodes with an error, to show that the checkers detect it.
 
 mod kind;
 mod record;
@@ -25,7 +25,7 @@ pub use kind::Mutant;
 use self::record::bend_gaps;
 use crate::placement_scenes::group_of;
 
-/// By how much blocks are appended too late.
+/// Delay of late appends.
 const LATE: Nanos = 300 * MILLI;
 
 /// A mutant of a node.
@@ -35,15 +35,15 @@ pub(crate) struct Mutated {
     sealed: Option<(Epoch, LeaderId)>,
     held: Option<Fact>,
     seen: BTreeMap<&'static str, u64>,
-    /// The term of the grant batches that it sent last.
+    /// The term of its last grant batches.
     term: Option<(Epoch, LeaderId)>,
     /// Workers that it is to drain.
     drained: BTreeSet<Incarnation>,
     /// Positions that open a session.
     opens: BTreeSet<GpuPosition>,
-    /// What it says beside.
+    /// An additional effect.
     extra: Option<NodeEffect>,
-    /// What it appends later, and when.
+    /// Delayed appends, each with its time.
     late: VecDeque<(Nanos, NodeEffect)>,
 }
 
@@ -235,7 +235,7 @@ impl Mutated {
         }
     }
 
-    /// Says of positions that it was told open sessions that these were gone.
+    /// Reports positions of open grants as gone.
     fn bend_opens(&self, done: &Done<'_>) -> Vec<u8> {
         let reports = done.reports.iter().map(|mut report| {
             if self.opens.contains(&report.position) {
@@ -250,7 +250,7 @@ impl Mutated {
         })
     }
 
-    /// A message as it is sent, if it is.
+    /// Changes a sent message; `None` drops it.
     fn bend_message(&mut self, subject: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
         if let Ok(reply) = decode::<SealReply>(&bytes)
             && let Some(answer) = reply.sealed.clone()
@@ -298,7 +298,7 @@ impl Mutated {
         Some(encode(&status))
     }
 
-    /// Reports of a worker, if they are sent.
+    /// Changes a worker's reports; `None` drops them.
     fn bend_done(&self, bytes: Vec<u8>) -> Option<Vec<u8>> {
         let bent = match (self.mutant, decode::<Done<'_>>(&bytes)) {
             (Mutant::NeverReports, _) => return None,
@@ -355,7 +355,7 @@ fn bend_usage(bytes: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// What a leader reads of a placement.
+/// Changes a placement that a leader reads.
 fn bend_placement(mut reply: StoreReply) -> StoreReply {
     if let StoreReply::Entry {
         value: Some(value), ..
@@ -369,7 +369,7 @@ fn bend_placement(mut reply: StoreReply) -> StoreReply {
     reply
 }
 
-/// What a leader takes a worker for.
+/// Changes a worker's heartbeat for a leader.
 fn bend_beat(mutant: Mutant, mut beat: WorkerBeat) -> WorkerBeat {
     if mutant == Mutant::RefusesPlaces {
         beat.exclusive = true;
@@ -380,7 +380,7 @@ fn bend_beat(mutant: Mutant, mut beat: WorkerBeat) -> WorkerBeat {
     beat
 }
 
-/// The group that exclusive workers of a group are in where they are taken for shared ones.
+/// The separate group of exclusive workers that are treated as shared.
 pub(crate) fn apart(group: &Tenant) -> Tenant {
     format!("{group}-apart").parse().expect("a valid name")
 }

@@ -1,4 +1,4 @@
-//! Blocks of the record that name what goes unrecorded, as a mutant of a leader writes them.
+//! Blocks of the record that name unrecorded positions, as a mutant of a leader writes them.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use sim_cluster::wire::{pack, unpack};
 
 use super::kind::Mutant;
 
-/// A block of the record, as far as a mutant changes it.
+/// The part of a record's block that a mutant changes.
 #[derive(Serialize, Deserialize)]
 struct Block {
     v: u16,
@@ -25,7 +25,7 @@ struct Block {
     bytes: Stream,
 }
 
-/// Bytes, written as such.
+/// Bytes, serialized as bytes.
 struct Stream(Vec<u8>);
 
 impl Serialize for Stream {
@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for Stream {
     }
 }
 
-/// A block that names what goes unrecorded, as a mutant of a leader writes it.
+/// Rewrites a block that names unrecorded positions, as a mutant of a leader does.
 #[must_use]
 pub(crate) fn bend_gaps(bytes: &[u8], mutant: Mutant) -> Vec<u8> {
     let Some(mut block) = unpack::<Block>(bytes).filter(|block| block.gap) else {

@@ -1,11 +1,11 @@
-//! Faults as they strike, and as they end.
+//! The start and the end of faults.
 
 use sim_cluster::{ClusterObserver, NodeInput, Ways};
 
 use super::*;
 
 impl Play {
-    /// The fault of this number strikes now.
+    /// Starts the fault of this number.
     pub(super) fn strike_now(&mut self, number: usize) {
         let fault = self.scene.faults[number].fault;
         let now = self.cluster.now;
@@ -83,7 +83,7 @@ impl Play {
         }
     }
 
-    /// Faults that end by themselves, or never.
+    /// Starts faults that end by themselves, or never.
     fn strike_without_end(&mut self, fault: Fault, until: Nanos) {
         let target = fault.targets().first().and_then(|it| self.target(*it));
         let cluster = &mut self.cluster;
@@ -100,12 +100,12 @@ impl Play {
             (Fault::WritesLost { .. }, _) => cluster.store_faults.lose(until),
             (Fault::StoreSlow { by, .. }, _) => cluster.store_faults.slow(until, by),
             (Fault::SlowNode { by, .. }, Some(id)) => cluster.slow(id, until, by),
-            // Of drains, the administrator knows, and the hostile tenant of itself.
+            // The administrator knows of drains, and the hostile tenant of its own times.
             _ => {}
         }
     }
 
-    /// A node dies; a client for good, and when its scene says so.
+    /// Kills a node. A client dies for good, and only when its scene says so.
     fn crash(&mut self, node: Target, told: bool) -> Option<Undo> {
         let id = self.target(node)?;
         let mortal = self.cluster.slots[id.0].role != NodeRole::Client;
@@ -136,7 +136,8 @@ impl Play {
         self.stop(links)
     }
 
-    /// Another leads beside whoever leads now: to the candidates it is gone, and the lease too.
+    /// Makes another node lead beside the leader, by cutting the leader off from the candidates and the
+    /// lease.
     fn usurp(&mut self, until: Nanos) -> Option<Undo> {
         let leading = self.target(Target::Leading)?;
         self.cluster.keep_from_store(leading, until);

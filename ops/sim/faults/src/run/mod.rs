@@ -1,4 +1,4 @@
-//! One run: a scene, played to its end, and judged.
+//! One run: a scene, played to its end and judged.
 
 mod inject;
 mod report;
@@ -26,24 +26,24 @@ use crate::watch::Watch;
 
 pub use report::{Options, RunFailure, RunReport, Tracing};
 
-/// Lines of the trace in a failure.
+/// Maximum lines of the trace in a failure.
 const TAIL: usize = 200;
 
-/// What a worker accepted is recorded after so long, where nothing is wrong any more.
+/// Time after which accepted grants are recorded once all trouble is over.
 const RECORDED: Nanos = 100 * MILLI;
 
 /// Plays the scene of a seed.
 ///
 /// # Errors
-/// [`RunFailure`] at the first thing that does not hold.
+/// [`RunFailure`] for the first violation.
 pub fn run(seed: u64, options: &Options) -> Result<RunReport, Box<RunFailure>> {
     play(&Scene::draw(seed, options.troubles), options)
 }
 
-/// Plays a scene; its own troubles are what goes wrong.
+/// Plays a scene with its own troubles.
 ///
 /// # Errors
-/// [`RunFailure`] at the first thing that does not hold.
+/// [`RunFailure`] for the first violation.
 pub fn play(scene: &Scene, options: &Options) -> Result<RunReport, Box<RunFailure>> {
     Invariant::make_fatal();
     let trace = match options.tracing {
@@ -64,13 +64,13 @@ pub fn play(scene: &Scene, options: &Options) -> Result<RunReport, Box<RunFailur
     }
 }
 
-/// Plays a scene; a panic is a failure as every other.
+/// Plays a scene. A panic becomes a failure like any other.
 fn caught(
     scene: &Scene,
     options: &Options,
     trace: Trace,
 ) -> (Result<RunReport, Box<RunFailure>>, Vec<String>) {
-    // Whatever a panic tears is dropped with the play.
+    // The play is dropped, so state torn by a panic is not seen.
     let played = catch_unwind(AssertUnwindSafe(|| Play::new(scene, options, trace).play()));
     played.unwrap_or_else(|why| {
         let text = why.downcast_ref::<String>().map(String::as_str);
@@ -87,14 +87,14 @@ fn caught(
     })
 }
 
-/// The invariant that a core says is violated, by the text of its panic.
+/// The invariant that a core reports as violated, by the text of its panic.
 fn violated(text: &str) -> Option<&'static str> {
     let (name, _) = text.split_once(" is violated: ")?;
     let names = Invariant::ALL.iter().map(|invariant| invariant.name());
     names.into_iter().find(|known| *known == name)
 }
 
-/// Plays a scene and notes what happened to which node in which state; what does not hold ends it.
+/// Plays a scene and notes each event with its node and state. A violation ends it.
 pub(crate) fn fault_points(scene: &Scene) -> FaultPoints {
     let options = Options {
         tracing: Tracing::Off,
@@ -102,7 +102,7 @@ pub(crate) fn fault_points(scene: &Scene) -> FaultPoints {
     };
     let mut play = Play::new(scene, &options, Trace::Off);
     play.cluster.observer.fault_points = Some(FaultPoints::default());
-    // What it breaks is for those who play it without noting.
+    // A violation is reported by the runs without noting.
     let _ = play.unfold();
     play.cluster.observer.fault_points.unwrap_or_default()
 }
@@ -260,13 +260,13 @@ impl Play {
             if self.cluster.now < look {
                 continue;
             }
-            // Once all is quiet, a while is given for what is still under way.
+            // After all is quiet, pending work gets some more time.
             if self.at_rest().is_ok() {
                 let accepted: Vec<_> = self.cluster.observer.positions.tails().collect();
                 look = self.cluster.now
                     + match &settled {
                         Some(before) if *before == accepted => break,
-                        // A new epoch closed a standing grant: that is about to be recorded.
+                        // A new epoch closed a standing grant, which is about to be recorded.
                         Some(_) => RECORDED,
                         // A store that was away is asked again only after a second or two.
                         None if !self.troubles.none() => 2500 * MILLI,
@@ -288,7 +288,7 @@ impl Play {
         self.cluster.slots[node.0].node.is_some()
     }
 
-    /// Whether everybody has done all there is to do.
+    /// Checks that all nodes have finished their work.
     fn at_rest(&self) -> Result<(), Violation> {
         let observer = &self.cluster.observer;
         let late = |what: String| Err(Violation::new("liveness", what));
@@ -328,7 +328,7 @@ impl Play {
             self.cluster.store.forget_middle_block();
         }
         let observer = &self.cluster.observer;
-        // Whether nothing keeps leaders from the store, or the store from answering at once.
+        // True if nothing keeps leaders from the store, or the store from answering at once.
         let keeping = self.troubles.keeps_store().then_some(&observer.keeping);
         let replay = record::check(
             &self.cluster.store,

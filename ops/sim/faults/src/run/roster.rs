@@ -70,9 +70,9 @@ pub(super) fn factory(
     })
 }
 
-/// How patient leaders and candidates are. Where nodes are slow, they are as those that hear the
-/// broker's events: such a node is not dead. In every fourth scene they are as those of several servers,
-/// to whom a closed connection may be one that goes elsewhere.
+/// Timeouts of leaders and candidates. With slow nodes, they are as if the broker's events were heard: such
+/// a node is not dead. In every fourth scene they are those for several servers, because a closed
+/// connection may have moved to another server.
 fn patience(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> LeaderConfig {
     let config = LeaderConfig::new(name.clone());
     let several = mutant.is_none() && scene.seed.is_multiple_of(4);
@@ -96,7 +96,7 @@ fn patience(scene: &Scene, name: &Tenant, mutant: Option<Mutant>) -> LeaderConfi
     }
 }
 
-/// Has leaders take settings for others.
+/// Makes leaders misread the settings, as a mutant does.
 fn mislead(
     mutant: Option<Mutant>,
     settings: &mut ClusterSettings,
@@ -129,9 +129,9 @@ fn worker(
     mutant: Option<Mutant>,
 ) -> WorkerNode<ModelDevice> {
     let incarnation = identity.incarnation;
-    // Both kinds of device, whatever the seed.
+    // Both kinds of device, regardless of the seed.
     let preemptive = incarnation.0.is_multiple_of(2);
-    // Tails in one message, and in several of few grants each. A mutant bends the one.
+    // Tails in one message, or in several of few grants each. A mutant changes a single message.
     let seal_rows = match incarnation.0 % 3 {
         _ if mutant.is_some() => usize::MAX,
         0 => 2,
@@ -157,7 +157,7 @@ fn worker(
     WorkerNode::new(Subjects::new(name), settings, device)
 }
 
-/// A client process; one that was started again has nothing left to do.
+/// Makes a client process. A restarted one has no work left.
 fn client(
     name: &Tenant,
     own: Option<&Customer>,
@@ -178,7 +178,7 @@ fn client(
     ClientNode::new(name, tenant, connection, programs, dies)
 }
 
-/// What an administrator is to do.
+/// Errands of an administrator.
 fn errands(faults: &[Strike]) -> Vec<Errand> {
     let errand = |strike: &Strike| match strike.fault {
         Fault::Drain {
@@ -194,7 +194,7 @@ fn errands(faults: &[Strike]) -> Vec<Errand> {
     faults.iter().filter_map(errand).collect()
 }
 
-/// When a hostile tenant acts.
+/// Times at which a hostile tenant acts.
 fn hostile_times(faults: &[Strike]) -> Vec<(Nanos, Nanos)> {
     let time = |strike: &Strike| match strike.fault {
         Fault::Hostile { time } => Some((strike.at, strike.at + time)),
@@ -203,8 +203,8 @@ fn hostile_times(faults: &[Strike]) -> Vec<(Nanos, Nanos)> {
     faults.iter().filter_map(time).collect()
 }
 
-/// Binds a tenant such that it may use what it may use, where exclusive workers are not, but in groups
-/// of their own: who is bound to none is still kept from them.
+/// Binds a tenant to the groups that it may use, with exclusive workers moved to separate groups. So a
+/// tenant that is bound to none still cannot use them.
 fn share(tenant: &mut TenantSettings, groups: &[Tenant]) {
     let names: Vec<Tenant> = match tenant.groups.is_empty() {
         true => groups.to_vec(),

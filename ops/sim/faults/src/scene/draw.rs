@@ -17,7 +17,7 @@ use crate::short_sessions;
 use crate::waits;
 
 impl Scene {
-    /// The scene of a seed, with these troubles or such as the seed draws.
+    /// Draws the scene of a seed, with these troubles or with those that the seed draws.
     #[must_use]
     pub fn draw(seed: u64, troubles: Option<Troubles>) -> Self {
         let random = &mut Random::new(seed);
@@ -34,7 +34,7 @@ impl Scene {
             ..drawn
         });
         let length = random.between(200, 5000) * MILLI;
-        // Shares show where many want the same.
+        // Shares become visible when many want the same.
         let crowded = random.chance(250);
         let tenants = tenants(random, crowded);
         let unruly = random.chance(600);
@@ -66,7 +66,7 @@ impl Scene {
             seed,
             quiet,
             capacity,
-            // By no chance of the scene: what it was before it is but for this.
+            // Taken from the seed and not drawn, so that the rest of the scene stays as it was before.
             overcommit: match (capacity < 1 << 30, seed % 4) {
                 (true, 1) => 150,
                 (true, 2 | 3) => 300,
@@ -94,7 +94,7 @@ impl Scene {
         }
         if troubles.stores {
             store_faults(&mut hard, quiet, &mut scene.faults);
-            // Some leaders find their buffer full before the store takes anything again.
+            // Some leaders find their buffer full before the store accepts writes again.
             scene.settings.record_buffer = hard.between(64, 160) << 10;
         }
         if troubles.slowness {

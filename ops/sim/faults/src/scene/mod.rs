@@ -1,5 +1,5 @@
-//! Scenes, which seeds make: the cluster's shape, its tenants, programs, settings and troubles. A scene is
-//! also what a script is: everything that decides a run, and nothing else.
+//! Scenes, which are made from seeds: the cluster's shape, its tenants, programs, settings and troubles. A
+//! scene is also the content of a script: everything that decides a run, and nothing else.
 
 mod draw;
 
@@ -17,7 +17,7 @@ use crate::program::{Death, Program, SLOTS, Step};
 /// The cluster's name.
 pub(crate) const CLUSTER: &str = "sim";
 
-/// Numbers of nodes are below this.
+/// Upper bound of nodes' numbers.
 const MOST: u32 = 1 << 16;
 /// The latest time of quiet.
 const LONGEST: Nanos = 3600 * SECOND;
@@ -26,9 +26,9 @@ const LONGEST: Nanos = 3600 * SECOND;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Member {
-    /// Its number, by which faults name it and its chance is drawn.
+    /// Its number, which faults use to name it and from which its random source follows.
     pub number: u32,
-    /// When it starts.
+    /// Time at which it starts.
     #[serde(with = "sim_cluster::time_text")]
     pub start: Nanos,
 }
@@ -37,15 +37,15 @@ pub(crate) struct Member {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Machine {
-    /// Its number, by which faults name it and its chance is drawn.
+    /// Its number, which faults use to name it and from which its random source follows.
     pub number: u32,
-    /// When it starts.
+    /// Time at which it starts.
     #[serde(with = "sim_cluster::time_text")]
     pub start: Nanos,
-    /// The group it is in, if it says so.
+    /// The group that it names, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Tenant>,
-    /// Whether it takes only tenants bound to its group, and one at a time.
+    /// True if it takes only tenants bound to its group, and one at a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
 }
@@ -64,21 +64,21 @@ pub(crate) struct SceneTenant {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Customer {
-    /// Its number, by which faults name it and its chance is drawn.
+    /// Its number, which faults use to name it and from which its random source follows.
     pub number: u32,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Tenant,
-    /// When it starts.
+    /// Time at which it starts.
     #[serde(with = "sim_cluster::time_text")]
     pub start: Nanos,
-    /// Its sessions fail when those they wait for are silent so long; 0: they wait for ever.
+    /// Time of silence after which its sessions fail; 0 means that they wait for ever.
     #[serde(
         default,
         with = "sim_cluster::time_text",
         skip_serializing_if = "is_none"
     )]
     pub deadline: Nanos,
-    /// When it dies, if it does.
+    /// Its death, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dies: Option<Death>,
     /// Its sessions.
@@ -106,21 +106,21 @@ fn is_all(percent: &u64) -> bool {
     *percent == all()
 }
 
-/// One run's cast and plot.
+/// Cast and plot of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scene {
-    /// What is left to chance follows from this: delays, timers, which messages weather loses.
+    /// Seed of everything that is left to chance: delays, timers, and the messages that weather loses.
     pub seed: u64,
-    /// All faults are over by then.
+    /// Time by which all faults are over.
     #[serde(with = "sim_cluster::time_text")]
     pub(crate) quiet: Nanos,
     /// Memory of each device, bytes.
     pub(crate) capacity: u64,
-    /// What sessions may hold together there, percent of it.
+    /// Memory that the sessions of a device may hold together, in percent of its capacity.
     #[serde(default = "all", skip_serializing_if = "is_all")]
     pub(crate) overcommit: u64,
-    /// How the leaders order.
+    /// Settings of the leaders' order.
     pub settings: ClusterSettings,
     /// The tenants.
     #[serde(rename = "tenant", default)]
@@ -131,7 +131,7 @@ pub struct Scene {
     /// The workers.
     #[serde(rename = "worker", default)]
     pub(crate) workers: Vec<Machine>,
-    /// What goes wrong when.
+    /// Faults, each with its time.
     #[serde(rename = "fault", default)]
     pub(crate) faults: Vec<Strike>,
     /// The client processes.
@@ -145,7 +145,7 @@ impl Scene {
         self.capacity * self.overcommit.max(100) / 100
     }
 
-    /// Whether it can be played.
+    /// Checks that the scene can be played.
     pub(crate) fn sense(&self) -> Result<(), &'static str> {
         let twice = |numbers: Vec<u32>| {
             let kinds: BTreeSet<u32> = numbers.iter().copied().collect();
@@ -189,28 +189,28 @@ impl Scene {
         }
     }
 
-    /// The kinds of trouble it has.
+    /// The kinds of trouble in the scene.
     #[must_use]
     pub(crate) fn troubles(&self) -> Troubles {
         Troubles::of(&self.faults)
     }
 
-    /// Whether no leader and no worker may lose its place: nothing goes wrong but that nodes are slow,
-    /// and by no more than is to be borne.
+    /// True if no leader and no worker may lose its place: the only trouble is slow nodes, and their delays
+    /// are tolerable.
     #[must_use]
     pub(crate) fn steady(&self) -> bool {
         let borne = |strike: &Strike| match strike.fault {
             Fault::SlowNode { by, .. } => by <= PATIENCE,
             _ => true,
         };
-        // Where epochs are short, a leader follows itself.
+        // With short epochs, a leader takes over from itself.
         let long = self.settings.record_max_age_s == ClusterSettings::default().record_max_age_s;
         self.troubles().patient() && long && self.faults.iter().all(borne)
     }
 
-    /// Everything must be done by then. Expiry takes 60 s: of a client that died, and of a session
-    /// that was opened while its answer, and the leader with it, were lost. Where a worker is one
-    /// tenant's at a time, others begin only then. Who leaves a long kernel and has a cap pays for it.
+    /// Time by which all work must be done. Expiry takes 60 s, for a dead client, and for a session that
+    /// was opened while its answer and its leader were lost. On an exclusive worker other tenants begin
+    /// only after that. A capped tenant that leaves a long kernel also pays for it.
     #[must_use]
     pub(crate) fn deadline(&self) -> Nanos {
         let deaths = self.clients.iter().any(|client| client.dies.is_some());
@@ -220,7 +220,7 @@ impl Scene {
         self.quiet + seconds * SECOND + owed(self)
     }
 
-    /// The tenants, as the leaders are told of them.
+    /// The tenants' settings, as the leaders get them.
     #[must_use]
     pub(crate) fn tenant_settings(&self) -> Vec<(Tenant, TenantSettings)> {
         let pair = |tenant: &SceneTenant| (tenant.name.clone(), tenant.settings.clone());
@@ -228,8 +228,8 @@ impl Scene {
     }
 }
 
-/// How long a long kernel keeps its tenant from more, at most: a cap is kept over any time, so that
-/// one of 30 s at 20 percent is paid for after 150 s.
+/// Maximum time for which long kernels keep their tenant from more work. A cap holds over any time: a
+/// kernel of 30 s at 20 percent is paid for after 150 s.
 fn owed(scene: &Scene) -> Nanos {
     let owed = scene.clients.iter().map(|client| {
         let mut tenants = scene.tenants.iter();

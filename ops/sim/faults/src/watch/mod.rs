@@ -1,4 +1,4 @@
-//! The watch over a cluster: it hands what the bus shows and what nodes tell to the checkers.
+//! The watch over a cluster: it passes the messages on the bus and the facts of nodes to the checkers.
 
 mod observer;
 mod says;
@@ -25,65 +25,65 @@ use crate::scene::Machine;
 use crate::trace::Trace;
 use sim_cluster::{Fact, Nanos, NodeId, Packet, SECOND};
 
-/// Two beats of one leader that are no further apart belong to one term without a break.
+/// Maximum time between two beats of a leader in an unbroken term.
 const RIVAL: Nanos = SECOND / 10;
 
-/// All checkers, and a few facts about the cluster that the simulation steers by.
+/// All checkers, and a few facts about the cluster that guide the simulation.
 pub(crate) struct Watch {
     subjects: Subjects,
     inbox: String,
-    /// Where an administrator is answered.
+    /// Subject of the answers to the administrator.
     asks: String,
-    /// The worker's checkers.
+    /// The checker of workers.
     pub positions: Positions,
-    /// The sessions' checkers.
+    /// The checker of sessions.
     pub sessions: Sessions,
-    /// The order's checkers.
+    /// The checker of the order.
     pub windows: Windows,
-    /// The devices' memory.
+    /// The checker of the devices' memory.
     pub memory: Memory,
-    /// Their use.
+    /// The checker of the devices' use.
     pub credits: Credits,
-    /// Moves of memory, as workers' blocks have them.
+    /// The checker of moves of memory in workers' blocks.
     pub moves: Moves,
-    /// Who is placed where.
+    /// The checker of placement.
     pub places: Places,
-    /// Which workers are drained.
+    /// The checker of drains.
     pub drains: Drains,
-    /// Who hears what a hostile tenant has asked, where there is one.
+    /// The checker of a hostile tenant, if there is one.
     listener: Option<Listener>,
-    /// Whether any leader or worker lost its place.
+    /// The checker of steadiness.
     pub steady: Steady,
-    /// What their blocks have of it.
+    /// The checker of use in workers' blocks.
     pub usage: UsageBlocks,
-    /// What leaders keep that is not recorded.
+    /// The checker of the leaders' unrecorded inputs.
     pub keeping: Keeping,
-    /// What closed sessions had on their devices.
+    /// The checker of closed sessions' slices.
     pub stops: Stops,
     workers: BTreeMap<NodeId, Incarnation>,
-    /// Client nodes with nothing left to do, or nothing but to wait for a place.
+    /// Client nodes that have finished, or that only wait for a place.
     pub finished: BTreeSet<NodeId>,
-    /// Who leads, by its heartbeat.
+    /// The leader, by its heartbeat.
     pub leading: Option<(Epoch, NodeId)>,
     beat_at: Nanos,
     /// Terms seen.
     pub terms: BTreeSet<(Epoch, NodeId)>,
-    /// When each node beat as a leader.
+    /// Time of each leader's last beat.
     beats: BTreeMap<NodeId, Nanos>,
-    /// Beats of one leader between two of another: both took themselves for the only one.
+    /// Beats of one leader between two of another: each considered itself the only one.
     pub rivals: u64,
-    /// The first thing that was not as it should be.
+    /// The first violation.
     pub violation: Option<Violation>,
-    /// What happened, in words.
+    /// The trace of events.
     pub trace: Trace,
-    /// Which faults met which states.
+    /// Faults and the states that they met.
     pub coverage: Coverage,
-    /// FaultPoints at which something happened to a node, if they are noted.
+    /// Points at which a node handled an event, if they are noted.
     pub fault_points: Option<FaultPoints>,
 }
 
 impl Watch {
-    /// Checkers that have seen nothing.
+    /// Makes checkers without observations.
     #[must_use]
     pub(crate) fn new(
         cluster: &Tenant,
@@ -124,18 +124,18 @@ impl Watch {
         }
     }
 
-    /// A tenant's node is hostile.
+    /// Starts to check the node of a hostile tenant.
     pub(crate) fn listens(&mut self, node: NodeId, overheard: Rc<RefCell<Overheard>>) {
         self.listener = Some(Listener::new(node, &self.subjects, overheard));
     }
 
-    /// Messages of a hostile tenant.
+    /// Number of a hostile tenant's messages.
     #[must_use]
     pub(crate) fn harm(&self) -> u64 {
         self.listener.as_ref().map_or(0, Listener::harm)
     }
 
-    /// Whether what a tenant says of a session is of its own.
+    /// True if a tenant's message about a session is about its own.
     fn own(&self, tenant: &Tenant, session: SessionId) -> bool {
         self.memory.tenant(session).is_none_or(|own| own == tenant)
     }
@@ -207,7 +207,7 @@ impl Watch {
                 let mut others = self.beats.iter().filter(|(node, _)| **node != from);
                 self.rivals += u64::from(others.any(|(_, at)| *at > before));
             }
-            // After a silence, a cluster that forgot everything may begin again from below.
+            // After a silence, a cluster that forgot everything may restart with lower epochs.
             let silent = now.saturating_sub(self.beat_at) > 2 * SECOND;
             if silent || self.leading.is_none_or(|(epoch, _)| epoch <= beat.epoch) {
                 self.leading = Some((beat.epoch, from));
@@ -217,7 +217,7 @@ impl Watch {
         Ok(())
     }
 
-    /// How often a leader was followed by itself.
+    /// Number of times that a leader took over from itself.
     #[must_use]
     pub(crate) fn renewed(&self) -> u64 {
         let next = self.terms.iter().skip(1);
@@ -226,7 +226,7 @@ impl Watch {
         itself.count() as u64
     }
 
-    /// A leader publishes an order.
+    /// Checks an order that a leader publishes.
     fn ordered(
         &mut self,
         now: Nanos,
@@ -252,7 +252,7 @@ impl Watch {
         Ok(())
     }
 
-    /// A node takes a message.
+    /// Checks a message that a node receives.
     fn deliver(&mut self, to: NodeId, packet: &Packet) -> CheckResult {
         if let Some(listener) = &self.listener {
             listener.heard(to, packet)?;
@@ -317,7 +317,7 @@ impl Watch {
         Ok(())
     }
 
-    /// A worker takes a message.
+    /// Checks a message that a worker receives.
     fn work(&mut self, incarnation: Incarnation, packet: &Packet) -> CheckResult {
         match self.subjects.parse_worker(&packet.subject) {
             Some(WorkerSubject::GrantBatch) => match decode::<GrantBatch<'_>>(&packet.bytes) {
@@ -340,7 +340,7 @@ impl Watch {
         }
     }
 
-    /// A node tells something.
+    /// Checks a fact that a node tells.
     fn take(&mut self, now: Nanos, from: NodeId, fact: Fact) -> CheckResult {
         match fact {
             Fact::Client(fact) => self.client_says(now, from, fact),
@@ -364,7 +364,7 @@ impl Watch {
     }
 }
 
-/// The worker an order's subject names.
+/// The worker that an order's subject names.
 fn target(subject: &str) -> Option<Incarnation> {
     let mut tokens = subject.rsplit('.');
     tokens.next()?;

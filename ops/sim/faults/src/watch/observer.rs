@@ -1,4 +1,4 @@
-//! The cluster's side of the watch: what it tells of messages, inputs and deaths.
+//! The cluster's side of the watch: it reports messages, inputs and deaths.
 
 use scheduler_leader_core::Placement;
 use sim_cluster::{ClusterObserver, Fact, Nanos, NodeId, NodeInput, NodeRole, Packet, Slot};
@@ -59,7 +59,7 @@ impl ClusterObserver for Watch {
         }
     }
 
-    /// What state the nodes, and their sessions, are in.
+    /// Counts the states of the nodes, and of their sessions, that a fault meets.
     fn met(&mut self, slots: &[Slot], id: Option<NodeId>, fault: &'static str) {
         for (place, slot) in slots.iter().enumerate() {
             let met = id.is_none_or(|id| id.0 == place);

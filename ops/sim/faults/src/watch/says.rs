@@ -1,4 +1,4 @@
-//! Facts that nodes say, handed to the checkers.
+//! Passes the facts of nodes to the checkers.
 
 use bus_schemas::Incarnation;
 use sim_cluster::{ClientFact, LeaderFact, Nanos, NodeId, WorkerFact};
@@ -142,7 +142,7 @@ impl Watch {
         }
     }
 
-    /// What a worker says of memory and time that were used.
+    /// Checks a worker's fact about the use of memory and time.
     fn use_of(&mut self, now: Nanos, worker: Incarnation, fact: WorkerFact) -> CheckResult {
         match fact {
             WorkerFact::Touched {

@@ -1,4 +1,4 @@
-//! Claims of clients: sessions that are not here, and the workers that they were on.
+//! Claims of clients to sessions that are not here, with the workers of these sessions.
 
 use std::collections::BTreeMap;
 
@@ -6,37 +6,38 @@ use bus_schemas::{GpuId, Incarnation, SessionId, Tenant};
 
 use crate::time::Nanos;
 
-/// Claims that are kept.
+/// Maximum number of claims.
 const CLAIMED: usize = 4_096;
-/// Claims of one tenant: a flood of made-up sessions takes no other tenant's room.
+/// Maximum number of claims of one tenant: a flood of made-up sessions takes no other tenant's
+/// room.
 const CLAIMED_OF_ONE: usize = CLAIMED / 4;
 
-/// The place of one session, as its client says.
+/// The worker of one session, as its client reports it.
 #[derive(Debug)]
 pub(super) struct Claim {
     worker: Incarnation,
-    /// The worker's device, where the client says it.
+    /// The worker's device, if the client reports it.
     gpu: Option<GpuId>,
-    /// The client said it first then.
+    /// Time of the client's first report.
     since: Nanos,
-    /// The worker is gone, and the client was told.
+    /// True if the worker is gone, and the client was told.
     told: bool,
 }
 
 impl Claim {
-    /// Tells whether its worker is gone, if these are lost.
+    /// Returns true if its worker is gone, given the lost workers.
     pub(super) fn is_bereaved(&self, lost: &[Incarnation]) -> bool {
         self.told || lost.contains(&self.worker)
     }
 }
 
-/// A worker that a client names, and of which the client was not told.
+/// A worker that a client names, and that the client was not told is gone.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::leader) struct Named {
     pub(in crate::leader) worker: Incarnation,
-    /// Its device, where the client says it.
+    /// Its device, if the client reports it.
     pub(in crate::leader) gpu: Option<GpuId>,
-    /// The client named it first then.
+    /// Time at which the client named it first.
     pub(in crate::leader) since: Nanos,
 }
 
@@ -48,7 +49,7 @@ pub(in crate::leader) struct Claims {
 }
 
 impl Claims {
-    /// Notes where a session was, as long as there is room.
+    /// Notes the worker of a session, while there is room.
     pub(super) fn note(
         &mut self,
         now: Nanos,
@@ -81,7 +82,7 @@ impl Claims {
         self.of.get(tenant)?.get(&session)
     }
 
-    /// Drops the claims of sessions that are here.
+    /// Drops the claims to sessions that are here.
     pub(super) fn drop_met(&mut self, is_here: impl Fn(&SessionId) -> bool) {
         for own in self.of.values_mut() {
             own.retain(|session, _| !is_here(session));
@@ -90,19 +91,19 @@ impl Claims {
         self.count = self.of.values().map(BTreeMap::len).sum();
     }
 
-    /// Begins all waits for the named workers anew: our connection is up again.
+    /// Restarts all waits for the named workers: our connection is up again.
     pub(super) fn connected(&mut self, now: Nanos) {
         let claims = self.of.values_mut().flat_map(BTreeMap::values_mut);
         claims.for_each(|claim| claim.since = now);
     }
 
-    /// Leaves a time out of all waits for the named workers: we stood still, and heard none.
+    /// Leaves a time out of all waits for the named workers: we stood still, and heard no worker.
     pub(super) fn stood_still(&mut self, by: Nanos) {
         let claims = self.of.values_mut().flat_map(BTreeMap::values_mut);
         claims.for_each(|claim| claim.since = claim.since.saturating_add(by));
     }
 
-    /// Takes workers for gone. Gives the sessions whose clients are to be told.
+    /// Marks workers as gone. Returns the sessions with clients that must be told.
     pub(super) fn bereave(
         &mut self,
         is_gone: impl Fn(Incarnation) -> bool,
@@ -116,7 +117,7 @@ impl Claims {
         })
     }
 
-    /// The workers of which clients were not told that they are gone.
+    /// The named workers for which the client was not told that they are gone.
     pub(in crate::leader) fn named(&self) -> impl Iterator<Item = Named> {
         let claims = self.of.values().flat_map(BTreeMap::values);
         let open = claims.filter(|claim| !claim.told);
@@ -145,7 +146,7 @@ mod tests {
         let own = SessionId(1 << 40);
         claims.note(0, (&chat, own), (Incarnation(7), None));
         assert!(claims.get(&chat, own).is_some());
-        // Two tenants that name one worker are both told, once.
+        // Two tenants that name the same worker are both told, once.
         let told: Vec<_> = claims.bereave(|worker| worker == Incarnation(7)).collect();
         assert_eq!(told, [(&chat, own), (&mallory, SessionId(7))]);
         assert_eq!(claims.named().count(), CLAIMED_OF_ONE - 1);

@@ -1,4 +1,5 @@
-//! The clients' life: connections that were closed, when silent ones expire, and what of it outlasts the term.
+//! The life of clients: closed connections, the expiry of silent clients, and the state that
+//! outlasts the term.
 
 use bus_schemas::subject::Author;
 use bus_schemas::{CloseReason, SessionId};
@@ -11,12 +12,12 @@ use crate::leader::context::Context;
 use crate::time::Nanos;
 
 impl Clients {
-    /// What is known of the clients' life, for the term after this one: who is silent stays so, for
+    /// The known signs of life of the clients, for the next term. A silent client stays silent, for
     /// epochs may be shorter than a session's expiry.
     pub(in crate::leader) fn signs(&mut self) -> Signs {
         let mut signs = std::mem::take(&mut self.signs);
         for (session, client) in std::mem::take(&mut self.sessions) {
-            // Whose close was decided for it may have to be closed again.
+            // A session with a decided close may have to be closed again.
             let expired = client.deadline == Nanos::MAX;
             let sign = Sign {
                 connection: client.connection,
@@ -28,12 +29,12 @@ impl Clients {
         signs
     }
 
-    /// Goes on with what was known before this term.
+    /// Continues with the signs known before this term.
     pub(in crate::leader) fn go_on(&mut self, signs: Signs) {
         self.signs = signs;
     }
 
-    /// The leader before wrote which sessions are to end, and it is read only now.
+    /// Takes in the sessions that the previous leader wrote as ending, if they are read only now.
     pub(in crate::leader) fn inherit(&mut self, closing: &[(SessionId, Nanos)], cx: &Context<'_>) {
         let unknown = closing
             .iter()
@@ -42,7 +43,7 @@ impl Clients {
         self.signs.inherit(cx.now, &unknown, cx.config);
     }
 
-    /// All workers are sealed: other sessions there are none.
+    /// Drops the remaining signs: all workers are sealed, so there are no other sessions.
     pub(in crate::leader) fn settle(&mut self) {
         self.closings_changed |= self.signs.closings().next().is_some();
         self.signs = Signs::default();
@@ -50,8 +51,8 @@ impl Clients {
             .drop_met(|session| self.sessions.contains_key(session));
     }
 
-    /// The sessions that are to end for their closed connections and when, in nanoseconds since 1970,
-    /// if that is news: the leader after this one goes by it.
+    /// The sessions that end because their connections were closed, with the end in nanoseconds
+    /// since 1970, if they changed. The next leader uses them.
     pub(in crate::leader) fn changed_closings(
         &mut self,
         config: &Config,
@@ -68,9 +69,9 @@ impl Clients {
         Some(closings.map(since_1970).collect())
     }
 
-    /// A client's connection was closed: its sessions live on for a short while. Its open requests that
-    /// wait are dropped: a client that is connected again asks again. Sessions of a tenant whose login
-    /// it was not made with have nothing to do with it.
+    /// Notes that a client's connection was closed: its sessions live on for a short while. Its
+    /// waiting open requests are dropped: a client that connects again asks again. Sessions of
+    /// tenants other than the owner of the connection's login are not concerned.
     pub(in crate::leader) fn connection_closed(
         &mut self,
         name: &str,
@@ -90,8 +91,8 @@ impl Clients {
         }
     }
 
-    /// Our connection is up again: no client was silent before now, and one whose connection was closed
-    /// may have come back meanwhile.
+    /// Notes that our connection is up again. No client counts as silent before now, and one with a
+    /// closed connection may have come back meanwhile.
     pub(in crate::leader) fn connected(&mut self, cx: &Context<'_>) {
         let deadline = cx.now.saturating_add(cx.config.expiry);
         let clients = self.sessions.values_mut();
@@ -100,7 +101,7 @@ impl Clients {
         self.claims.connected(cx.now);
     }
 
-    /// We stood still for so long, and heard no client.
+    /// Extends all deadlines by a time in which we stood still and heard no client.
     pub(in crate::leader) fn stood_still(&mut self, by: Nanos) {
         for client in self.sessions.values_mut() {
             client.deadline = client.deadline.saturating_add(by);
@@ -109,7 +110,7 @@ impl Clients {
         self.claims.stood_still(by);
     }
 
-    /// The inputs that end those not heard from for too long.
+    /// The inputs that end the sessions of clients that were silent for too long.
     pub(in crate::leader) fn expired(&mut self, now: Nanos) -> Vec<Input> {
         let late = self
             .sessions

@@ -1,4 +1,4 @@
-//! Sessions as their clients see them: asked for, answered, alive, closed.
+//! Sessions as their clients see them: requested, answered, alive, closed.
 
 mod claims;
 mod life;
@@ -25,21 +25,21 @@ use crate::effect::EndCause;
 use crate::input::Input;
 use crate::time::Nanos;
 
-/// Ended sessions whose clients can still be told why.
+/// Number of ended sessions for which a client can still learn the reason.
 const REMEMBERED: usize = 4_096;
-/// Sessions of one sign of life that are looked at, and of those that are not here, the ones of which
-/// its client is told: it says the others again. A message has room for a million, and each answer takes
-/// the leader's time and memory.
+/// Maximum number of sessions of one sign of life that are looked at, and of sessions not here of
+/// which the client is told. The client names the others again. A message has room for a million,
+/// and each answer takes the leader's time and memory.
 const NAMED: usize = 65_536;
 const TOLD: usize = 1_024;
-/// Open requests that wait at a time.
+/// Maximum number of waiting open requests.
 const WAITING: usize = 4_096;
 
-/// Sessions of closed connections that the leader after this one is told of.
+/// Maximum number of sessions with closed connections that are passed to the next leader.
 const CLOSINGS: usize = 4_096;
 
-/// What a client had on its way when its connection was closed may be heard so much later: it is no
-/// sign that it lives.
+/// Time for which messages of a closed connection may still arrive: they are no sign that the
+/// client lives.
 const ON_THE_WAY: Nanos = 500_000_000;
 
 type Request = (Tenant, u64);
@@ -50,9 +50,9 @@ struct Waiting {
     reply: Option<Arc<str>>,
     connection: String,
     since: Nanos,
-    /// Devices asked for.
+    /// Number of requested devices.
     devices: u32,
-    /// Why there is no place for it yet.
+    /// The reason why it has no place yet.
     refusal: Option<Refused>,
 }
 
@@ -63,55 +63,55 @@ struct Client {
     incarnation: Incarnation,
     /// Name of its client's connection, once known.
     connection: Option<String>,
-    /// It expires then, unless its client is heard.
+    /// Time at which it expires, unless its client is heard.
     deadline: Nanos,
-    /// Its connection was closed then, as far as is known.
+    /// Time at which its connection was closed, as far as is known.
     closed: Option<Nanos>,
-    /// When it last announced ops.
+    /// Time at which it last announced ops.
     announced: Nanos,
-    /// Its close was asked for.
+    /// True if its close was asked for.
     asked: bool,
-    /// Who waits for its end.
+    /// Reply subjects of requests that wait for its end.
     replies: Vec<Arc<str>>,
     failure: Option<Failure>,
     nonce: Option<u64>,
-    /// What its client is answered once the worker accepted the open grant, the device's
-    /// properties apart.
+    /// The answer to its client once the worker has accepted the open grant, without the device's
+    /// properties.
     opened: Option<Opened>,
     /// The open grant's position, until it is accepted.
     opening: Option<GpuPosition>,
     reply: Option<Arc<str>>,
     /// The session of the request's first device.
     first: SessionId,
-    /// Of that one: the sessions of the request's other devices, in order.
+    /// Sessions of the request's other devices, in order; set only on the first device's session.
     others: Vec<SessionId>,
 }
 
 /// All sessions of a term.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    /// Each on its own: a leaf of a tree that grows at its end is half empty.
+    /// Each client is boxed: a leaf of a tree that grows at its end is half empty.
     sessions: BTreeMap<SessionId, Box<Client>>,
     requests: BTreeMap<Request, SessionId>,
     waiting: BTreeMap<Request, Waiting>,
-    /// Sessions whose open grant is not accepted.
+    /// Sessions with an open grant that is not accepted.
     opening: Vec<SessionId>,
     ended: BTreeMap<SessionId, Failure>,
     ended_order: VecDeque<SessionId>,
-    /// Sessions of requests of which another session could not be had: they are to end.
+    /// Sessions of requests that could not get another session: they are to end.
     orphans: Vec<SessionId>,
-    /// Sessions have ended: there may be a place for who waits.
+    /// True if sessions have ended: there may be a place for waiting requests.
     vacated: bool,
     /// The claims of clients to sessions that are not here.
     claims: Claims,
-    /// What was known before this term of sessions that no worker has told of yet.
+    /// Signs from before this term of sessions that no worker has reported yet.
     signs: Signs,
-    /// Which sessions are to end for their closed connections is not as it was told last.
+    /// True if the ending sessions of closed connections changed since they were last written.
     closings_changed: bool,
 }
 
 impl Clients {
-    /// A close request. Gives the input it makes, if it is new.
+    /// Handles a close request. Returns its input, if the request is new.
     pub(super) fn close(
         &mut self,
         tenant: Option<&Tenant>,
@@ -149,7 +149,7 @@ impl Clients {
         })
     }
 
-    /// A client says which of its sessions live, and on which workers.
+    /// Handles a client's list of its live sessions and their workers.
     pub(super) fn alive(
         &mut self,
         tenant: &Tenant,
@@ -183,8 +183,9 @@ impl Clients {
         }
     }
 
-    /// A session that is not here goes on sending. What came of it is known only once its client has
-    /// said on which worker it was: it may have ended with one that was lost before this leader led.
+    /// Answers a session that is not here and goes on sending. Its fate is known only once its
+    /// client has named its worker: the session may have ended with one that was lost before this
+    /// term.
     pub(super) fn stray(
         &self,
         (tenant, session): (&Tenant, SessionId),
@@ -199,7 +200,7 @@ impl Clients {
         }
     }
 
-    /// Tells the clients that claim sessions on workers that are gone.
+    /// Tells the clients with claims to sessions on gone workers.
     pub(super) fn bereave(
         &mut self,
         is_gone: impl Fn(Incarnation) -> bool,
@@ -217,8 +218,8 @@ impl Clients {
         &self.claims
     }
 
-    /// Tells a client that a session is no more, if that is sure: it is where its worker is among
-    /// those `lost`, else not while there are workers that are not sealed yet.
+    /// Tells a client that a session has ended, if that is sure. It is sure if the session's worker
+    /// is among those `lost`, or once all workers are sealed.
     fn send_gone(
         &self,
         tenant: Option<&Tenant>,
@@ -239,7 +240,7 @@ impl Clients {
         publisher.ended(to, 0, &known.unwrap_or_else(gone), actions);
     }
 
-    /// A session's client did something.
+    /// Notes an activity of a session's client.
     pub(super) fn active(&mut self, session: SessionId, cx: &Context<'_>) {
         let Some(client) = self.sessions.get_mut(&session) else {
             return;
@@ -261,14 +262,14 @@ impl Clients {
         at_work.map(|(session, _)| *session)
     }
 
-    /// Why a session fails, to be told when it has ended. Gives whether it is there.
+    /// Notes the failure of a session, to be reported when the session has ended.
     pub(super) fn failed(&mut self, session: SessionId, failure: Failure) {
         if let Some(client) = self.sessions.get_mut(&session) {
             client.failure.get_or_insert(failure);
         }
     }
 
-    /// A session is no more: its queue, and whoever waits for its end, are told.
+    /// Ends a session: tells its queue, and the clients that wait for its end.
     pub(super) fn ended(
         &mut self,
         session: SessionId,
@@ -286,7 +287,7 @@ impl Clients {
         self.vacated = true;
         self.closings_changed |= client.closed.is_some();
         if client.opening.is_some() || self.is_opening(client.first, &client.others) {
-            // Its client never had it: another worker may take what it asks for.
+            // Its client never had it: another worker may take the request.
             let refusal = match cause {
                 EndCause::Lost => Failure::new(Code::NoWorker, "the worker chosen for it is gone"),
                 EndCause::Closed(_) => failure.clone(),
@@ -341,7 +342,7 @@ impl Client {
         }
     }
 
-    /// What its client is told of it.
+    /// The answer to its client.
     fn opened(&self, cx: &Context<'_>) -> Option<Opened> {
         let device = cx.members.get(self.incarnation);
         let opened = self.opened.clone()?;
@@ -352,7 +353,7 @@ impl Client {
     }
 }
 
-/// What a client is told of its session's end.
+/// The failure that a client is told when its session ends.
 fn failure(cause: EndCause) -> Failure {
     let (code, detail) = match cause {
         EndCause::Lost => (Code::DeviceLost, "the worker that held the session is gone"),

@@ -1,5 +1,5 @@
-//! Open requests: they wait for a worker, are answered once the open grant is accepted, and are known
-//! again after a failover.
+//! Open requests: they wait for a worker, are answered once the open grant is accepted, and are
+//! recognized after a failover.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::queue::QueueOpening;
 use crate::time::Nanos;
 
 impl Clients {
-    /// An open request. Gives the input it makes, if it is new.
+    /// Handles an open request. Returns its input, if the request is new.
     pub(in crate::leader) fn open(
         &mut self,
         tenant: &Tenant,
@@ -57,7 +57,7 @@ impl Clients {
             refusal: None,
         });
         if let Some(refusal) = waiting.refusal {
-            // Whoever asks again while it waits learns why.
+            // A client that asks again while its request waits learns the reason.
             refuse(
                 reply.as_ref(),
                 refusal.failure(tenant),
@@ -76,8 +76,8 @@ impl Clients {
         })
     }
 
-    /// Whether as many requests wait as may, of all tenants or of this one: none takes all there is
-    /// room for.
+    /// Returns true if the maximum number of requests waits, of all tenants or of this one. So no
+    /// tenant takes all the room.
     fn is_crowded(&self, tenant: &Tenant) -> bool {
         const OWN: usize = WAITING / 4;
         let own = (tenant.clone(), 0)..=(tenant.clone(), u64::MAX);
@@ -85,9 +85,9 @@ impl Clients {
         waiting >= WAITING || (waiting >= OWN && self.waiting.range(own).count() >= OWN)
     }
 
-    /// The first session of a request that has all it asked for, its client's connection noted. Where
-    /// some of them are not there, or not yet, the request is as new: once it has others, these are
-    /// nobody's and end when nobody speaks for them.
+    /// The first session of a request that has all its sessions; notes the client's connection. If
+    /// some are missing, the request counts as new. Once it has other sessions, these have no owner
+    /// and expire.
     fn known(
         &mut self,
         tenant: &Tenant,
@@ -113,8 +113,8 @@ impl Clients {
         Some(*first)
     }
 
-    /// Whether sessions are on different workers and at different addresses: leaders that followed one
-    /// another, none of which knew of all of them, may have placed them without regard to each other.
+    /// Returns true if sessions are on different workers and at different addresses. Successive
+    /// leaders, none of which knew all of them, may have placed them independently.
     fn are_apart(&self, sessions: &[SessionId]) -> bool {
         let opened = |session: &SessionId| self.sessions.get(session)?.opened.as_ref();
         let opened: Vec<&Opened> = sessions.iter().filter_map(opened).collect();
@@ -126,8 +126,8 @@ impl Clients {
         })
     }
 
-    /// A session of an earlier leader is known: the request that waits for it, if one does, may have
-    /// all its sessions now, and is answered.
+    /// Answers the request that waits for a session of an earlier leader, if all its sessions are
+    /// known now.
     fn complete(
         &mut self,
         tenant: &Tenant,
@@ -160,7 +160,7 @@ impl Clients {
         }
     }
 
-    /// Answers the request whose first session this is, once all its sessions are accepted.
+    /// Answers the request with this first session, once all its sessions are accepted.
     fn answer(&self, first: SessionId, publisher: &Publisher, cx: &mut Context<'_>) {
         let Some(client) = self.sessions.get(&first) else {
             return;
@@ -176,7 +176,8 @@ impl Clients {
         }
     }
 
-    /// Whether the sessions of a request wait for one of them to be accepted: nobody has any of them.
+    /// Returns true if the sessions of a request wait for one of them to be accepted: the client
+    /// has none of them.
     pub(super) fn is_opening(&self, first: SessionId, others: &[SessionId]) -> bool {
         let opens = |session: &SessionId| {
             let client = self.sessions.get(session);
@@ -187,7 +188,7 @@ impl Clients {
         opens(&first) || others.iter().any(opens)
     }
 
-    /// A session of a request ended before it was had: so do the request's others, all or none.
+    /// Ends the other sessions of a request after one of them ended before the answer: all or none.
     pub(super) fn abandon(
         &mut self,
         session: SessionId,
@@ -216,7 +217,8 @@ impl Clients {
         }
     }
 
-    /// The inputs that end what nobody has, and those of requests for which there may be a place now.
+    /// The inputs that end sessions without an owner, and those of requests for which there may be
+    /// a place now.
     pub(in crate::leader) fn second_thoughts(&mut self) -> Vec<Input> {
         let orphans = std::mem::take(&mut self.orphans);
         let ends = orphans.into_iter().map(|session| Input::SessionClose {
@@ -231,7 +233,7 @@ impl Clients {
         inputs
     }
 
-    /// The inputs of requests that found no worker so far.
+    /// The inputs of requests that have found no worker yet.
     pub(in crate::leader) fn waiting_opens(&self) -> Vec<Input> {
         let inputs = self.waiting.iter().map(|((tenant, nonce), waiting)| {
             let (tenant, nonce, devices) = (tenant.clone(), *nonce, waiting.devices);
@@ -245,10 +247,11 @@ impl Clients {
         inputs.collect()
     }
 
-    /// A session has a place: a new one, whose open grant is to be accepted at position `opening`, or
-    /// one of an earlier leader, of which `queued` ops need no intent any more. The client of that one
-    /// may not have heard that it was opened, and asks again; where it asked before the worker was
-    /// sealed, it may have another session by now, and this one ends when nobody speaks for it.
+    /// Takes in a placed session. If it is new, its open grant is to be accepted at position
+    /// `opening`. If it is an earlier leader's, its ops through `queued` need no intent any more.
+    /// The client of the latter may not know that the session was opened, and asks again. If it
+    /// asked before the worker was sealed, it may have another session by now, and this one
+    /// expires.
     pub(in crate::leader) fn placed(
         &mut self,
         placed: Placed,
@@ -315,15 +318,16 @@ impl Clients {
         }
     }
 
-    /// The first session of the request that this one is a further device of: those come right behind
-    /// it, with the numbers behind its nonce.
+    /// The first session of the request of which this session is a further device. Further devices
+    /// follow right behind the first, with the numbers after its nonce.
     fn ahead_of(&self, placed: &Placed) -> Option<SessionId> {
         let nonce = placed.nonce.wrapping_sub(u64::from(placed.device));
         let first = || self.requests.get(&(placed.tenant.clone(), nonce)).copied();
         (placed.device > 0).then(first).flatten()
     }
 
-    /// Notes whose session a request's is, a new one in any case; whether it is this one.
+    /// Notes the session of a request; a new session replaces an old one. Returns true if the
+    /// request now names this session.
     fn name(&mut self, request: (Tenant, u64), session: SessionId, new: bool) -> bool {
         if !new {
             return *self.requests.entry(request).or_insert(session) == session;
@@ -336,7 +340,7 @@ impl Clients {
         true
     }
 
-    /// The order refused a request. While it is young a place for it may still come.
+    /// Handles a refusal by the order. A place may still come while the request is young.
     pub(in crate::leader) fn refused(
         &mut self,
         tenant: Tenant,
@@ -359,7 +363,7 @@ impl Clients {
         self.waiting.remove(&key);
     }
 
-    /// Refuses what waited for a worker for too long.
+    /// Refuses the requests that have waited for a worker for too long.
     pub(in crate::leader) fn refuse_waiting(
         &mut self,
         publisher: &Publisher,
@@ -380,7 +384,7 @@ impl Clients {
         });
     }
 
-    /// Answers the requests whose open grants are accepted.
+    /// Answers the requests with accepted open grants.
     pub(in crate::leader) fn accepted(
         &mut self,
         worker: Incarnation,

@@ -4,22 +4,22 @@ use bus_schemas::{Code, Failure, Tenant};
 
 use crate::effect::TenantShare;
 
-/// Why the order has no place for a request.
+/// The reason why the order has no place for a request.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::leader) struct Refused {
     pub(in crate::leader) code: Code,
-    /// Where it is the tenant's limit.
+    /// The tenant's use of its limit, if that limit is the reason.
     pub(in crate::leader) share: Option<TenantShare>,
 }
 
 impl Refused {
-    /// Nobody has looked for a place: there is no worker.
+    /// The refusal without a search for a place: there is no worker.
     pub(super) const NO_WORKER: Self = Self {
         code: Code::NoWorker,
         share: None,
     };
 
-    /// What its client is told.
+    /// The failure that the client is told.
     pub(in crate::leader) fn failure(self, tenant: &Tenant) -> Failure {
         let detail = match (self.code, self.share) {
             (Code::SessionLimit, Some(share)) => sessions(tenant, share),

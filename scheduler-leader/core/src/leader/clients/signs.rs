@@ -1,5 +1,5 @@
-//! Signs of the clients' life that outlast a term: on which connection each session lives, and which of
-//! them was closed. A candidate notes what it hears, and a leader hands on what it knows.
+//! Signs of the clients' life that outlast a term: the connection of each session, and the closed
+//! connections. A candidate notes what it hears, and a leader hands on what it knows.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,16 @@ use bus_schemas::{Alive, SessionId, Tenant};
 use crate::leader::config::Config;
 use crate::time::Nanos;
 
-/// Sessions of which a candidate notes signs.
+/// Maximum number of sessions for which a candidate notes signs.
 const NOTED: usize = 65_536;
-/// Those of one tenant: a flood of made-up sessions pushes none of another tenant's out.
+/// Maximum number of sessions of one tenant: a flood of made-up sessions pushes out none of another
+/// tenant's.
 const NOTED_OF_ONE: usize = NOTED / 4;
-/// A client has so long to speak up after a takeover: what the leader before wrote may be older than
-/// its last word.
+/// Time that a client has to speak up after a takeover: the previous leader's note may be older
+/// than the client's last message.
 const MERCY: Nanos = 1_000_000_000;
 
-/// When a session's client was last heard.
+/// The last sign of a session's client.
 #[derive(Debug)]
 pub(in crate::leader) struct Sign {
     pub(super) connection: Option<String>,
@@ -25,18 +26,19 @@ pub(in crate::leader) struct Sign {
     pub(super) closed: Option<Nanos>,
 }
 
-/// Signs of sessions that no worker has told of yet.
+/// Signs of sessions that no worker has reported yet.
 #[derive(Debug, Default)]
 pub(in crate::leader) struct Signs {
     noted: BTreeMap<(Tenant, SessionId), Sign>,
     of_tenant: BTreeMap<Tenant, usize>,
-    /// Sessions whose connections were closed under the leader before, and when they end.
+    /// Sessions with connections that were closed under the previous leader, and the times at which
+    /// they end.
     closings: BTreeMap<SessionId, Nanos>,
     prune_at: Nanos,
 }
 
 impl Signs {
-    /// A client tells the leader which of its sessions live, and the candidates hear it.
+    /// Notes that a client lists its live sessions; candidates hear that too.
     pub(in crate::leader) fn alive(
         &mut self,
         now: Nanos,
@@ -60,7 +62,7 @@ impl Signs {
         }
     }
 
-    /// Notes a sign in the place of an older one, as long as there is room.
+    /// Notes a sign, in place of an older one, while there is room.
     pub(super) fn note(&mut self, whose: (Tenant, SessionId), sign: Sign) {
         if let Some(noted) = self.noted.get_mut(&whose) {
             *noted = sign;
@@ -73,7 +75,7 @@ impl Signs {
         }
     }
 
-    /// Forgets sessions whose clients were not heard for long: they have ended.
+    /// Forgets sessions with clients that were silent for long: they have ended.
     fn prune(&mut self, now: Nanos) {
         self.noted.retain(|_, sign| sign.deadline > now);
         self.of_tenant.clear();
@@ -82,7 +84,7 @@ impl Signs {
         }
     }
 
-    /// A client's connection was closed.
+    /// Notes that a client's connection was closed.
     pub(in crate::leader) fn connection_closed(
         &mut self,
         now: Nanos,
@@ -99,7 +101,7 @@ impl Signs {
         }
     }
 
-    /// Our connection is up again: no client was silent before now.
+    /// Notes that our connection is up again: no client counts as silent before now.
     pub(in crate::leader) fn connected(&mut self, now: Nanos, config: &Config) {
         let deadline = now.saturating_add(config.expiry);
         for sign in self.noted.values_mut() {
@@ -107,15 +109,15 @@ impl Signs {
         }
     }
 
-    /// We stood still for so long, and heard no client.
+    /// Extends all deadlines by a time in which we stood still and heard no client.
     pub(in crate::leader) fn stood_still(&mut self, by: Nanos) {
         for sign in self.noted.values_mut() {
             sign.deadline = sign.deadline.saturating_add(by);
         }
     }
 
-    /// What the leader before wrote of sessions whose connections were closed: when they end, in
-    /// nanoseconds since 1970. What was heard here is newer.
+    /// Takes in the previous leader's note of sessions with closed connections, with their ends in
+    /// nanoseconds since 1970. Signs that were heard here are newer.
     pub(in crate::leader) fn inherit(
         &mut self,
         now: Nanos,
@@ -133,7 +135,7 @@ impl Signs {
         }
     }
 
-    /// The sign of a session that a worker told of.
+    /// Takes out the sign of a session that a worker reported.
     pub(super) fn take(&mut self, now: Nanos, whose: (Tenant, SessionId)) -> Option<Sign> {
         let closing = self.closings.remove(&whose.1);
         let noted = self.noted.remove(&whose);
@@ -146,7 +148,8 @@ impl Signs {
         })
     }
 
-    /// Sessions whose connections were closed and that no worker has told of yet, and when they end.
+    /// Sessions with closed connections that no worker has reported yet, and the times at which
+    /// they end.
     pub(super) fn closings(&self) -> impl Iterator<Item = (SessionId, Nanos)> + '_ {
         let noted = self.noted.iter().filter(|(_, sign)| sign.closed.is_some());
         let noted = noted.map(|((_, session), sign)| (*session, sign.deadline));
@@ -175,7 +178,7 @@ mod tests {
         assert_eq!(signs.noted.len(), NOTED_OF_ONE);
         signs.alive(1, &chat, &alive(0..9), &config);
         assert_eq!(signs.noted.len(), NOTED_OF_ONE + 9);
-        // Those who are silent for long are forgotten.
+        // Sessions that are silent for long are forgotten.
         signs.alive(config.expiry, &chat, &alive(0..1), &config);
         assert_eq!(signs.noted.len(), 9);
         assert!(signs.take(0, (mallory, SessionId(1))).is_none());

@@ -20,7 +20,7 @@ fn config() -> Config {
     Config::new("lab".parse().unwrap())
 }
 
-/// A learner and what it measured of one key.
+/// A learner and its measurements of one key.
 struct Lab {
     learner: Learner,
     now: Nanos,
@@ -38,8 +38,8 @@ impl Lab {
         }
     }
 
-    /// So many more launches, of so many nanoseconds each, and a version; gives what the profile
-    /// says of the key now.
+    /// Adds launches of `each` nanoseconds and makes a version; returns the profile's value of the
+    /// key.
     fn version(&mut self, launches: u64, each: u64) -> u64 {
         (self.count, self.ns) = (self.count + launches, self.ns + launches * each);
         let measured = measured(1, self.count, self.ns);
@@ -56,17 +56,17 @@ fn estimates_follow_what_was_measured_since() {
     let profile = Profile::of(4, vec![(KernelKey(1), 1_000), (KernelKey(2), 1_000)]);
     let mut learner = Learner::new(&profile, 4, 0);
     assert_eq!(learner.next(0, &config), None);
-    // Within a fifth: it stays. Totals are absolute: repeating one adds nothing.
+    // Within a fifth: the estimate stays. Totals are absolute: a repeated one adds nothing.
     learner.measured(WORKER, &measured(1, 10, 11_000), true);
     learner.measured(WORKER, &measured(1, 10, 11_000), true);
     assert_eq!(learner.next(1, &config), None);
-    // Off, and one that nobody knew.
+    // One that is off, and one that was unknown.
     learner.measured(WORKER, &measured(2, 10, 30_000), true);
     learner.measured(WORKER, &measured(3, 1, 77), true);
     assert_eq!(learner.next(2, &config), None, "at most once in a while");
     let changed = learner.next(2 + config.learn, &config).unwrap();
     assert_eq!((changed.version, changed.whole), (5, false));
-    // As many launches as the profile counts for say otherwise: half of each.
+    // As many launches as the profile counts for differ: half of each.
     assert_eq!(changed.entries, [(KernelKey(2), 2_000), (KernelKey(3), 77)]);
     let whole = learner.profile();
     assert_eq!((whole.entries.len(), whole.version), (3, 5));
@@ -82,7 +82,7 @@ fn what_is_pinned_learns_nothing_and_counts_nothing_twice() {
         .measured(WORKER, &measured(1, 1_000, 9_000_000), false);
     assert_eq!(lab.learner.next(u64::MAX, &config()), None);
     assert_eq!(lab.learner.profile(), before);
-    // Unpinned, what came before does not count.
+    // Unpinned, earlier measurements do not count.
     (lab.count, lab.ns) = (1_000, 9_000_000);
     assert_eq!(lab.version(1_000, 500), 500);
 }
@@ -99,7 +99,7 @@ fn one_launch_out_of_many_does_not_move_an_estimate() {
     let mut lab = Lab::new(&Profile::default());
     lab.version(1_000, 10_000);
     assert_eq!(lab.version(1, 10_000_000), 10_000);
-    // It is slower from now on: learned in two versions, although it is a hundred times.
+    // It is slower from now on, by a factor of a hundred: learned in two versions.
     lab.version(1_000, 1_000_000);
     let slower = lab.version(1_000, 1_000_000);
     assert!((900_000..1_100_000).contains(&slower), "{slower}");
@@ -126,8 +126,8 @@ fn a_full_profile_forgets_what_was_measured_longest_ago() {
 }
 
 proptest! {
-    /// Whatever arrives in whatever messages, one version later every key measured has an
-    /// estimate, within what its launches took.
+    /// For any measurements in any messages, one version later every measured key has an estimate,
+    /// within the time that its launches took.
     #[test]
     fn all_that_is_measured_is_learned_within_one_version(
         launches in prop::collection::vec((0..20_u64, 1..1_000_000_u64), 1..100),
@@ -153,8 +153,8 @@ proptest! {
         }
     }
 
-    /// A kernel whose launches take 1 or 1000 by its argument: after a few versions the estimate
-    /// is about what they take together, and stays there.
+    /// A kernel with launches that take 1 or 1000, depending on its argument. After a few versions
+    /// the estimate is about their mean, and stays there.
     #[test]
     fn an_estimate_of_what_varies_a_thousandfold_is_steady(
         seed in any::<u64>(), part in 2..9_u64,

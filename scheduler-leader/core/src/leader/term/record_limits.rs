@@ -4,26 +4,26 @@ use bus_schemas::ClusterSettings;
 
 use crate::time::Nanos;
 
-/// Epochs that the record is kept in.
+/// Number of epochs among which the record is divided.
 const EPOCHS: u64 = 8;
-/// Bytes of an epoch's inputs at most: whoever replays it for an anchor has to remember all of its
-/// grants until the next epoch's seals say which of them stand.
+/// Maximum bytes of an epoch's inputs. A replay for an anchor must remember all of its grants until
+/// the next epoch's seals say which of them stand.
 const EPOCH_BYTES: u64 = 32 << 20;
 
-/// What the cluster's settings say of the record.
+/// The limits of the record in the cluster's settings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordLimits {
     /// Bytes that may wait to be recorded.
     pub(super) buffer: usize,
-    /// An epoch ends when its inputs are of so many bytes.
+    /// Bytes of inputs at which an epoch ends.
     pub(super) bytes: u64,
-    /// An epoch ends when it is so old.
+    /// Age at which an epoch ends.
     pub(super) age: Nanos,
 }
 
 impl RecordLimits {
-    /// As the settings say. An epoch is an eighth of what is kept, so that what is cut off at a
-    /// time is, too.
+    /// The limits of the settings. An epoch is an eighth of what is kept, so that each cut removes
+    /// an eighth too.
     pub(super) fn of(settings: &ClusterSettings) -> Self {
         const SECOND: u64 = 1_000_000_000;
         Self {

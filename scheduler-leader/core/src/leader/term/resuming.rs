@@ -1,5 +1,5 @@
-//! Resumption from the term before: the knowledge of a leader that takes over from itself, and sessions,
-//! whose clients are to learn that another term leads.
+//! Resumption from the previous term: the knowledge of a leader that takes over from itself, and
+//! the sessions with clients that must learn of the new term.
 
 use bus_schemas::SessionId;
 
@@ -11,10 +11,11 @@ use crate::leader::event::Action;
 use crate::queue::QueueOpening;
 use crate::time::Nanos;
 
-/// Sessions that announced ops so lately go on first where a leader takes over from itself.
+/// Time before a leader takes over from itself within which a session must have announced ops to go
+/// on first.
 const LATELY: Nanos = 100_000_000;
 
-/// What a leader that takes over from itself need not find out anew.
+/// Knowledge that a leader which takes over from itself need not gather again.
 #[derive(Debug)]
 pub(in crate::leader) struct Known {
     attainments: Attainments,
@@ -24,7 +25,7 @@ pub(in crate::leader) struct Known {
 }
 
 impl Term {
-    /// It ends, and the next is of the same leader: what that goes on with.
+    /// Ends the term and returns what the same leader's next term continues with.
     pub(in crate::leader) fn hand_on(&mut self, cx: &Context<'_>) -> Known {
         let since = cx.now.saturating_sub(LATELY);
         let none = Attainments::new(cx.now);
@@ -36,8 +37,8 @@ impl Term {
         }
     }
 
-    /// The term before was ours. What takes a while to be sure of (who is silent, which workers there
-    /// are) is counted on: epochs may be shorter than that.
+    /// Continues from our previous term. Facts that take a while to be sure of (silent clients,
+    /// existing workers) are carried over, for epochs may be shorter than that.
     pub(in crate::leader) fn go_on(&mut self, known: Known) {
         self.attainments.go_on(known.attainments);
         known.at_work.iter().for_each(|it| self.resumed.want(*it));
@@ -45,14 +46,14 @@ impl Term {
         self.listening_since = known.listening_since;
     }
 
-    /// A session that is not told yet has to be, now.
+    /// Tells the client of a session now, if it was not told yet.
     pub(in crate::leader) fn announce_resumed(&mut self, session: SessionId, cx: &mut Context<'_>) {
         if let Some(opening) = self.resumed.take(session) {
             self.resume(opening, cx);
         }
     }
 
-    /// Opens the queue of a session that goes on, and hands it the intents that came early.
+    /// Opens the queue of a session that goes on, and hands it the early intents.
     pub(in crate::leader) fn resume(&mut self, opening: QueueOpening, cx: &mut Context<'_>) {
         let (session, early) = (opening.session, self.resumed.early(&opening));
         cx.actions.push(Action::QueueOpen(opening));

@@ -12,11 +12,11 @@ use crate::leader::event::TermEnd;
 use crate::leader::grant_stream::{GrantStream, ToldResidency};
 use crate::time::Nanos;
 
-/// Workers remembered in the placement.
+/// Maximum number of workers in the placement.
 const WORKERS: usize = 4_096;
 
 impl Term {
-    /// A worker was heard of: it is to be sealed, unless it is already.
+    /// Handles a message of a worker: it is sealed, unless it already is.
     pub(in crate::leader) fn meet(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         if self.placement.lost.contains(&worker) {
             cx.members.remove(worker);
@@ -52,14 +52,14 @@ impl Term {
         }
         self.send_quotas(worker, cx);
         let stream = self.streams.get(&worker);
-        // What it accepted was decided before: with this, all of it is recorded.
+        // Its accepted grants were decided before: with this input, all of them are recorded.
         let recorded = self.recorder.recorded();
         if stream.is_some_and(|stream| stream.leaves.is_some_and(|input| input <= recorded)) {
             self.publisher.leave(worker, true, cx.actions);
         }
     }
 
-    /// Tells the order what a sealed worker says of itself, where that is news.
+    /// Tells the order the report of a sealed worker, if it is news.
     fn report(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         let (Some(stream), Some(member)) = (self.streams.note_in(worker), cx.members.get(worker))
         else {
@@ -86,7 +86,7 @@ impl Term {
         }
     }
 
-    /// Tells the order where the memory of a sealed worker's sessions is, where that is news.
+    /// Tells the order where the memory of a sealed worker's sessions is, if that is news.
     fn tell_residency(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         let stream = self.streams.get_mut(&worker);
         let Some(stream) = stream.filter(|stream| stream.sealed) else {
@@ -100,7 +100,7 @@ impl Term {
         };
         let number = member.residencies;
         let returned = self.scheduler.returned_on(worker);
-        // Said again it is news only if a return has ended since it was said last.
+        // A repeated report is news only if a return has ended since the last one.
         if let Some(told) = &mut stream.residency
             && told.residency == *said
             && (told.number == number || told.returned == returned)
@@ -131,7 +131,8 @@ impl Term {
         }
     }
 
-    /// A worker that is being sealed has more of a tail than a message holds: this is the next of it.
+    /// Handles the next page of the tail of a worker that is being sealed and has more than a
+    /// message holds.
     fn seal_page(&mut self, worker: Incarnation, page: SealPage, cx: &mut Context<'_>) {
         let ours = (page.epoch, page.leader) == (self.publisher.epoch, self.publisher.leader);
         let stream = self.streams.get_mut(&worker).filter(|_| ours);
@@ -147,7 +148,7 @@ impl Term {
         }
     }
 
-    /// A worker answered a seal.
+    /// Handles a worker's answer to a seal.
     pub(in crate::leader) fn seal_reply(
         &mut self,
         worker: Incarnation,
@@ -170,10 +171,10 @@ impl Term {
         }
         cx.members.seen(cx.now, worker);
         stream.seal(&answer);
-        // Should it go while no candidate leads, the next leader is to know.
+        // If it goes while no candidate leads, the next leader must know.
         let gpu = cx.members.get(worker).map(|member| member.gpu);
         self.placement_changed |= self.placement.remember(worker, gpu, WORKERS);
-        // What these have ready is to be announced anew, or is about to end.
+        // Their ready ops must be announced again, or they are about to end.
         let at_work = answer.sessions.iter().filter(|it| it.received > it.done);
         at_work.for_each(|it| self.resumed.want(it.session));
         let faults: Vec<_> = answer.faults.clone();
@@ -199,16 +200,16 @@ impl Term {
         None
     }
 
-    /// Whether somebody who named this epoch and leader ends our term.
+    /// The end of our term, if a message with this epoch and leader ends it.
     pub(in crate::leader) fn refused(&self, epoch: Epoch, leader: LeaderId) -> Option<TermEnd> {
         let ours = (self.publisher.epoch, self.publisher.leader);
         let above = epoch > ours.0 || (epoch == ours.0 && leader != ours.1);
         above.then_some(TermEnd::Fenced { epoch })
     }
 
-    /// A worker's connection was closed. Of a single server that says nothing soon after ours came
-    /// back: the worker may look for us as we did for it. It says little of a starved server: workers
-    /// give it up and come back.
+    /// Handles the closed connection of a worker. With a single server it proves nothing soon after
+    /// ours came back: the worker may look for us as we did for it. It proves little with a starved
+    /// server: workers give it up and come back.
     pub(in crate::leader) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         let starved = cx.lateness.is_starved(cx.now, cx.config.stall);
         if cx.config.cluster_of.is_some() || (starved && cx.is_listening()) {
@@ -218,7 +219,7 @@ impl Term {
         }
     }
 
-    /// Workers that are silent, or did not come back after their connections were closed. Where
+    /// Workers that are silent, or did not come back after their connections were closed. If
     /// heartbeats are late, each has longer.
     pub(super) fn absent(&self, cx: &mut Context<'_>) -> Vec<Incarnation> {
         let (now, config, lateness) = (cx.now, cx.config, cx.lateness);
@@ -252,8 +253,8 @@ impl Term {
         absent
     }
 
-    /// Of the workers that announced that they leave, those whose connections were closed have left. Gives whether
-    /// others are about to.
+    /// Removes the workers that announced that they leave and have a closed connection: they have
+    /// left. Returns true if others are about to.
     pub(super) fn bid_farewell(&mut self, cx: &mut Context<'_>) -> bool {
         let servers = cx.config.cluster_of.as_ref();
         let on_the_way = servers.map_or(cx.config.worker_back, |servers| servers.on_the_way);
@@ -266,8 +267,9 @@ impl Term {
         self.streams.all().any(|stream| stream.leaves.is_some())
     }
 
-    /// Workers that were not heard after that while a later start of theirs was: a device has one worker.
-    /// This is how a leader knows that never heard of the closed connection, nor of the worker itself.
+    /// Workers that were not heard after `since` while a later start of theirs was: a device has
+    /// one worker. A leader that never heard of the closed connection, nor of the worker itself,
+    /// learns of it in this way.
     fn replaced(&self, since: Nanos, cx: &Context<'_>) -> Vec<Incarnation> {
         let mut silent = cx.members.silent(since);
         silent.retain(|worker| {
@@ -278,9 +280,9 @@ impl Term {
         silent
     }
 
-    /// The dead workers that clients name for their sessions and that no leader remembers: they died together with the
-    /// leaders that knew them, before the store had their names. The proof is a later start of the device that is
-    /// heard, or silence for as long as a worker may be silent.
+    /// The dead workers that clients name for their sessions and that no leader remembers. They
+    /// died together with the leaders that knew them, before the store had their names. The proof
+    /// is a heard later start of the device, or silence for the maximum time of a worker.
     pub(super) fn forgotten(&self, cx: &Context<'_>) -> BTreeSet<Incarnation> {
         let (now, config) = (cx.now, cx.config);
         let is_known = |worker| cx.members.get(worker).is_some() || cx.members.expects(worker);
@@ -337,7 +339,7 @@ impl Term {
         self.clients.bereave(is_gone, &self.publisher, cx.actions);
     }
 
-    /// Workers of the leader before us are to be heard of, or are lost.
+    /// Expects the workers of the previous leader: they are heard, or are lost.
     pub(in crate::leader) fn expect(&mut self, workers: &[Incarnation], cx: &mut Context<'_>) {
         for worker in workers {
             if self.placement.lost.contains(worker) {

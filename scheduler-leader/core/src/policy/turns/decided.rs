@@ -6,17 +6,17 @@ use super::exchange::LEAST;
 use super::member::{Member, Place};
 use crate::slots::SessionSlot;
 
-/// What a session runs.
+/// The activity of a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Activity {
-    /// Something is granted and not done.
+    /// True if work is granted and not done.
     pub(crate) granted: bool,
-    /// The input by which its last slice was done.
+    /// Number of the input that reported its last slice done.
     pub(crate) ran: u64,
 }
 
-/// A return that is decided on, and is granted once those who leave are the first that their worker
-/// swaps out: all that was granted to them is done, and others ran after them.
+/// A return that is decided. It is granted once the leaving sessions are the first that their
+/// worker swaps out: all work granted to them is done, and the others ran after them.
 #[derive(Debug)]
 pub(super) struct Decided {
     pub(super) returning: SessionSlot,
@@ -26,8 +26,8 @@ pub(super) struct Decided {
 }
 
 impl Decided {
-    /// Whether those who leave have nothing to run, and all others that have work ran after them, or are
-    /// about to. Who does not for long is not waited for.
+    /// Returns true if the leaving sessions have nothing to run, and all others with work ran after
+    /// them or are about to. A session that stays idle for long is not waited for.
     pub(super) fn is_ready(
         &self,
         now: u64,
@@ -37,7 +37,7 @@ impl Decided {
         let mut last = None;
         for slot in &self.leaving {
             let it = activity(*slot);
-            // What is out runs nothing, whatever was granted.
+            // A session that is swapped out runs nothing, even if work is granted.
             let out = members.get(slot).is_none_or(|member| member.out);
             if it.granted && !out {
                 return false;

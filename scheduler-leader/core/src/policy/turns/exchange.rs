@@ -1,38 +1,38 @@
-//! The plan of an exchange: which sessions leave memory for one that is to come, and whether it is
-//! time.
+//! The plan of an exchange: the sessions that leave memory for one that returns, and the time for
+//! it.
 
 use std::cmp::{Ordering, Reverse};
 
 use super::super::budget::TICK_NS;
 use crate::slots::SessionSlot;
 
-/// A turn is so many times as long as the exchange that ends it takes.
+/// A turn lasts this many times as long as the exchange that ends it.
 pub(super) const TURN: u64 = 16;
-/// Ticks that a turn lasts at least.
+/// Minimum ticks of a turn.
 pub(super) const LEAST: u64 = 8;
-/// Ticks that a turn lasts at least where a target ends it, and for which a session has no work before
-/// one of its own priority takes its room.
+/// Minimum ticks of a turn that a target ends. Also the ticks that a session has no work before one
+/// of its own priority takes its room.
 pub(super) const BRIEF: u64 = 3;
-/// Ticks without work after which a session makes room for one of a lower priority: a second.
+/// Ticks without work after which a session makes room for one of a lower priority: one second.
 pub(super) const IDLE: u64 = 100;
-/// Nanoseconds that a mebibyte takes to move, before any was measured.
+/// Nanoseconds that a mebibyte takes to move, before the first measurement.
 const PACE: u64 = 100_000;
 const MIB: u128 = 1 << 20;
 
-/// A session that is counted in memory.
+/// A session that counts as in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seat {
     pub(super) slot: SessionSlot,
     pub(super) priority: u8,
     pub(super) bytes: u64,
     pub(super) pinned: bool,
-    /// The tick since which it is there; of one that is still on its way there is none.
+    /// The tick at which it arrived; `None` while it is on its way.
     pub(super) since: Option<u64>,
-    /// The tick since which it has no work; of one that has work there is none.
+    /// The tick at which its work ended; `None` while it has work.
     pub(super) idle: Option<u64>,
 }
 
-/// The session that is to come.
+/// The session that returns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comer {
     pub(super) priority: u8,
@@ -41,16 +41,16 @@ pub(super) struct Comer {
     pub(super) lacks: u64,
 }
 
-/// Who leaves for it.
+/// The sessions that leave for it.
 #[derive(Debug)]
 pub(super) struct Exchange {
     priority: u8,
     seats: Vec<Seat>,
     /// Bytes that they free.
     pub(super) freed: u64,
-    /// Ticks that the exchange takes, as estimated.
+    /// Estimated ticks that the exchange takes.
     ticks: u64,
-    /// Ticks for which nothing is to move first.
+    /// Ticks in which no memory may move before the exchange.
     pub(super) turn: u64,
 }
 
@@ -60,7 +60,7 @@ impl Seat {
             .is_some_and(|since| now.saturating_sub(since) >= ticks)
     }
 
-    /// Whether it may be made to leave for a session of a priority, at this or a later time.
+    /// Returns true if it may be made to leave for a session of this priority, now or later.
     pub(super) fn may_leave(&self, now: u64, priority: u8) -> bool {
         match self.since {
             _ if self.pinned || (self.priority == 0 && priority > 0) => false,
@@ -71,9 +71,9 @@ impl Seat {
 }
 
 impl Exchange {
-    /// Those who leave for a session; none where they would free too little. They are those that its
-    /// worker swaps out once all they were granted has run: of the sessions with nothing to run the lowest
-    /// priority first, of that the longest idle.
+    /// Plans the sessions that leave for another; `None` if they would free too little. They are
+    /// those that its worker swaps out once all their granted work has run. Among sessions with
+    /// nothing to run, the lowest priority comes first, and within it the longest idle.
     pub(super) fn plan(now: u64, seats: &[Seat], comer: Comer, pace: u64) -> Option<Self> {
         let may_leave = |seat: &&Seat| seat.bytes > 0 && seat.may_leave(now, comer.priority);
         let candidates = seats.iter().filter(may_leave).copied();
@@ -103,13 +103,14 @@ impl Exchange {
         })
     }
 
-    /// Whether it is time, `earned` ticks after which nothing moved. In a hurry a target ends turns.
+    /// Returns true if the exchange is due, after `earned` ticks without a move. With `in_a_hurry`,
+    /// a target ends turns.
     pub(super) fn is_due(&self, now: u64, earned: u64, in_a_hurry: bool) -> bool {
         self.seats.iter().all(|seat| {
             let rested = earned >= self.turn;
             let order = seat.priority.cmp(&self.priority);
             let Some(since) = seat.since else {
-                // It has not even come.
+                // The session has not arrived yet.
                 return order.is_gt();
             };
             let been = now.saturating_sub(since);
@@ -125,7 +126,7 @@ impl Exchange {
         })
     }
 
-    /// Who leaves.
+    /// The sessions that leave.
     pub(super) fn leaving(&self) -> Vec<SessionSlot> {
         self.seats.iter().map(|seat| seat.slot).collect()
     }
@@ -136,7 +137,7 @@ fn sum(seats: &[Seat]) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// The first of these that free so many bytes together; none where all do not.
+/// The first of these sessions that together free enough bytes; `None` if even all free too few.
 fn first(mut seats: Vec<Seat>, lacks: u64) -> Option<Vec<Seat>> {
     let mut freed = 0u64;
     let enough = seats.iter().take_while(|seat| {
@@ -149,7 +150,7 @@ fn first(mut seats: Vec<Seat>, lacks: u64) -> Option<Vec<Seat>> {
     (freed >= lacks).then_some(seats)
 }
 
-/// The first of these that free so many bytes together, but for those that the others do without.
+/// The first of these sessions that together free enough bytes, without those that are not needed.
 fn needed(seats: Vec<Seat>, lacks: u64) -> Option<Vec<Seat>> {
     let mut seats = first(seats, lacks)?;
     let mut freed = sum(&seats);
@@ -165,12 +166,13 @@ fn needed(seats: Vec<Seat>, lacks: u64) -> Option<Vec<Seat>> {
     Some(seats)
 }
 
-/// Estimated nanoseconds of an exchange at a pace. What leaves comes back some time: where that is more
-/// than what comes now, it counts in its place. So all exchanges together are counted in full.
+/// Estimated nanoseconds of an exchange at a pace. The leaving memory comes back later: if it is
+/// more than the returning memory, it counts instead. So all exchanges together are counted in
+/// full.
 fn cost(leaves: u64, comes: u64, pace: u64) -> u64 {
     let pace = if pace == 0 { PACE } else { pace };
     let bytes = u128::from(leaves) + u128::from(leaves.max(comes));
-    // Above 64 bits it is for ever, as it is near that.
+    // A time above 64 bits counts as the maximum.
     let ns = bytes.saturating_mul(u128::from(pace)) / MIB;
     u64::try_from(ns).unwrap_or(u64::MAX)
 }

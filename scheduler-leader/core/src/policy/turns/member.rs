@@ -1,28 +1,29 @@
-//! A session in turns: where its memory is, and what it has to do.
+//! A session in turns: the place of its memory, and its work.
 
-/// What a session has to do.
+/// The work of a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
-    /// Something is not done.
+    /// True if something is not done.
     pub(crate) busy: bool,
-    /// Something could be granted if only its memory were there.
+    /// True if work could be granted as soon as its memory is there.
     pub(crate) ready: bool,
-    /// Something is granted and not done.
+    /// True if work is granted and not done.
     pub(crate) granted: bool,
-    /// Its tenant is suspended.
+    /// True if its tenant is suspended.
     pub(crate) suspended: bool,
 }
 
-/// Where the leader has a session's memory.
+/// The place of a session's memory, as the leader sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// On the device, since this tick.
     There { since: u64 },
-    /// To be there once its return has ended.
+    /// On its way: it is there once its return has ended.
     Coming,
-    /// Elsewhere, and nobody needs it.
+    /// Elsewhere, and not needed.
     Away,
-    /// Elsewhere, and its session has work: its number in the line, and the tick since which it waits.
+    /// Elsewhere, and its session has work: its number in the line, and the tick since which it
+    /// waits.
     Waiting { number: u64, since: u64 },
 }
 
@@ -30,21 +31,22 @@ pub(super) enum Place {
 pub(super) struct Member {
     pub(super) bytes: u64,
     pub(super) pinned: bool,
-    /// Its worker did not say last that it is on the device.
+    /// True if its worker's last report did not place it on the device.
     pub(super) out: bool,
-    /// Its worker said last what it holds.
+    /// True if its worker's last report listed it.
     pub(super) listed: bool,
     pub(super) place: Place,
-    /// A return of it was granted and is not reported.
+    /// True if a return of it was granted and is not reported.
     pub(super) asked: bool,
-    /// The tick since which it has no work that is not done.
+    /// The tick at which it became idle; `None` while it has work that is not done.
     pub(super) idle: Option<u64>,
-    /// Something of it is granted and not done.
+    /// True if some of its work is granted and not done.
     pub(super) granted: bool,
 }
 
 impl Member {
-    /// One that is there, as far as is known yet, and perhaps about to return.
+    /// A session that counts as there until a report says otherwise, and that perhaps is about to
+    /// return.
     pub(super) fn new(now: u64, asked: bool) -> Self {
         Self {
             bytes: 0,

@@ -5,12 +5,12 @@ use super::exchange::{BRIEF, IDLE, LEAST, TURN};
 use super::*;
 use crate::slots::Slot;
 
-/// Of the device: 100 of them fit.
+/// One mebibyte; the device has 100 of them.
 const MIB: u64 = 1 << 20;
-/// So that 100 of them take a tick.
+/// The pace at which 100 of them take one tick.
 const PACE: u64 = 100_000;
 
-/// Turns, and what decides beside them.
+/// Turns, and the inputs that decide beside them.
 struct Bench {
     turns: Turns,
     now: u64,
@@ -45,7 +45,8 @@ const NONE: Work = Work {
 };
 
 impl Bench {
-    /// Sessions of these priorities and MiB: those that fit are there, the others out. All have work.
+    /// Sessions of these priorities and MiB: those that fit are there, the others out. All have
+    /// work.
     fn new(sessions: &[(u8, u64)]) -> Self {
         let mut bench = Self {
             turns: Turns::new(0, 100 * MIB),
@@ -79,7 +80,8 @@ impl Bench {
         self.turns.note(self.now, slot(index), work);
     }
 
-    /// Ticks pass; gives who left and who is to return, once somebody is.
+    /// Lets ticks pass until a session returns; gives the sessions that left and the one that
+    /// returns.
     fn pass(&mut self, ticks: u64) -> Option<(u64, Vec<usize>, Vec<usize>)> {
         for tick in 0..=ticks {
             self.now += u64::from(tick > 0);
@@ -102,7 +104,7 @@ impl Bench {
             granted: false,
             ran: 1,
         };
-        // Who stays does not run after who leaves: that is not waited for, for long.
+        // The staying session does not run after the leaving one; this is waited for only briefly.
         while let Some(slot) = self.turns.ready(self.now + LEAST, idle) {
             returned.push(slot.index());
         }
@@ -134,7 +136,7 @@ fn who_fits_returns_at_once_and_nobody_leaves() {
 #[test]
 fn an_equal_leaves_after_a_turn_as_long_as_exchanges_are_worth() {
     let mut bench = Bench::new(&[(2, 70), (2, 60)]);
-    // 70 leave, and come back some time.
+    // 70 leave, and come back later.
     let turn = (TURN * 140).div_ceil(100);
     assert_eq!(bench.pass(1_000), Some((turn, vec![0], vec![1])));
     assert_eq!(
@@ -160,7 +162,7 @@ fn an_equal_without_work_leaves_sooner_once_a_turn_is_earned() {
     let mut bench = Bench::new(&[(2, 70), (2, 60)]);
     bench.note(1, NONE);
     assert_eq!(bench.pass(100), None);
-    // What nobody waited through is worth two more turns.
+    // The time in which no session waited is worth two more turns.
     bench.note(1, BUSY);
     assert_eq!(bench.pass(0), Some((0, vec![0], vec![1])));
     bench.back(1);
@@ -216,7 +218,7 @@ fn the_line_is_by_priority_and_then_by_who_waited_longest() {
 
 #[test]
 fn who_leaves_the_room_of_the_first_passes_it() {
-    // 60 can go only without the first 80; then 20 are left, of which 15 are asked for.
+    // The 60 fit only without the first 80; then 20 are left, of which 15 are asked for.
     let mut bench = Bench::new(&[(2, 80), (2, 80), (2, 30)]);
     assert_eq!(bench.pass(0), None, "no room");
     bench.rows.insert(slot(3), (row(15, Reported::Out), false));
@@ -301,7 +303,7 @@ fn reports_correct_where_memory_is() {
         .insert(slot(1), (row(60, Reported::Leaving), false));
     bench.tell();
     assert!(bench.turns.is_away(slot(1)), "its worker took it out");
-    // What was granted to it waits for it, and others for that: it comes first.
+    // The work granted to it waits for it, and others wait for that work: it comes first.
     bench.note(0, BUSY);
     bench.note(
         1,
@@ -312,7 +314,7 @@ fn reports_correct_where_memory_is() {
         },
     );
     assert_eq!(bench.pass(0), Some((0, vec![], vec![1])));
-    // When all fits, each returns once, and is then like all others.
+    // If all fits, each returns once, and is then like all others.
     bench.back(1);
     bench.rows.clear();
     bench.tell();
@@ -393,7 +395,7 @@ fn steps() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is said, it ends, and who waits or comes is counted.
+    /// For any reports the loop ends, and the waiting and the coming sessions are counted.
     #[test]
     fn whatever_is_reported_it_counts_who_waits(
         steps in prop::collection::vec(steps(), 0..80),
@@ -413,7 +415,7 @@ proptest! {
                     bench.turns.report(bench.now, pace, &rows.collect());
                 }
                 Step::Note(index, busy, ready, granted) => {
-                    // Who is suspended has no more to do than what is granted.
+                    // A suspended session has no more work than what is granted.
                     let suspended = busy && !ready && granted;
                     bench.note(index, Work { busy, ready, granted, suspended });
                 }

@@ -1,4 +1,4 @@
-//! Positions that nothing tells.
+//! Positions that neither the record nor a tail has.
 
 use bus_schemas::{GpuPosition, GpuTail, Incarnation};
 
@@ -7,8 +7,8 @@ use super::Chains;
 use super::missing::{length, unnamed};
 
 impl Chains {
-    /// Goes on to where a worker says that its chain ends, over positions that neither the record nor
-    /// the tail tells. What the tail tells behind them is part of the order.
+    /// Advances to the end of a worker's chain, over positions that neither the record nor the tail
+    /// has. Later positions of the tail are part of the order.
     pub(super) fn skip(&mut self, incarnation: Incarnation, to: &GpuTail) {
         let worker = self.workers.entry(incarnation).or_default();
         let from = worker.tail.position.saturating_add(1);
@@ -28,7 +28,7 @@ impl Chains {
         }
     }
 
-    /// Nobody tells the positions through this one: gaps name them, or they are holes.
+    /// Counts the missing positions through this one: gaps name them, or they are holes.
     fn miss(&mut self, incarnation: Incarnation, gpu: u32, through: GpuPosition) {
         let worker = self.workers.entry(incarnation).or_default();
         let missing = (worker.tail.position.saturating_add(1), through);

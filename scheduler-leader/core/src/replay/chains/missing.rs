@@ -1,11 +1,12 @@
-//! Positions that a worker accepted and that nobody tells: named by the record as a gap, or not.
+//! Positions that a worker accepted and that have no record: some are named by a gap, others are
+//! not.
 
 use bus_schemas::GpuPosition;
 
-/// From one position to another, both of them included.
+/// The first and the last position of a range.
 type Stretch = (GpuPosition, GpuPosition);
 
-/// What of a stretch lies in none of those that are named, in order.
+/// The parts of a range that are in none of the named ranges, which are in order.
 pub(super) fn unnamed(
     (first, last): Stretch,
     named: impl IntoIterator<Item = Stretch>,
@@ -34,7 +35,7 @@ pub(super) fn unnamed(
     rest
 }
 
-/// How many positions a stretch is; none, where it ends before it begins.
+/// Number of positions of a range; 0 if it ends before it begins.
 pub(super) fn length((first, last): Stretch) -> u64 {
     last.saturating_add(1).saturating_sub(first)
 }

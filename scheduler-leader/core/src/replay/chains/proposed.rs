@@ -1,4 +1,4 @@
-//! The grants that leaders proposed, until a seal says which of them their worker accepted.
+//! The grants that leaders proposed, until a seal shows which of them their worker accepted.
 
 use bus_schemas::{Grant, GrantKind, OpNumber};
 
@@ -10,11 +10,11 @@ use super::super::replayed::End;
 pub(in crate::replay) struct Proposed {
     pub(in crate::replay) grant: Grant,
     pub(in crate::replay) adopted: bool,
-    /// Kernels among its ops, where they are known.
+    /// Number of kernels among its ops, if known.
     pub(in crate::replay) launches: Option<u64>,
-    /// The seal's tail has it.
+    /// True if the seal's tail has it.
     pub(super) sealed: bool,
-    /// A standing grant of which it is not known where it was closed.
+    /// True for a standing grant with an unknown close.
     pub(super) open: bool,
     /// Device nanoseconds that the parts of a standing grant took.
     pub(super) parts: u64,
@@ -35,25 +35,26 @@ impl Proposed {
         }
     }
 
-    /// A standing grant was closed: what it came to.
+    /// Notes the last op of a standing grant that was closed.
     pub(super) fn close(&mut self, first: OpNumber, last: OpNumber, launches: &Launches) {
         (self.grant.first, self.grant.last) = (first, last);
         self.launches = launches.of(&self.grant);
         self.open = false;
     }
 
-    /// Whether its worker has reported its end.
+    /// Returns true if its worker has reported its end.
     pub(super) fn has_ended(&self) -> bool {
         self.end.is_some() || (self.grant.kind == GrantKind::Standing && !self.open)
     }
 
-    /// Whether its worker itself says that it accepted this: what was only recomputed may be of a
-    /// leader before one of which nothing is recorded.
+    /// Returns true if its worker itself reported that it accepted this grant. A grant that was
+    /// only recomputed may be of a leader before another one without any record.
     pub(super) fn is_sealed(&self) -> bool {
         self.sealed && !self.open
     }
 
-    /// Whether a worker accepted just this: of a standing grant, wherever it was closed.
+    /// Returns true if the worker accepted exactly this grant. A standing grant may be closed
+    /// anywhere.
     pub(super) fn is(&self, accepted: &Grant) -> bool {
         let mut grant = self.grant;
         if self.open {

@@ -8,7 +8,7 @@ use super::Chains;
 use super::worker::{Reached, row};
 
 impl Chains {
-    /// A standing grant that has not ended, as far as it has run: through this op.
+    /// The row of a standing grant that has not ended, with its ops through this one.
     pub(in crate::replay) fn standing(
         &self,
         (incarnation, position): (Incarnation, GpuPosition),

@@ -20,7 +20,7 @@ fn grant(kind: GrantKind, first: OpNumber, last: OpNumber) -> Grant {
     }
 }
 
-/// A session is opened, runs ops 1 to 4, and then as they come.
+/// A session is opened, runs ops 1 to 4, and then its ops as they come.
 fn granted() -> Chains {
     let mut chains = Chains::default();
     let open = OpenGrant {
@@ -56,7 +56,7 @@ fn closed(measured: u64, received: OpNumber) -> DoneReport {
     }
 }
 
-/// The chain behind a position, where the standing grant ended with op 9.
+/// The chain at a position, if the standing grant ended with op 9.
 fn chain(position: GpuPosition) -> Chain {
     let mut chains = granted();
     chains.end(WORKER, &closed(5, 9), &Launches::default());
@@ -96,7 +96,7 @@ fn where_nobody_told_how_a_standing_grant_ended_there_is_nothing_to_compare() {
     chains.last_words(WORKER, 3, chain(3)).unwrap();
     assert_eq!(recorded(&chains), 0);
     assert_eq!(chains.tails()[0].tail.position, 2);
-    // Where the worker reported it, it is.
+    // Once the worker has reported it, it is compared.
     chains.end(WORKER, &closed(5, 9), &Launches::default());
     chains.last_words(WORKER, 3, chain(3)).unwrap();
     assert_eq!(recorded(&chains), 3);
@@ -111,7 +111,7 @@ fn of_a_worker_that_left_all_counts_that_it_reported_whoever_heard_that_it_left(
         outcome: Outcome::Ran,
         ..closed(0, 0)
     };
-    // What its leader knew that it had accepted, what it had reported, and what counts.
+    // The position that its leader knew to be accepted, its reports, and the position that counts.
     let cases: [(GpuPosition, &[DoneReport], GpuPosition); 5] = [
         (0, &[], 0),
         (2, &[], 2),
@@ -143,7 +143,7 @@ fn a_worker_that_is_sealed_was_not_lost() {
     assert_eq!(chains.tails()[0].fate, Fate::Here);
 }
 
-/// What a worker says when it is sealed behind `granted()`, whose third grant ended with op 9, and
+/// The seal answer of a worker behind `granted()`, with a third grant that ended with op 9, and
 /// behind a session that came, ran two ops and went. `inputs` of epoch 1 are recorded.
 fn sealed(inputs: InputNumber, named: bool) -> (Chains, SealAnswer) {
     let mut chains = granted();
@@ -259,7 +259,7 @@ fn what_no_tail_names_is_a_hole() {
     assert_eq!(chains.holes, [hole]);
     assert_eq!(hole.positions(), 3);
     assert!(recorded(&chains) < 6, "nothing was compared there");
-    // So is what a tail leaves out, and no more than that.
+    // A position that a tail leaves out is a hole too, and no other position is.
     let (mut chains, mut answer) = sealed(4, true);
     answer.tail.remove(1);
     chains
@@ -294,7 +294,7 @@ fn gap(incarnation: Incarnation, first: GpuPosition, last: GpuPosition) -> Gap {
 #[test]
 fn what_is_missing_is_named_position_by_position() {
     let other = Incarnation(8);
-    // Positions 4 to 6 are missing, but for those that the tail is left with.
+    // Positions 4 to 6 are missing, except those that the tail still has.
     let cases = [
         (
             vec![gap(WORKER, 4, 4), gap(WORKER, 5, 9)],
@@ -378,7 +378,7 @@ fn pages_in_any_size_are_one_tail() {
     for cut in 0..=answer.tail.len() {
         let (mut chains, _) = sealed(4, true);
         chains.name(&answer.named);
-        // A page that was sent again overlaps what came before.
+        // A page that was sent again overlaps the previous one.
         let tail = [&answer.tail[..cut], &answer.tail[..]].concat();
         let rest = SealAnswer {
             tail: Vec::new(),

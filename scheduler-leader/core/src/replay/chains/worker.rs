@@ -10,26 +10,26 @@ use super::super::launches::Launches;
 use super::super::replayed::ReplayedPosition;
 use super::proposed::Proposed;
 
-/// A worker: where its chain is, and what it was granted beyond.
+/// A worker: the end of its chain, and its grants beyond.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     pub(super) tail: Reached,
     pub(super) lost: bool,
     pub(super) left: bool,
-    /// Where it was sealed in this term.
+    /// The end of its chain when it was sealed in this term.
     pub(super) sealed: Option<Reached>,
     /// Terms since it was sealed.
     pub(super) unsealed: u32,
-    /// Positions accepted, those before an anchor apart.
+    /// Number of accepted positions, without those before an anchor.
     pub(super) accepted: u64,
     pub(super) recorded: GpuPosition,
     pub(super) proposed: BTreeMap<GpuPosition, Proposed>,
     pub(super) positions: Vec<ReplayedPosition>,
-    /// Closes that have ended, where the chain has not gone on over them.
+    /// Closes that have ended, but that the chain has not passed.
     pub(super) closed: Vec<(GpuPosition, SessionId)>,
 }
 
-/// Where a chain ends: as `GpuTail`, with a default.
+/// The end of a chain: as `GpuTail`, with a default.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Reached {
     pub(super) gpu: u32,
@@ -38,19 +38,19 @@ pub(super) struct Reached {
 }
 
 impl Worker {
-    /// Takes a grant that the worker says at its seal it has accepted: one that was recomputed, or one
-    /// that is adopted, where the record does not have the input that `decided` it.
+    /// Takes in a grant that the worker reported as accepted at its seal. It is a recomputed grant,
+    /// or is adopted if the record lacks the input that `decided` it.
     ///
     /// # Errors
-    /// Why the two disagree.
+    /// The reason why the two disagree.
     pub(super) fn confirm(
         &mut self,
         sealed: &SealedGrant,
         decided: bool,
         launches: &Launches,
     ) -> Result<(), &'static str> {
-        // A leader that died with its whole record may have come between: what a leader
-        // before it proposed here and behind was never accepted.
+        // A leader that died with its whole record may have come between: the earlier leader's
+        // proposals from here on were never accepted.
         let (at, epoch) = (sealed.position, sealed.grant.epoch);
         self.proposed
             .retain(|position, proposed| *position < at || proposed.grant.epoch >= epoch);
@@ -62,7 +62,7 @@ impl Worker {
                 proposed.sealed = true;
             }
             Some(_) => return Err("the worker accepted another grant than was recomputed"),
-            // Adopted is what was accepted in the last append interval, and no more.
+            // Only grants accepted in the last append interval are adopted.
             None if decided => {
                 return Err(
                     "the worker accepted a grant that its leader did not make: the record has \
@@ -81,8 +81,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Goes on to a position, as far as what was granted there is known, and says how many positions
-    /// were adopted on the way.
+    /// Advances to a position, as far as the grants there are known. Returns the number of
+    /// positions that were adopted on the way.
     pub(super) fn advance(
         &mut self,
         incarnation: Incarnation,
@@ -102,7 +102,7 @@ impl Worker {
         adopted
     }
 
-    /// As [`Self::advance`], over what has ended.
+    /// Like [`Self::advance`], over grants that have ended.
     pub(super) fn advance_ended(
         &mut self,
         incarnation: Incarnation,
@@ -117,8 +117,8 @@ impl Worker {
         self.advance(incarnation, to, names)
     }
 
-    /// Accepts what a tail tells behind positions that nobody does, and says whether it was adopted
-    /// (1 or 0): there is no chain to compute there.
+    /// Accepts a grant of the tail behind positions that have no record. Returns 1 if it was
+    /// adopted, else 0. Its chain cannot be computed.
     pub(super) fn take_sealed(
         &mut self,
         incarnation: Incarnation,
@@ -138,7 +138,7 @@ impl Worker {
         u64::from(next.adopted)
     }
 
-    /// Is where its worker says that its chain ends, whatever lies between.
+    /// Moves to the end of the chain as reported by its worker, across any missing positions.
     pub(super) fn arrive(&mut self, to: &GpuTail) {
         self.proposed.retain(|position, _| *position > to.position);
         (self.tail.position, self.tail.chain) = (to.position, to.chain);
@@ -148,7 +148,7 @@ impl Worker {
         }
     }
 
-    /// The chain behind a position that it has come to.
+    /// The chain at a position that was reached.
     pub(super) fn chain_at(&self, position: GpuPosition) -> Option<Chain> {
         if position == self.tail.position {
             return Some(self.tail.chain);

@@ -22,7 +22,7 @@ fn report(position: GpuPosition, outcome: Outcome, measured: u64, received: u64)
     }
 }
 
-/// A position that ended.
+/// A position that has ended.
 fn row(kind: GrantKind, first: OpNumber, last: OpNumber) -> ReplayedPosition {
     ReplayedPosition {
         gpu: 0,
@@ -47,7 +47,7 @@ fn row(kind: GrantKind, first: OpNumber, last: OpNumber) -> ReplayedPosition {
     }
 }
 
-/// The seal of a worker that has made so many reports.
+/// The seal of a worker that has made this many reports.
 fn seal(reports: u64, position: GpuPosition, done: OpNumber) -> SealAnswer {
     let session = SealedSession {
         tenant: "a".parse().unwrap(),
@@ -83,7 +83,7 @@ fn seal(reports: u64, position: GpuPosition, done: OpNumber) -> SealAnswer {
     }
 }
 
-/// Every second op is a launch, up to this one.
+/// Intents in which every second op is a launch, up to this one.
 fn announced(through: OpNumber) -> Launches {
     let run = |class| CostRun {
         class,
@@ -102,7 +102,7 @@ fn reports(recorded: u64) -> Reports {
     Reports::new(&BTreeMap::from([(WORKER, recorded)]))
 }
 
-/// What is told of the only tenant, and how many reports are not recorded.
+/// The sums of the only tenant, and the number of unrecorded reports.
 fn sums_of(reports: &Reports, launches: &Launches) -> (ReportedWork, u64) {
     let mut sums = reports.summed(launches, tenant);
     let mut sum = sums.remove(&WORKER).expect("it was asked about");
@@ -119,7 +119,7 @@ fn sums(device_ns: u64, launches: u64, unknown: u64) -> ReportedWork {
     }
 }
 
-/// A slice, and parts of a standing grant that nobody ever closed.
+/// A slice, and parts of a standing grant that was never closed.
 fn slice_and_parts(reports: &mut Reports) {
     reports.sealed(WORKER, &seal(0, 0, 0));
     let slice = report(1, Outcome::Ran, 50, 4);
@@ -158,7 +158,7 @@ fn parts_of_a_grant_that_was_never_closed_count() {
 fn the_end_of_a_standing_grant_tells_nothing_twice() {
     let mut reports = reports(0);
     slice_and_parts(&mut reports);
-    // It goes on at the next position before its last part is done.
+    // It continues at the next position before its last part is done.
     reports.report(WORKER, &report(2, Outcome::Closed, 5, 15), None);
     reports.report(WORKER, &report(4, Outcome::Part, 0, 13), None);
     reports.report(WORKER, &report(2, Outcome::Part, 9, 15), None);
@@ -172,7 +172,7 @@ fn the_end_of_a_standing_grant_tells_nothing_twice() {
 fn what_went_with_a_leader_is_counted_in_reports() {
     let mut reports = reports(2);
     slice_and_parts(&mut reports);
-    // Three more were made and died with the leader; what goes on was closed by the seal.
+    // Three more were made and died with the leader; the part under way was closed by the seal.
     reports.sealed(WORKER, &seal(7, 2, 18));
     reports.report(WORKER, &report(2, Outcome::Part, 40, 20), None);
     assert_eq!(sums_of(&reports, &announced(20)), (sums(140, 5, 0), 3));
@@ -200,7 +200,7 @@ fn what_failed_and_what_is_behind_it_did_not_run() {
     reports.failed(SessionId(99), 1);
     reports.failed(SESSION, 16);
     assert_eq!(sums_of(&reports, &announced(20)), (sums(108, 5, 0), 0));
-    // One that nobody ran.
+    // A slice that did not run.
     reports.report(WORKER, &report(4, Outcome::Void, 0, 20), None);
     assert_eq!(sums_of(&reports, &announced(20)), (sums(108, 5, 0), 0));
 }

@@ -1,5 +1,5 @@
-//! Inputs of every kind from a small generator of numbers: tenants come and go, settings change,
-//! kernels take what they please, workers are lost, leaders die.
+//! Inputs of every kind from a small random number generator. Tenants are added and removed,
+//! settings change, kernels take any time, workers are lost, and leaders die.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const SESSIONS: usize = 20;
 /// Inputs between two takeovers.
 const TERM: usize = 1_700;
 
-/// A generator of numbers (xorshift).
+/// A random number generator (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -43,27 +43,27 @@ struct Play {
     kinds: Kinds,
 }
 
-/// Which kinds of inputs there are.
+/// The set of kinds of inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kinds {
-    /// Those that there were when the first golden record was made.
+    /// Kinds that existed when the first golden record was made.
     First,
-    /// These, and what came later: workers cordoned, such that leave, chains of those that are gone, the weights
-    /// that workers hold, tenants bound to groups, tenants that are no more.
+    /// The first kinds and later ones: cordoned workers, workers that leave, chains of gone
+    /// workers, weights that workers hold, tenants bound to groups, and removed tenants.
     Later,
 }
 
-/// So many inputs.
+/// Returns `count` inputs.
 pub(super) fn inputs(count: usize, kinds: Kinds) -> Vec<Input> {
     let mut chance = Chance(0x2545_f491_4f6c_dd1d);
     let tenants = (0..TENANTS).map(|_| settings(&mut chance)).collect();
     let mut model = Model::new(ClusterSettings::default(), tenants, 3);
     model.judged = false;
-    // What a slice takes has little to do with what it was charged.
+    // A slice's time has little to do with its charge.
     model.measure = Box::new(|grant| {
         let mixed = grant.global.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let tenths = if mixed % 50 == 0 { 300 } else { 2 + mixed % 25 };
-        // Rounded, so that the file is small.
+        // Rounded, to keep the file small.
         (grant.cost * tenths / 10) >> 14 << 14
     });
     let mut play = Play {
@@ -88,13 +88,13 @@ pub(super) fn inputs(count: usize, kinds: Kinds) -> Vec<Input> {
     play.model.inputs
 }
 
-/// What a takeover's profile says.
+/// The estimates of a takeover's profile.
 fn estimates() -> BTreeMap<KernelKey, u64> {
     let costs = (0..).zip(COSTS);
     costs.map(|(key, ns)| (KernelKey(key), ns)).collect()
 }
 
-/// What a tenant may be set to.
+/// Possible settings of a tenant.
 fn settings(chance: &mut Chance) -> TenantSettings {
     TenantSettings {
         priority: chance.pick(&[0, 1, 2, 2, 2, 3, 4]),
@@ -106,7 +106,7 @@ fn settings(chance: &mut Chance) -> TenantSettings {
     }
 }
 
-/// What a worker may say of its sessions' weights.
+/// Possible samples of a worker's weights.
 fn weights(chance: &mut Chance) -> Rows<WeightSample> {
     let samples = (0..chance.below(4)).map(|_| WeightSample {
         tenant: tenant(chance.below(TENANTS as u64) as usize),
@@ -118,7 +118,7 @@ fn weights(chance: &mut Chance) -> Rows<WeightSample> {
 
 impl Play {
     fn step(&mut self) {
-        // Nothing is drawn for what is not there: the first record stays what it is.
+        // No number is drawn for later kinds: the first record stays the same.
         if self.kinds == Kinds::Later && self.chance.below(40) == 0 {
             return self.later();
         }
@@ -139,7 +139,7 @@ impl Play {
                 self.model.run(worker, count);
             }
         }
-        // Nobody holds grants back for long.
+        // Grants are not held for long.
         if self.held && self.chance.below(30) == 0 {
             self.hold();
         }
@@ -150,7 +150,7 @@ impl Play {
         self.chance.pick(&workers)
     }
 
-    /// A session that is there, if one is.
+    /// An open session, if there is one.
     fn session(&mut self) -> Option<SessionId> {
         let order = &self.model.scheduler;
         self.sessions.retain(|id| order.session(*id).is_some());
@@ -169,7 +169,7 @@ impl Play {
             class: CostClass::Copy,
         };
         let mut work = launches(0, 1 + self.chance.below(6) as u32);
-        // The last is one that the profile does not know.
+        // The profile does not know the last kernel.
         work.key = KernelKey(if kernel == 6 { 99 } else { kernel });
         let runs = [copy, work, sync()];
         let (from, to) = self.chance.pick(&[(0, 3), (1, 2), (1, 2), (1, 3), (0, 2)]);
@@ -179,7 +179,7 @@ impl Play {
         self.model.announce(id, most);
     }
 
-    /// What a worker lacks of a session reaches it.
+    /// Sends a worker the ops that it lacks of a session.
     fn catch_up(&mut self) {
         if let Some(id) = self.session() {
             let session = self.model.sessions.get_mut(&id).unwrap();
@@ -270,7 +270,7 @@ impl Play {
         });
     }
 
-    /// A worker says what it holds.
+    /// A worker reports its holdings.
     fn report(&mut self) {
         let incarnation = self.worker();
         let chance = &mut self.chance;
@@ -302,7 +302,7 @@ impl Play {
         });
     }
 
-    /// What the first golden record does not have.
+    /// A step of the kinds that the first golden record lacks.
     fn later(&mut self) {
         match self.chance.below(8) {
             0..4 => {
@@ -319,7 +319,7 @@ impl Play {
         }
     }
 
-    /// A tenant may use only some workers.
+    /// Restricts a tenant to some workers.
     fn bind(&mut self) {
         let index = self.chance.below(TENANTS as u64) as usize;
         let names = self.chance.pick(&[
@@ -338,7 +338,7 @@ impl Play {
         self.model.apply(Input::TenantSet { tenant, settings });
     }
 
-    /// A tenant is no more, and soon after it is there again.
+    /// Removes a tenant and adds it again soon after.
     fn forget(&mut self) {
         let index = self.chance.below(TENANTS as u64) as usize;
         let again = settings(&mut self.chance);
@@ -350,7 +350,7 @@ impl Play {
         self.model.tenants[index] = again;
     }
 
-    /// A worker that drains has done what it accepted, and leaves.
+    /// A draining worker has completed its accepted grants, and leaves.
     fn leave(&mut self) {
         let incarnation = self.worker();
         self.model.apply(Input::Draining {
@@ -360,13 +360,13 @@ impl Play {
         self.part(incarnation, true);
     }
 
-    /// A worker dies, and another comes for its device.
+    /// A worker dies, and another one starts on its device.
     fn lose(&mut self) {
         let incarnation = self.worker();
         self.part(incarnation, false);
     }
 
-    /// A worker is gone; another comes for its device.
+    /// Removes a worker; another one starts on its device.
     fn part(&mut self, incarnation: Incarnation, left: bool) {
         let Some(dead) = self.model.workers.remove(&incarnation) else {
             return;

@@ -1,4 +1,5 @@
-//! The naive view of targets: who is active, what a request costs, what may go ahead of it.
+//! The naive view of targets: active tenants, the cost of a request, and the work that may go ahead
+//! of it.
 
 use bus_schemas::{CostClass, CostRun, Grant, GrantKind, Incarnation, SessionId};
 use scheduler_leader_core::Input;
@@ -17,7 +18,7 @@ fn peak(figures: &[u64]) -> u64 {
 }
 
 impl Model {
-    /// An input was applied; its effects are looked at next.
+    /// Notes an input that was applied; its effects are looked at next.
     pub(super) fn observe(&mut self, input: &Input) {
         match input {
             Input::Takeover(_) => self.targets = Targets::default(),
@@ -48,7 +49,7 @@ impl Model {
         pairs.collect()
     }
 
-    /// Ops were announced; the order took in all of them, or none.
+    /// Notes announced ops; the order took in all of them, or none.
     fn note_requests(&mut self, id: SessionId, first: u64, runs: &[CostRun]) {
         let count: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
         let view = self.scheduler.session(id);
@@ -90,7 +91,8 @@ impl Model {
 }
 
 impl Model {
-    /// The costliest slice that active targets above a priority let ahead, if there are any.
+    /// The costliest slice that active targets above a priority let ahead, if there are such
+    /// targets.
     pub(crate) fn limit(&self, incarnation: Incarnation, priority: u8) -> Option<u64> {
         let limits = self.tenants.iter().enumerate().filter_map(|(index, of)| {
             let key = (incarnation, tenant(index));
@@ -104,7 +106,7 @@ impl Model {
         limits.min()
     }
 
-    /// The window that counts for a grant of a priority.
+    /// The window that applies to a grant of a priority.
     pub(super) fn window(&self, incarnation: Incarnation, priority: u8) -> u64 {
         let wide = self.settings.window_ns;
         match (
@@ -116,7 +118,7 @@ impl Model {
         }
     }
 
-    /// Holds a grant against the targets above its priority, where no floor lifts it over them.
+    /// Checks a grant against the targets above its priority, unless a floor lifts it over them.
     pub(super) fn check_ahead(&mut self, incarnation: Incarnation, grant: &Grant) {
         if grant.kind != GrantKind::Run {
             return;

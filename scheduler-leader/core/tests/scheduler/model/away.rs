@@ -1,4 +1,4 @@
-//! The naive view of sessions' memory: whose is away, by what was reported and returned.
+//! The naive view of sessions' memory: the sessions that are away, by reports and returns.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use scheduler_leader_core::{Input, Rows};
 use super::Model;
 
 impl Model {
-    /// A worker says what its sessions hold, and where. All of it fits if there are no rows.
+    /// A worker reports what its sessions hold, and where. Without rows, all of it fits.
     pub(crate) fn tell_memory(
         &mut self,
         incarnation: Incarnation,
@@ -23,17 +23,17 @@ impl Model {
         });
     }
 
-    /// An input was applied; its effects are looked at next.
+    /// Notes an input that was applied; its effects are looked at next.
     pub(super) fn observe_memory(&mut self, input: &Input) {
         match input {
-            // A new leader knows nothing of it.
+            // A new leader does not know it.
             Input::Takeover(_) => self.memory.away.clear(),
             Input::Residency {
                 incarnation,
                 sessions,
                 ..
             } => {
-                // Of several rows of a session the last counts.
+                // The last of several rows of a session counts.
                 let rows: BTreeMap<_, _> =
                     sessions.0.iter().map(|row| (row.session, row)).collect();
                 for (id, row) in rows {
@@ -62,7 +62,7 @@ impl Model {
         }
     }
 
-    /// Holds a grant against what is known of its session's memory.
+    /// Checks a grant against the known place of its session's memory.
     pub(super) fn check_memory(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
         let id = grant.session;
         match grant.kind {
@@ -78,7 +78,7 @@ impl Model {
         }
     }
 
-    /// No standing grant is open beside sessions that wait for memory.
+    /// Checks that no standing grant is open beside sessions that wait for memory.
     pub(super) fn check_standing(&self) {
         for (id, session) in &self.sessions {
             let view = self.scheduler.session(*id);

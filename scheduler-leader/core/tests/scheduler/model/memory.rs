@@ -1,13 +1,13 @@
-//! What the naive view remembers of sessions' memory.
+//! The naive view's record of sessions' memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{GpuPosition, Incarnation, SessionId};
 
-/// What the naive view remembers of memory.
+/// The naive view's record of memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Sessions that their workers said were swapped out, and that did not return since.
+    /// Sessions that their workers reported as swapped out, and that have not returned since.
     pub(super) away: BTreeSet<SessionId>,
     /// Returns that are not reported.
     pub(super) returns: BTreeMap<(Incarnation, GpuPosition), SessionId>,

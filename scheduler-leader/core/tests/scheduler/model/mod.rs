@@ -1,5 +1,5 @@
-//! A model of everything around the order: workers that run what they are granted, clients that
-//! submit, and a naive view of the rules to hold the order against.
+//! A model of everything around the order: workers that run their grants, clients that submit, and
+//! a naive view of the rules to check the order against.
 
 mod ahead;
 mod away;
@@ -45,10 +45,10 @@ pub(crate) fn sync() -> CostRun {
     }
 }
 
-/// Cost of one op of a run, as the rules say.
+/// Cost of one op of a run, by the rules.
 pub(crate) fn cost(run: &CostRun) -> u64 {
     match run.class {
-        // What no profile knows costs the default.
+        // A kernel outside the profile costs the default.
         CostClass::Launch => COSTS.get(run.key.0 as usize).copied().unwrap_or(20_000),
         CostClass::Copy | CostClass::Sync => 500 + run.bytes / 8,
         CostClass::Light => 500,
@@ -82,10 +82,10 @@ pub(crate) fn takeover(
     }))
 }
 
-/// Everything.
+/// The whole model.
 pub(crate) struct Model {
     pub(crate) scheduler: Scheduler,
-    /// Told the same: must decide the same.
+    /// Gets the same inputs and must decide the same.
     pub(crate) twin: Scheduler,
     pub(crate) settings: ClusterSettings,
     pub(crate) tenants: Vec<TenantSettings>,
@@ -96,16 +96,16 @@ pub(crate) struct Model {
     pub(crate) nonce: u64,
     /// All inputs so far.
     pub(crate) inputs: Vec<Input>,
-    /// How long a slice takes.
+    /// The time that a slice takes.
     pub(crate) measure: Box<dyn Fn(&Grant) -> u64>,
-    /// Whether grants are held against the naive view of the rules, which knows of no changing
-    /// profiles and no workers that are lost.
+    /// True if grants are checked against the naive view of the rules, which knows no changing
+    /// profiles and no lost workers.
     pub(crate) judged: bool,
-    /// Check that a slice does not cross a cut point: true while no leader changed.
+    /// True if slices are checked not to cross a cut point: while no leader changed.
     pub(crate) check_cuts: bool,
-    /// What is known of tenants with a target.
+    /// The known state of tenants with a target.
     targets: targets::Targets,
-    /// What is known of sessions' memory.
+    /// The known state of sessions' memory.
     memory: memory::Memory,
 }
 
@@ -140,7 +140,7 @@ impl Model {
         model
     }
 
-    /// A new leader seals all workers.
+    /// Starts a new leader, which seals all workers.
     pub(crate) fn take_over(&mut self) {
         self.epoch += 1;
         let ordinals = self.scheduler.ordinals();
@@ -160,7 +160,7 @@ impl Model {
         self.check_cuts &= self.epoch == 1;
     }
 
-    /// Tells both orders, checks that they agree and that each grant obeys the rules.
+    /// Applies an input to both orders; checks that they agree and that each grant obeys the rules.
     pub(crate) fn apply(&mut self, input: Input) -> Vec<Effect> {
         let bytes = rmp_serde::to_vec_named(&input).unwrap();
         let again: Input = rmp_serde::from_slice(&bytes).unwrap();
@@ -222,7 +222,7 @@ impl Model {
         self.open_all(index, 1).pop()
     }
 
-    /// Opens sessions of a tenant on so many devices: all or none.
+    /// Opens sessions of a tenant on this many devices: all or none.
     pub(crate) fn open_all(&mut self, index: usize, devices: u32) -> Vec<SessionId> {
         self.nonce += 1;
         let (tenant, nonce) = (tenant(index), self.nonce);
@@ -248,7 +248,7 @@ impl Model {
         self.apply(Input::TenantSet { tenant, settings })
     }
 
-    /// A client submits ops: to the worker at once if `send`, else only to the leader.
+    /// A client submits ops; the worker gets them at once if `send`.
     pub(crate) fn submit(&mut self, id: SessionId, runs: &[CostRun], send: bool) {
         let session = self.sessions.get_mut(&id).unwrap();
         for run in runs {
@@ -260,7 +260,7 @@ impl Model {
         }
     }
 
-    /// Tells the leader of ops it does not know yet, at most so many.
+    /// Announces ops that the leader does not know yet, at most `most`.
     pub(crate) fn announce(&mut self, id: SessionId, most: usize) {
         let Some(view) = self.scheduler.session(id) else {
             return;
@@ -286,7 +286,7 @@ impl Model {
         });
     }
 
-    /// Everything submitted is sent, announced and run.
+    /// Sends, announces and runs all submitted ops.
     pub(crate) fn settle(&mut self) {
         let ids: Vec<_> = self.sessions.keys().copied().collect();
         for id in &ids {

@@ -1,11 +1,11 @@
-//! The naive view of the rules: what a grant may be, who comes first, where slices end.
+//! The naive view of the rules: valid grants, their order, and the ends of slices.
 
 use bus_schemas::{CostClass, CostRun, Grant, GrantKind, Incarnation, SessionId, TenantSettings};
 
 use super::{Model, cost};
 
 impl Model {
-    /// Holds a run grant against the naive rules.
+    /// Checks a run grant against the naive rules.
     pub(super) fn check(&self, incarnation: Incarnation, position: u64, grant: &Grant) {
         let worker = &self.workers[&incarnation];
         assert_eq!(position, worker.position + 1, "I2: no gaps");
@@ -47,7 +47,7 @@ impl Model {
         if self.settings.floors == [0; 5] {
             assert_eq!(grant.priority, priority);
         }
-        // What a standing grant has under way is known only once it was closed.
+        // The work under way of a standing grant is known only once it was closed.
         let above = worker.queue.iter().map(|(_, other)| other);
         let above = above.filter(|other| other.kind != GrantKind::Standing);
         let above: u64 = above
@@ -79,7 +79,7 @@ impl Model {
         self.settings_of(session).suspended
     }
 
-    /// Sessions of a higher priority with something to grant on a worker, as the order is now.
+    /// Sessions of a higher priority with work to grant on a worker, in the present order.
     pub(crate) fn higher_eligible(&self, incarnation: Incarnation, priority: u8) -> Vec<SessionId> {
         let own = self
             .sessions
@@ -97,7 +97,7 @@ impl Model {
     }
 }
 
-/// The cut points of ops, the naive way.
+/// The cut points of ops, computed naively.
 fn cuts(ops: &[CostRun], quantum: u64) -> Vec<u64> {
     let (mut cuts, mut count, mut sum) = (Vec::new(), 0, 0);
     for (index, op) in ops.iter().enumerate() {

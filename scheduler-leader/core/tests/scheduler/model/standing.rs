@@ -1,19 +1,19 @@
-//! A worker's standing grants: ops run as they come, until the next grant closes it.
+//! A worker's standing grants: ops run as they come, until the next grant closes them.
 
 use bus_schemas::{CostRun, DoneReport, Grant, GrantKind, Incarnation, Outcome, SessionId, fold};
 
 use super::{Model, cost};
 
-/// Ops that a part has at most.
+/// Maximum number of ops of a part.
 const PART: u64 = 7;
 
 impl Model {
-    /// Whether a session's standing grant is open, or not accounted yet.
+    /// Returns true if a session's standing grant is open, or not accounted yet.
     pub(crate) fn stands(&self, id: SessionId) -> bool {
         self.scheduler.stands_for(id)
     }
 
-    /// The worker holds a standing grant open, and says so.
+    /// The worker holds a standing grant open, and reports that.
     pub(super) fn stand(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
         let own = self.priority(grant.session);
         assert!(!self.is_suspended(grant.session), "it runs as it comes");
@@ -40,7 +40,7 @@ impl Model {
         self.tell(incarnation, position, Outcome::Part, 0);
     }
 
-    /// Whatever comes next closes it.
+    /// Closes the standing grant, as any next grant does.
     pub(super) fn close_standing(&mut self, incarnation: Incarnation) {
         let worker = self.workers.get_mut(&incarnation).unwrap();
         if !std::mem::take(&mut worker.open) {
@@ -49,7 +49,7 @@ impl Model {
         let (position, grant) = worker.queue.back_mut().unwrap();
         let (position, session) = (*position, grant.session);
         let session = self.sessions.get_mut(&session).unwrap();
-        // Where nothing ran, a slice in progress goes on.
+        // If no op ran, a slice in progress goes on.
         if session.started >= session.stood {
             session.base = session.started;
         }
@@ -59,8 +59,8 @@ impl Model {
         self.tell(incarnation, position, Outcome::Closed, 0);
     }
 
-    /// Goes on with the standing grant that is next: its position has ended, or something of it
-    /// began or ended; or there is nothing to do.
+    /// Advances the standing grant that is next: its position ends, or an op of it begins or ends.
+    /// `None` if there is nothing to do.
     pub(super) fn go_on(&mut self, incarnation: Incarnation) -> Option<bool> {
         let worker = &self.workers[&incarnation];
         let (position, grant) = *worker.queue.front()?;

@@ -1,4 +1,4 @@
-//! A worker and its sessions, as the model has them.
+//! A worker and its sessions in the model.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,16 +13,16 @@ pub(crate) struct Worker {
     pub(crate) global: u64,
     /// Accepted and not done.
     pub(crate) queue: VecDeque<(u64, Grant)>,
-    /// The last of these is a standing grant, which is not closed.
+    /// True if the last of these is a standing grant that is not closed.
     pub(crate) open: bool,
-    /// Reports not handed over, of how standing grants go on.
+    /// Reports on standing grants that are not handed over.
     pub(crate) told: Vec<DoneReport>,
     /// The last report handed over.
     pub(crate) reports: u64,
     pub(crate) ordinals: BTreeMap<Tenant, u64>,
 }
 
-/// One session as the worker has it.
+/// One session as the worker sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) tenant: Tenant,
@@ -31,15 +31,15 @@ pub(crate) struct Session {
     pub(crate) window: Window,
     /// All ops submitted, expanded.
     pub(crate) ops: Vec<CostRun>,
-    /// Ops the leader was told of.
+    /// Ops that the leader was told of.
     pub(crate) announced: u64,
-    /// Ops the worker has.
+    /// Ops that the worker has.
     pub(crate) received: u64,
-    /// Ops run.
+    /// Ops that ran.
     pub(crate) done: u64,
-    /// Ops started under a standing grant.
+    /// Ops that started under a standing grant.
     pub(crate) started: u64,
-    /// First op of its last standing grant, or of the first that this one goes on from.
+    /// First op of its last standing grant, or of the first one that this one continues.
     pub(crate) stood: u64,
     /// The last op of its last standing grant: cut points are found from there on.
     pub(crate) base: u64,

@@ -1,4 +1,5 @@
-//! The work of workers: they accept in order, run in order, void what cannot run, and say what they have.
+//! The work of workers: they accept in order, run in order, void what cannot run, and report what
+//! they have.
 
 use bus_schemas::{
     ChainEntry, DoneReport, Grant, GrantKind, Incarnation, LeaderId, Outcome, SealAnswer,
@@ -9,7 +10,7 @@ use scheduler_leader_core::{Input, Rows};
 use super::{Model, Session};
 
 impl Model {
-    /// What a worker answers to a seal.
+    /// A worker's answer to a seal.
     pub(crate) fn seal(&self, incarnation: Incarnation) -> SealAnswer {
         let worker = &self.workers[&incarnation];
         let own = |session: &&Session| session.worker == incarnation && !session.closed;
@@ -54,7 +55,7 @@ impl Model {
                 .collect(),
             tail_epoch: 0,
             tail_recorded: 0,
-            // A standing grant that the seal closed: where is told nowhere else.
+            // A standing grant that the seal closed: only the tail has its end.
             tail: stood.collect(),
             ordinals: worker.ordinals.clone().into_iter().collect(),
             faults: Vec::new(),
@@ -63,7 +64,7 @@ impl Model {
         }
     }
 
-    /// Ops of a session that will have run once all that is accepted ran.
+    /// Last op of a session that will have run once all accepted grants ran.
     pub(crate) fn accepted(&self, id: SessionId) -> u64 {
         let session = &self.sessions[&id];
         let queue = self.workers[&session.worker].queue.iter();
@@ -79,7 +80,7 @@ impl Model {
         })
     }
 
-    /// The worker takes what it is granted.
+    /// The worker accepts a grant.
     pub(super) fn accept(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
         if grant.kind == GrantKind::Standing {
             return self.stand(incarnation, position, grant);
@@ -110,7 +111,7 @@ impl Model {
         }
     }
 
-    /// The worker ends its next `count` positions and reports them.
+    /// Ends the worker's next `count` positions and reports them.
     pub(crate) fn run(&mut self, incarnation: Incarnation, count: usize) -> usize {
         let (mut reports, mut moved) = (Vec::new(), 0);
         for _ in 0..count {
@@ -122,7 +123,7 @@ impl Model {
                         continue;
                     }
                     None => break,
-                    // Closed, and all of it ran.
+                    // Closed, and all its ops ran.
                     Some(false) => {}
                 }
             }
@@ -172,7 +173,7 @@ impl Model {
         moved
     }
 
-    /// Tells the leader what the worker has of a session, if the leader doubts it.
+    /// Tells the leader the received ops of a session, if the leader doubts it.
     pub(crate) fn tell_received(&mut self, id: SessionId) {
         let received = self.sessions[&id].received;
         if self.scheduler.session(id).is_some_and(|view| view.doubted) {

@@ -1,8 +1,9 @@
-//! A device whose memory is swapped, the programs on it, and the shipped scheduler, in virtual time.
+//! A device with swapped memory, its programs, and the shipped scheduler, in virtual time.
 //!
-//! The worker runs one slice at a time, in the order of its grants but for those of sessions that are out.
-//! For a return it swaps out sessions that have nothing to run: the lowest priority first, of that the one
-//! longest idle. One session moves at a time, at the device's pace; one that moves runs nothing.
+//! The worker runs one slice at a time, in the order of its grants, without those of sessions that
+//! are out. For a return it swaps out sessions without work to run: the lowest priority first,
+//! within it the longest idle. One session moves at a time, at the device's pace; a moving session
+//! runs nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,9 +19,9 @@ use crate::model::{COSTS, launches, takeover, tenant};
 
 pub(crate) const MIB: u64 = 1 << 20;
 const WORKER: Incarnation = Incarnation(100);
-/// Between two heartbeats.
+/// Time between two heartbeats.
 const BEAT: u64 = 100_000_000;
-/// When the programs that are opened together begin.
+/// Time at which the programs that are opened together begin.
 const START: u64 = BEAT;
 
 #[derive(Debug)]
@@ -38,14 +39,14 @@ struct Running {
     program: Program,
     session: SessionId,
     place: Place,
-    /// Batches submitted, and launches of those that are not done.
+    /// Batches submitted, and unfinished launches of these.
     batch: usize,
     left: u32,
     submitted: u64,
     /// Accepted and not done.
     accepted: u32,
     idle_since: u64,
-    /// Since when it has work and waits for its memory.
+    /// Time since which it has work and waits for its memory.
     needs: Option<u64>,
     closed: bool,
 }
@@ -59,18 +60,18 @@ pub(crate) struct Device {
     programs: Vec<Running>,
     queue: VecDeque<(u64, Grant)>,
     running: Option<(u64, Grant)>,
-    /// Returns that came, in order, and what moves now.
+    /// Received returns, in order, and the session that moves now.
     returns: VecDeque<(u64, Grant)>,
     moving: Option<usize>,
     tick_at: Option<u64>,
-    /// What was said of memory last, at which heartbeat and behind how many returns.
+    /// The last report of memory, with the number of its heartbeat and of the returns before it.
     told: Option<(Vec<SessionResidency>, u64)>,
     beats: u64,
     returned: u64,
     outcomes: Outcomes,
 }
 
-/// Runs programs to their ends: all are opened together, and as many as fit are in memory.
+/// Runs programs to their ends. All are opened together, and as many as fit are in memory.
 pub(crate) fn run(machine: &Machine, programs: &[Program]) -> Outcomes {
     let mut device = Device {
         machine: machine.clone(),
@@ -188,7 +189,7 @@ impl Device {
         panic!("it stands still: {:?}", self.outcomes);
     }
 
-    /// Tells the scheduler; what it grants is on its way.
+    /// Applies an input to the scheduler; its grants are on their way.
     fn apply(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.scheduler.apply(&input, &mut effects);
@@ -220,7 +221,7 @@ impl Device {
         }
     }
 
-    /// A heartbeat: where memory is, if that is news.
+    /// A heartbeat: reports the place of memory, if that is news.
     fn beat(&mut self) {
         self.at(self.now + BEAT, Event::Beat);
         let live = self.programs.iter().filter(|it| !it.closed);
@@ -233,7 +234,7 @@ impl Device {
                 place: it.place,
                 pinned: false,
             });
-        // On change, and with every tenth heartbeat; the leader takes what is news, as a term does.
+        // On change, and with every tenth heartbeat; the leader takes in news only, as a term does.
         let told = (rows.collect::<Vec<_>>(), self.returned);
         self.beats += 1;
         let before = self.told.as_ref();
@@ -310,7 +311,7 @@ impl Device {
         });
     }
 
-    /// Begins what can begin.
+    /// Starts the work that can start.
     fn work(&mut self) {
         if self.running.is_none() {
             let mut behind = BTreeSet::new();
@@ -332,7 +333,7 @@ impl Device {
         ops * COSTS[program.kernel] * program.percent / 100
     }
 
-    /// Does the next thing for the first return. Gives whether there is more to do at once.
+    /// Does the next step of the first return. Returns true if another step can follow at once.
     fn bring_in(&mut self) -> bool {
         let Some((position, grant)) = self.returns.front().copied() else {
             return false;
@@ -360,7 +361,7 @@ impl Device {
         false
     }
 
-    /// Whom to swap out: of those with nothing to run.
+    /// The session to swap out, among those with nothing to run.
     fn victim(&self) -> Option<usize> {
         let priority = |it: &Running| self.machine.tenants[it.program.tenant].priority;
         let there = self

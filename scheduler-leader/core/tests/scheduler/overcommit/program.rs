@@ -1,20 +1,21 @@
-//! Programs and machines, and what comes of running them.
+//! Programs and machines, and the outcomes of running them.
 
 use bus_schemas::{ClusterSettings, TenantSettings};
 
 use crate::model::COSTS;
 
-/// A program: a session of its own, whose batches of launches follow one another.
+/// A program: a session of its own, with consecutive batches of launches.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     pub(crate) tenant: usize,
     pub(crate) mib: u64,
-    /// Which kernel it launches, and how long that takes, in percent of its estimate.
+    /// The kernel that it launches, and its time in percent of the estimate.
     pub(crate) kernel: usize,
     pub(crate) percent: u64,
-    /// How long it thinks before each batch, once the one before has run, and how many launches that has.
+    /// Think time before each batch, once the previous one has run, and the batch's number of
+    /// launches.
     pub(crate) batches: Vec<(u64, u32)>,
-    /// It closes its session once it is through.
+    /// True if it closes its session once it is through.
     pub(crate) closes: bool,
 }
 
@@ -35,21 +36,21 @@ impl Program {
 pub(crate) struct Machine {
     pub(crate) mib: u64,
     pub(crate) ns_per_mib: u64,
-    /// From the leader to the worker or to a program, or back.
+    /// Time from the leader to the worker or to a program, or back.
     pub(crate) latency: u64,
     pub(crate) settings: ClusterSettings,
     pub(crate) tenants: Vec<TenantSettings>,
 }
 
-/// What came of it.
+/// The outcomes of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
-    /// When each program was through, from when they began.
+    /// Time at which each program was through, from their common start.
     pub(crate) through: Vec<u64>,
-    /// MiB moved, and time for which something moved.
+    /// MiB moved, and time in which memory moved.
     pub(crate) moved: u64,
     pub(crate) moving: u64,
-    /// Longest time from when a program's memory was needed until it was there, by program.
+    /// Longest time for which a program's needed memory was not there, by program.
     pub(crate) waited: Vec<u64>,
     /// Grants that came for a session that was out.
     pub(crate) strays: u64,

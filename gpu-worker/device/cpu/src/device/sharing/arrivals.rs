@@ -1,4 +1,4 @@
-//! Copies from the host, unit by unit: those that others hold alike are shown, not written.
+//! Copies from the host, unit by unit: a unit that other sessions hold alike is shown, not written.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::{Guest, Shares, Sharing, Shown};
 use crate::shared::{Key, Place, Slot, Store, Unit};
 
 impl Guest<'_> {
-    /// Whether these bytes lie at an address now.
+    /// True if these bytes are at an address now.
     fn has<'p>(&mut self, addr: u64, bytes: u64, pieces: impl Iterator<Item = &'p [u8]>) -> bool {
         let there = self.memory.bytes(addr, bytes);
         there.is_ok_and(|there| equal(there, pieces))
@@ -29,8 +29,8 @@ fn equal<'p>(mut there: &[u8], pieces: impl Iterator<Item = &'p [u8]>) -> bool {
 }
 
 impl Sharing {
-    /// A copy brings a unit of `bytes` for the address `to`. Gives whether they lie there now; if
-    /// not they are to be written as ever.
+    /// Takes in a unit of `bytes` that is copied to the address `to`. True if its bytes are there
+    /// now; if not, the caller must write them.
     pub(in crate::device) fn take_in<'p, P: Iterator<Item = &'p [u8]>>(
         &mut self,
         guest: &mut Guest<'_>,
@@ -65,7 +65,7 @@ impl Sharing {
         })
     }
 
-    /// A copy brings a unit that is kept in a slot: the first `bytes` of it. As [`Sharing::take_in`], and
+    /// Takes in the first `bytes` of a unit that is stored in a slot. As [`Sharing::take_in`], but
     /// nothing is compared.
     pub(in crate::device) fn take_kept(
         &mut self,
@@ -98,8 +98,8 @@ impl Sharing {
         true
     }
 
-    /// Makes way for a unit at the address `to`. Gives whether its bytes lie there, where no more is to
-    /// be done for it: they do, or they are to be written as ever.
+    /// Makes room for a unit at the address `to`. `Some(true)`: its bytes are there already.
+    /// `Some(false)`: the caller must write them. `None`: the unit may be shared.
     fn make_way<'p>(
         &mut self,
         guest: &mut Guest<'_>,
@@ -116,7 +116,7 @@ impl Sharing {
         }
         for (address, unit) in shown {
             let inside = to <= address && address + unit.bytes <= to + bytes;
-            // One that is overwritten in part is private page by page.
+            // A unit that is partly overwritten becomes private page by page.
             if !inside || !self.part(guest, address) {
                 return Some(false);
             }
@@ -124,7 +124,7 @@ impl Sharing {
         self.written.contains(&(guest.id, to)).then_some(false)
     }
 
-    /// Shows a slot, if it has these bytes; none if not.
+    /// Shows a slot if it has these bytes; `None` if not.
     fn in_slot<'p, P: Iterator<Item = &'p [u8]>>(
         &mut self,
         guest: &mut Guest<'_>,
@@ -137,7 +137,7 @@ impl Sharing {
         equal(there, pieces()).then(|| self.show(guest, (to, bytes), slot))
     }
 
-    /// Shares with another place of the same session, if that has these bytes; none if not.
+    /// Shares with another place of the same session if that has these bytes; `None` if not.
     fn in_own<'p, P: Iterator<Item = &'p [u8]>>(
         &mut self,
         guest: &mut Guest<'_>,
@@ -149,7 +149,7 @@ impl Sharing {
             return None;
         }
         if at == to {
-            // They are there already.
+            // The bytes are there already.
             return Some(true);
         }
         let shown = self.meet(guest, None, (key, to), pieces());
@@ -159,8 +159,8 @@ impl Sharing {
         Some(shown)
     }
 
-    /// Puts a unit into the store and shows it to the guest and to the other who has it. Gives
-    /// whether the guest has it now.
+    /// Puts a unit into the store and shows it to the guest and to the other session that has it.
+    /// True if the guest shows it now.
     fn meet<'p>(
         &mut self,
         guest: &mut Guest<'_>,
@@ -187,7 +187,7 @@ impl Sharing {
         true
     }
 
-    /// Shows a slot at an address where the same bytes lie, or are to. Gives whether it does.
+    /// Shows a slot at an address that has, or is to get, the same bytes. True if it does.
     fn show(&mut self, guest: &mut Guest<'_>, (at, bytes): (u64, u64), slot: u32) -> bool {
         let Some(ground) = &self.ground else {
             return false;

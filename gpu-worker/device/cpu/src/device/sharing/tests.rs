@@ -1,4 +1,4 @@
-//! Sharing on a host that refuses it: that is no error, a copy is an ordinary one then.
+//! Sharing on a host that refuses it. That is no error; a copy is then an ordinary one.
 
 use bus_schemas::{Window, limits};
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::memory::PhysicalMemory;
 use crate::shared::UNIT;
 
-/// A session with eight mebibytes at its window's start, in which it may share with all.
+/// A session with eight mebibytes at its window's start. It may share with all sessions.
 fn session(n: u64) -> Session {
     let size = limits::WINDOW_MIN_BYTES;
     let base = limits::ADDRESS_FIRST + n * size;
@@ -26,8 +26,8 @@ fn session(n: u64) -> Session {
     session
 }
 
-/// Copies a unit to a place of session 1 and then of session 2, as the device does. Gives whether
-/// the second had nothing to write.
+/// Copies a unit to a place of session 1 and then of session 2, as the device does. True if the
+/// second copy had nothing to write.
 fn copy_to_both(sharing: &mut Sharing, sessions: &Sessions, place: u64, of: u8) -> bool {
     let bytes = vec![of; UNIT as usize];
     let mut last = false;
@@ -55,7 +55,7 @@ fn two() -> Sessions {
 fn without_the_hosts_help_nothing_is_shared() {
     let (mut sharing, sessions) = (Sharing::default(), two());
     assert!(!copy_to_both(&mut sharing, &sessions, 0, 1));
-    // A device too small for a unit has no store either.
+    // A device that is too small for a unit has no store either.
     sharing.begin(Store::of(UNIT - 1).as_ref());
     assert!(!copy_to_both(&mut sharing, &sessions, 1, 2));
     assert_eq!(sharing.saved(), 0);
@@ -71,7 +71,7 @@ fn no_more_units_than_there_may_be_mappings() {
     sharing.most = 3;
     assert!(copy_to_both(&mut sharing, &sessions, 0, 1));
     assert_eq!(sharing.saved(), UNIT);
-    // The newcomer shows the third unit, and whoever had it keeps its own.
+    // The new session shows the third unit, and the earlier one keeps its own.
     assert!(copy_to_both(&mut sharing, &sessions, 1, 2));
     assert_eq!((sharing.saved(), sharing.book.len()), (UNIT, 3));
     assert!(!copy_to_both(&mut sharing, &sessions, 2, 3));
@@ -80,7 +80,7 @@ fn no_more_units_than_there_may_be_mappings() {
     assert_eq!(sharing.slots.len(), 2, "slots that nobody shows are free");
     let charges = [1, 2].map(|n| sharing.charge(SessionId(n), 8 * UNIT));
     assert_eq!(charges.iter().sum::<u64>(), 15 * UNIT);
-    // With room again, sharing goes on.
+    // With room available, sharing resumes.
     sharing.most = 100;
     assert!(copy_to_both(&mut sharing, &sessions, 4, 5));
     assert_eq!(sharing.saved(), 2 * UNIT);
@@ -93,7 +93,7 @@ fn a_full_store_is_no_error() {
     assert!(copy_to_both(&mut sharing, &sessions, 0, 1));
     assert!(copy_to_both(&mut sharing, &sessions, 1, 2));
     assert!(!copy_to_both(&mut sharing, &sessions, 2, 3));
-    // Something else where a shared unit was makes room, once it is gone from both.
+    // A shared unit makes room once both sessions have overwritten it.
     assert!(copy_to_both(&mut sharing, &sessions, 0, 4));
     assert!(!copy_to_both(&mut sharing, &sessions, 3, 5));
     assert_eq!(sharing.saved(), 2 * UNIT);

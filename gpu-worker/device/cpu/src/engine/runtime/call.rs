@@ -1,4 +1,4 @@
-//! Calls of the runtime, for the lanes of a split: their arguments, what they do, their results.
+//! Calls of runtime functions for the lanes of a split: arguments, operation, results.
 
 #![expect(
     unsafe_code,
@@ -15,7 +15,7 @@ use crate::error::FaultKind;
 use crate::lane_value::LANES;
 
 impl Block {
-    /// Runs a call of the runtime for the lanes of a mask; false after a fault.
+    /// Runs a call of a runtime function for the lanes of a mask; false after a fault.
     pub(in crate::engine) fn runtime(
         &mut self,
         launch: &Launch,
@@ -48,7 +48,7 @@ impl Block {
         true
     }
 
-    /// An argument of at most eight bytes, as every lane passes it.
+    /// An argument of at most eight bytes, for every lane.
     fn argument(
         &mut self,
         launch: &Launch,
@@ -64,7 +64,7 @@ impl Block {
                 std::array::from_fn(|lane| {
                     let mut bytes = [0; 8];
                     let from = self.local_bytes(launch, warp, lane, at);
-                    // SAFETY: `size` bytes from there lie within the thread's local memory.
+                    // SAFETY: `size` bytes from there are within the thread's local memory.
                     unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), size) };
                     u64::from_le_bytes(bytes)
                 })

@@ -1,12 +1,12 @@
-//! `printf` conversions as C defines them, over a packed list of arguments.
+//! `printf` conversions as C defines them, for a packed list of arguments.
 
-/// Longest field that a width or a precision may ask for.
+/// Maximum length of a field with a width or a precision.
 const FIELD: usize = 4096;
 
-/// Bytes after which a record is cut off.
+/// Maximum bytes of a record; the rest is cut off.
 const RECORD: usize = 64 << 10;
 
-/// Where arguments come from. `None` ends the record: a fault has been noted.
+/// Source of the arguments. `None` ends the record: a fault has been recorded.
 pub(super) trait Arguments {
     /// The next `size` bytes, at their natural alignment.
     fn next(&mut self, size: u64) -> Option<u64>;
@@ -24,9 +24,9 @@ struct Spec {
     zero: bool,
     width: usize,
     precision: Option<usize>,
-    /// Whether the argument has 64 bits.
+    /// True if the argument has 64 bits.
     long: bool,
-    /// Bits an argument of `h` and `hh` is cut to.
+    /// Bits that an argument of `h` and `hh` is truncated to.
     bits: u32,
 }
 
@@ -42,7 +42,7 @@ fn number(template: &[u8], at: &mut usize) -> usize {
     value.min(FIELD)
 }
 
-/// Formats a record; the count of arguments used comes with it.
+/// Formats a record; also returns the number of arguments used.
 pub(super) fn format(template: &[u8], arguments: &mut impl Arguments) -> Option<(Vec<u8>, i32)> {
     let (mut out, mut count, mut at) = (Vec::new(), 0, 0);
     while let Some(&byte) = template.get(at)
@@ -66,7 +66,7 @@ pub(super) fn format(template: &[u8], arguments: &mut impl Arguments) -> Option<
             count += 1;
             convert(&mut out, spec, kind, arguments)?;
         } else {
-            // What is no conversion is printed as it stands.
+            // Text that is not a conversion is printed unchanged.
             out.extend_from_slice(&template[start..at]);
         }
     }
@@ -206,11 +206,11 @@ fn integer(out: &mut Vec<u8>, spec: Spec, prefix: &[u8], value: u64, radix: u64,
     }
     digits.resize(digits.len().max(least), b'0');
     digits.reverse();
-    // A precision switches the zero flag off.
+    // A precision disables the zero flag.
     pad(out, spec, prefix, &digits, spec.precision.is_none());
 }
 
-/// Fills up to the width: blanks in front or behind, or zeros between prefix and digits.
+/// Pads to the width: blanks in front or behind, or zeros between prefix and digits.
 fn pad(out: &mut Vec<u8>, spec: Spec, prefix: &[u8], body: &[u8], zeros: bool) {
     let fill = spec.width.saturating_sub(prefix.len() + body.len());
     let zeros = zeros && spec.zero && !spec.left;
@@ -264,7 +264,7 @@ fn fixed(value: f64, precision: usize, point: bool) -> String {
     text
 }
 
-/// Rust writes `1.5e-7`; C wants two digits of exponent and its sign.
+/// Rust writes `1.5e-7`; C requires two digits of exponent and a sign.
 fn exponential(value: f64, precision: usize, point: bool) -> String {
     let text = format!("{value:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -274,7 +274,7 @@ fn exponential(value: f64, precision: usize, point: bool) -> String {
     format!("{mantissa}{point}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// The shorter of `%e` and `%f` for so many significant digits, without trailing zeros.
+/// The shorter of `%e` and `%f` for that many significant digits, without trailing zeros.
 fn general(value: f64, digits: usize, keep: bool) -> String {
     let rounded = format!("{value:.*e}", digits - 1);
     let exponent: i32 = rounded
@@ -305,7 +305,8 @@ fn general(value: f64, digits: usize, keep: bool) -> String {
     }
 }
 
-/// `1.8p+3`, the `0x` left to the caller; rounded to even where a precision cuts digits off.
+/// A number such as `1.8p+3`; the caller adds the `0x`. Rounded to even if a precision drops
+/// digits.
 fn hexadecimal(value: f64, precision: Option<usize>, point: bool) -> String {
     let bits = value.to_bits();
     let (raw, mut mantissa) = ((bits >> 52) as i32 & 0x7ff, bits & ((1 << 52) - 1));
@@ -368,7 +369,7 @@ mod tests {
         String::from_utf8(out).expect("ASCII")
     }
 
-    /// The expectations are what glibc prints.
+    /// The expectations are the output of glibc.
     #[test]
     fn conversions_are_those_of_c() {
         let f = |x: f64| x.to_bits();

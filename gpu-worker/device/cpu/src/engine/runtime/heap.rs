@@ -1,7 +1,7 @@
-//! The heap of `malloc` and `free` in kernels: one range of the session's memory, shared out here.
+//! The heap of `malloc` and `free` in kernels: one range of the session's memory, managed here.
 //!
-//! The lists lie outside the session, so that a kernel which writes past its end harms no more
-//! than its own data. Which address a thread gets depends on who asked first, as on a GPU.
+//! The lists are outside the session, so that a kernel that writes past its end harms only its own
+//! data. The address that a thread gets depends on the order of requests, as on a GPU.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ struct Runs {
 pub(crate) struct Heap(Mutex<Runs>);
 
 impl Heap {
-    /// Bytes a session's heap has: CUDA's default for `cudaLimitMallocHeapSize`.
+    /// Bytes of a session's heap: CUDA's default for `cudaLimitMallocHeapSize`.
     pub(crate) const BYTES: u64 = 8 << 20;
 
     pub(crate) fn new(start: u64) -> Self {
@@ -32,7 +32,7 @@ impl Heap {
         }))
     }
 
-    /// The lowest run that fits, 0 if none does; and how many were looked at.
+    /// The lowest run that fits, 0 if none does; and the number of runs examined.
     pub(crate) fn allocate(&self, bytes: u64) -> (u64, u64) {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(ALIGN) else {
             return (0, 0);
@@ -54,7 +54,7 @@ impl Heap {
         (start, looked)
     }
 
-    /// Gives back what `allocate` returned; false where it did not.
+    /// Frees an address that `allocate` returned; false for any other.
     pub(crate) fn free(&self, address: u64) -> bool {
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mut bytes) = runs.taken.remove(&address) else {

@@ -1,5 +1,5 @@
-//! Functions of the CUDA runtime that kernels call and no module defines: `vprintf`, `malloc`,
-//! `free`, `__assertfail`.
+//! Functions of the CUDA runtime that kernels call without a definition in the module: `vprintf`,
+//! `malloc`, `free`, `__assertfail`.
 
 mod call;
 mod format;

@@ -1,4 +1,4 @@
-//! `vprintf`: what is printed is formatted at once, and kept as a record.
+//! `vprintf`: output is formatted at once, and kept as a record.
 
 #![expect(unsafe_code, reason = "reads arguments behind address checks")]
 
@@ -35,7 +35,7 @@ impl Arguments for Packed<'_, '_> {
     }
 }
 
-/// Prints for one lane: the count of arguments, -1 without a format, `None` after a fault.
+/// Prints for one lane. Returns the number of arguments, -1 without a format, `None` after a fault.
 pub(super) fn record(
     cx: &mut Context<'_>,
     printed: &mut Printed,

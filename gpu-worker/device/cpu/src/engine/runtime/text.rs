@@ -5,13 +5,13 @@
 use crate::decode::form::Place;
 use crate::engine::context::Context;
 
-/// Longest string that is read from a kernel's memory.
+/// Maximum length of a string that is read from a kernel's memory.
 const TEXT: u64 = 16 << 10;
 
-/// Bytes of text that cost as much as an instruction.
+/// Bytes of text with the cost of one instruction.
 pub(super) const BYTES: u64 = 16;
 
-/// A string at a generic address, without its NUL; `None` after a noted fault.
+/// A string at a generic address, without its NUL; `None` after a recorded fault.
 pub(super) fn text(cx: &mut Context<'_>, address: u64, lane: u32) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for at in 0..TEXT {
@@ -22,7 +22,7 @@ pub(super) fn text(cx: &mut Context<'_>, address: u64, lane: u32) -> Option<Vec<
             false,
             lane,
         )?;
-        // SAFETY: `spot` gave the address of one byte.
+        // SAFETY: `spot` returned the address of one byte.
         let byte = unsafe { from.read_volatile() };
         if byte == 0 {
             break;

@@ -1,4 +1,4 @@
-//! Allocations that move and are mapped.
+//! Moves and maps of allocations.
 
 use super::*;
 
@@ -35,7 +35,8 @@ fn what_is_mapped_is_the_same_bytes_and_no_more_memory() {
     }
     assert_eq!((memory.used(), memory.resident()), (2 * UNIT, UNIT));
     let last = places[2] + 2 * UNIT - 1;
-    // Through each, also where none was touched; a large copy too, which goes to the file elsewhere.
+    // Writes through each address, also to untouched pages. A large copy goes to the file
+    // elsewhere, too.
     memory.write(last, &[9]).expect("live");
     let large = vec![3; 1 << 17];
     memory.write(places[0], &large).expect("live");
@@ -70,7 +71,7 @@ fn what_moves_is_somewhere_else_and_never_twice_in_memory() {
     assert_eq!((memory.used(), memory.resident()), (2 * UNIT, UNIT));
     assert!(!memory.contains(BASE, 1));
     assert_eq!((at(&mut memory, to), at(&mut memory, to + UNIT)), (7, 0));
-    // With a map in its old place, which stays where what is behind it leaves memory and comes back.
+    // The map at its old place stays while the pages behind it leave memory and return.
     memory.map((BASE, to), 2 * UNIT).expect("free");
     let mut out = Vec::new();
     let taken = memory.take_out(BASE, SIZE, |addr, bytes| {

@@ -1,5 +1,5 @@
-//! Loads and stores: one look at how the eight addresses of a register lie and one check of their
-//! bounds serve every access through that register.
+//! Loads and stores. One check of the pattern and the bounds of a register's eight addresses serves
+//! every access through that register.
 
 use super::Lower;
 use crate::decode::form::{Bank, Inst, Place, Slot};
@@ -76,8 +76,8 @@ impl Lower<'_> {
         );
     }
 
-    /// The registers that a store writes, or those for what a load finds: with the old values where a
-    /// guard may leave them.
+    /// The registers with the values of a store, or the target registers of a load. The latter have
+    /// the old values if a guard may leave them.
     fn registers(&mut self, inst: &Inst, it: Access) -> Vec<Ymm> {
         let words = if it.ty.size() == 8 { 2 } else { 1 };
         let mut registers = Vec::new();
@@ -105,7 +105,7 @@ impl Lower<'_> {
         registers
     }
 
-    /// The code for addresses that do not follow one another: one place for all, or lane by lane.
+    /// Emits the code for addresses that are not consecutive: one address for all, or lane by lane.
     fn lane_by_lane(&mut self, index: usize, labels: Labels, lanes: Lanes) {
         let (scratch, save, fault) = (self.scratch_at, self.save_at, self.fault);
         let imm = self.code[index].imm as i32;
@@ -163,32 +163,32 @@ impl Lower<'_> {
     }
 }
 
-/// Places in the code of one access.
+/// Labels in the code of one access.
 #[derive(Clone, Copy)]
 struct Labels {
-    /// Where the addresses do not follow one another.
+    /// The addresses are not consecutive.
     other: Label,
-    /// Lane by lane, for all lanes.
+    /// Handles all lanes one by one.
     slow: Label,
-    /// Lane by lane, for the lanes in rcx.
+    /// Handles the lanes in rcx one by one.
     masked: Label,
-    /// Behind the access.
+    /// The end of the access.
     back: Label,
 }
 
-/// What the code of one access works on.
+/// Registers and state of the code of one access.
 struct Lanes {
     it: Access,
     registers: Vec<Ymm>,
     /// The registers of the addresses.
     address: Vec<Ymm>,
-    /// Other registers that are needed behind it.
+    /// Other registers that are needed after it.
     live: Vec<Ymm>,
     shape: AddressPattern,
     offset: i32,
 }
 
-/// Where a guard does not hold in all lanes: lane by lane where it holds in some.
+/// Code for a guard that is not true in all lanes: handles those with a true guard lane by lane.
 fn guarded(entry: Label, (bits, negated): (Rm, bool), labels: Labels) -> Stub {
     Stub {
         entry,
@@ -205,7 +205,7 @@ fn guarded(entry: Label, (bits, negated): (Rm, bool), labels: Labels) -> Stub {
     }
 }
 
-/// Registers with the value of one place, in rax, in every lane.
+/// Registers with the value at one address, in rax, in every lane.
 pub(super) fn broadcast(asm: &mut Assembler, it: Access, registers: &[Ymm], offset: i32) {
     for (part, register) in registers.iter().enumerate() {
         if it.ty.size() == 8 {
@@ -217,13 +217,13 @@ pub(super) fn broadcast(asm: &mut Assembler, it: Access, registers: &[Ymm], offs
     }
 }
 
-/// Whether a load is of one word a lane.
+/// True if a load reads one word per lane.
 fn straight_word(it: Access) -> bool {
     !it.write && it.parts == 1 && it.ty.size() == 4
 }
 
-/// Eight words from anywhere in shared memory, where all are within it and aligned; otherwise the
-/// code goes on behind.
+/// Loads eight words from any aligned addresses within shared memory. For other addresses,
+/// execution continues behind this code.
 fn spread(asm: &mut Assembler, (d, address): (Ymm, Ymm), imm: i32, save: i32, back: Label) {
     let mut others = (0..16).map(Ymm).filter(|it| *it != d && *it != address);
     let (Some(offsets), Some(mask)) = (others.next(), others.next()) else {

@@ -1,4 +1,4 @@
-//! Code that finds the pattern of a register's eight addresses, once for every access through it.
+//! Code that detects the pattern of a register's eight addresses, once for every access through it.
 
 use super::Lower;
 use crate::decode::form::Place;
@@ -14,7 +14,7 @@ use crate::native::extent::{Extent, extents};
 use crate::native::support;
 
 impl Lower<'_> {
-    /// The shape of an address register, looked at here if it was not before.
+    /// The shape of an address register; emits its check if there is none yet.
     pub(super) fn shape(&mut self, index: usize, it: Access) -> AddressPattern {
         let (var, stride) = (it.var(&self.code[index]), it.stride());
         let id = self.values.of(var);
@@ -43,7 +43,7 @@ impl Lower<'_> {
         shape
     }
 
-    /// How far the accesses through this one's register reach from here on.
+    /// Range of the accesses through this one's register from here on.
     fn reach(&mut self, index: usize, it: Access) -> Extent {
         if self.extents.is_empty() {
             self.extents = extents(self.code, false);
@@ -56,7 +56,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The code that looks.
+    /// Emits the check.
     fn look(&mut self, shape: AddressPattern, wide: bool) {
         let low = self.values.get(shape.id, 0);
         let high = if wide {
@@ -111,8 +111,8 @@ impl Lower<'_> {
     }
 }
 
-/// Compares eight addresses with the first one and steps from it: equal where they lie so. The
-/// first is in rax then.
+/// Compares eight addresses with the first one and steps from it; sets "equal" if they match. The
+/// first is in rax afterwards.
 fn in_steps(asm: &mut Assembler, stride: i64, (low, high): (Ymm, Option<Ymm>), (a, b): (Ymm, Ymm)) {
     let step = |lane: i64| (lane * stride) as u32;
     if let Some(high) = high {
@@ -138,7 +138,7 @@ fn in_steps(asm: &mut Assembler, stride: i64, (low, high): (Ymm, Option<Ymm>), (
     }
 }
 
-/// Compares eight addresses with the first one: equal where they are the same.
+/// Compares eight addresses with the first one; sets "equal" if all are the same.
 fn all_same(asm: &mut Assembler, (low, high): (Ymm, Option<Ymm>), (a, b): (Ymm, Ymm)) {
     if let Some(high) = high {
         asm.v2(Vex(1, 2, 0, 0x59), a, low);
@@ -155,8 +155,8 @@ fn all_same(asm: &mut Assembler, (low, high): (Ymm, Option<Ymm>), (a, b): (Ymm, 
     }
 }
 
-/// Asks for the allocation that holds the range from the first address in rax, which is kept:
-/// unequal where there is one, and the shape's site knows it then.
+/// Searches the allocation that contains the range from the first address in rax, which is
+/// preserved. Sets "not equal" if there is one; the shape's site then has it.
 fn find(asm: &mut Assembler, shape: AddressPattern, len: i64, (save, live): (i32, &[Ymm])) {
     asm.save(Rm::At(RSP, 8), RAX);
     around(asm, save, live, |asm| {

@@ -12,7 +12,7 @@ use crate::native::values::NAN;
 use ptx::Scalar;
 
 impl Lower<'_> {
-    /// A float result; a guarded one is made canonical first.
+    /// A float result; makes it canonical first if it has a guard.
     pub(super) fn single(&mut self, inst: &Inst, mode: Mode, register: Ymm) {
         if mode.ftz {
             self.flush(register, register);
@@ -35,7 +35,7 @@ impl Lower<'_> {
         }
     }
 
-    /// d = x with subnormals as zeros.
+    /// d = x, with subnormals replaced by zeros.
     pub(super) fn flush(&mut self, d: Ymm, x: Ymm) {
         let (mask, sign) = (self.values.fresh(), self.values.fresh());
         let asm = &mut self.values.asm;
@@ -70,7 +70,7 @@ impl Lower<'_> {
         self.values.operand(id, 0)
     }
 
-    /// Runs under another rounding mode.
+    /// Emits code that runs under another rounding mode.
     pub(super) fn rounded(&mut self, round: Round, run: impl FnOnce(&mut Self)) {
         let bits = match round {
             Round::Down => 1 << 13,
@@ -104,11 +104,12 @@ impl Lower<'_> {
             let mask = self.values.fresh();
             let tie = self.values.fresh();
             let asm = &mut self.values.asm;
-            // Equal operands may be zeros of two signs.
+            // Equal operands may be zeros of different signs.
             asm.v3(if op == Float2::Min { VORPS } else { VANDPS }, tie, a, b);
             asm.v3i(VCMPPS, mask, a, b, 0);
             asm.blend(d, d, tie, mask);
-            // The instruction gives b where one is NaN; if that is b, it is to be a.
+            // The instruction returns b if one operand is NaN; if b is the NaN, the result must be
+            // a.
             match b {
                 Rm::Ymm(b) => asm.v3i(VCMPPS, mask, b, b, 3),
                 memory => {
@@ -218,7 +219,7 @@ impl Lower<'_> {
             if from == Scalar::S32 {
                 self.values.asm.v2(VCVTDQ2PS, d, a);
             } else {
-                // Both halves and their product are exact: one rounding.
+                // Both halves and their product are exact, so there is one rounding.
                 let low = self.values.fresh();
                 let asm = &mut self.values.asm;
                 let half = asm.constant([0xffff; 8]);

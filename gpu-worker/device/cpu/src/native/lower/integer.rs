@@ -26,7 +26,7 @@ impl Lower<'_> {
         self.result(inst, Bank::Word, &[d]);
     }
 
-    /// Two clean words, the second perhaps in memory, and a register for the result.
+    /// Two clean words (the second may be in memory), and a register for the result.
     pub(super) fn two_words(&mut self, inst: &Inst) -> (Ymm, Rm, Ymm) {
         let (a, b) = (self.word(inst, 1), self.word(inst, 2));
         self.values.clean(a);
@@ -130,7 +130,7 @@ impl Lower<'_> {
         registers
     }
 
-    /// Unsigned order as signed order.
+    /// Maps unsigned order to signed order.
     pub(super) fn turned(&mut self, a: Ymm, bank: Bank) -> Ymm {
         let d = self.values.fresh();
         let top = if bank == Bank::Double {

@@ -1,4 +1,5 @@
-//! One run of instructions to code for eight lanes, repeated for the four groups of a warp.
+//! Compiles one run of instructions to code for eight lanes, repeated for the four groups of a
+//! warp.
 
 mod access;
 mod address_pattern;
@@ -30,14 +31,14 @@ use std::ops::Range;
 
 use logic::join;
 
-/// A run on its way to code.
+/// A run that is being compiled.
 pub(super) struct Lower<'k> {
     pub(super) values: Values,
     pub(super) kept: &'k [Inst],
     pub(super) first: usize,
     pub(super) code: &'k [Inst],
     pub(super) shapes: Vec<AddressPattern>,
-    /// How far accesses reach, by instruction of the code; empty until that is asked for.
+    /// Ranges of the accesses, by instruction of the code; empty until first needed.
     pub(super) extents: Vec<Option<Extent>>,
     pub(super) stubs: Vec<Stub>,
     pub(super) fault: Label,
@@ -45,20 +46,20 @@ pub(super) struct Lower<'k> {
     pub(super) scratch_at: i32,
     pub(super) save_at: i32,
     known: Constants<'k>,
-    /// Accesses whose addresses are checked for the whole warp, by their instruction.
+    /// Accesses with addresses that are checked for the whole warp, by their instruction.
     pub(super) hosts: HashMap<usize, Host>,
-    /// What stands for a fault, without the number of the instruction in the run.
+    /// The return value for a fault, without the number of the instruction in the run.
     pub(super) blame: u64,
-    /// Lanes in which results count, if not in all: where a predicate is false, or true.
+    /// Lanes in which results count, if not all: those with a false, or a true, predicate.
     pub(super) blend: Option<(Slot, bool)>,
-    /// Instructions computed once for the warp, and what registers hold behind them.
+    /// Instructions computed once for the warp, and the contents of registers after them.
     pub(super) once: HashMap<usize, Vec<(Var, Stepped)>>,
 }
 
 const SAVED: [Gpr; 6] = [RBX, RBP, R12, R13, R14, R15];
 
 /// Generates a run: `fn(context) -> 0`, or one more than the number of the instruction at fault.
-/// `None` where it needs more registers at once than there are.
+/// `None` if it needs more registers at once than there are.
 pub(super) fn lower(kept: &[Inst], run: &Run, known: Constants<'_>) -> Option<Vec<u8>> {
     let code = &kept[run.start..run.start + run.len];
     let accesses = code
@@ -74,7 +75,7 @@ pub(super) fn lower(kept: &[Inst], run: &Run, known: Constants<'_>) -> Option<Ve
 }
 
 impl<'k> Lower<'k> {
-    /// Nothing yet; the places on the stack of shapes, scratch and saved registers.
+    /// An empty compilation, with the stack places of shapes, scratch and saved registers.
     pub(super) fn new(
         kept: &'k [Inst],
         range: Range<usize>,
@@ -105,7 +106,8 @@ impl<'k> Lower<'k> {
 }
 
 impl Lower<'_> {
-    /// Saves registers, reserves the stack and sets the bases; where the size of the stack is due.
+    /// Saves registers, reserves the stack and sets the bases. Returns the position for the stack's
+    /// size.
     pub(super) fn reserve(&mut self) -> usize {
         let asm = &mut self.values.asm;
         SAVED.iter().for_each(|register| asm.push(*register));
@@ -125,7 +127,7 @@ impl Lower<'_> {
         frame
     }
 
-    /// Gives the stack back and returns; where its size is due.
+    /// Frees the stack and returns from the function. Returns the position for the stack's size.
     pub(super) fn release(&mut self) -> usize {
         let asm = &mut self.values.asm;
         asm.with(true, 0, RSP, 0);
@@ -159,14 +161,14 @@ impl Lower<'_> {
             asm.bind(stub.entry);
             (stub.emit)(asm);
         }
-        // With the return address and six registers, calls need 8 over a multiple of 16.
+        // With the return address and six registers, calls need 8 more than a multiple of 16.
         let size = (self.values.stack + 15) / 16 * 16 + 8;
         for at in [frame, release] {
             self.values.asm.code[at..at + 4].copy_from_slice(&size.to_le_bytes());
         }
     }
 
-    /// One group of eight lanes.
+    /// Emits one group of eight lanes.
     pub(super) fn group(&mut self, run: &Run, last: &[Vec<Var>], needed: &[bool]) {
         for index in 0..self.code.len() {
             self.values.unpin();
@@ -230,7 +232,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What the code returns where an instruction faults.
+    /// Return value of the code if an instruction faults.
     pub(super) fn failed(&self, index: usize) -> u64 {
         self.blame + index as u64
     }
@@ -243,7 +245,7 @@ impl Lower<'_> {
         self.values.of(Var::new(Bank::Double, inst.slots[at]))
     }
 
-    /// Stores a result, where a guard asks for it only in its lanes.
+    /// Stores a result; with a guard, only in the lanes where it is true.
     pub(super) fn result(&mut self, inst: &Inst, bank: Bank, registers: &[Ymm]) -> Id {
         let var = Var::new(bank, inst.slots[0]);
         if let Some(guard) = inst.guard {
@@ -265,7 +267,7 @@ impl Lower<'_> {
         self.values.define(var, registers)
     }
 
-    /// Four of eight words, extended.
+    /// Extends four of eight words.
     pub(super) fn extend(&mut self, op: Vex, d: Ymm, a: Ymm, half: usize) {
         if half == 0 {
             self.values.asm.v2(op, d, a);
@@ -275,7 +277,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The low words of two registers of doubles.
+    /// Takes the low words of two registers of doubles.
     pub(super) fn narrow(&mut self, d: Ymm, low: Ymm, high: Ymm) {
         self.values.asm.v3i(VSHUFPS, d, low, high, 0x88);
         self.values.asm.v2i(VPERMQ, d, d, 0xd8);

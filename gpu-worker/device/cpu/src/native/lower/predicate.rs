@@ -1,4 +1,4 @@
-//! Predicates: masks of lanes in a register, a bit a lane in memory.
+//! Predicates: masks of lanes in a register, one bit per lane in memory.
 
 use super::Lower;
 use super::logic::join;
@@ -29,7 +29,7 @@ impl Lower<'_> {
         register
     }
 
-    /// Where a predicate's bits of these lanes lie.
+    /// Address of a predicate's bits for these lanes.
     pub(in crate::native) fn bits(&self, slot: Slot) -> Rm {
         match self.values.scalars.get(&Var::new(Bank::Pred, slot)) {
             Some((place, _)) => *place,
@@ -56,7 +56,7 @@ impl Lower<'_> {
         wide
     }
 
-    /// A predicate's new lanes, kept as a mask and written as bits.
+    /// Sets a predicate's lanes: keeps them as a mask and writes them as bits.
     pub(super) fn set_pred(&mut self, inst: &Inst, mask: Ymm) {
         let var = Var::new(Bank::Pred, inst.slots[0]);
         if let Some(guard) = inst.guard {
@@ -113,7 +113,7 @@ impl Lower<'_> {
         self.set_pred(inst, d);
     }
 
-    /// The mask of lanes for which a comparison holds.
+    /// The mask of lanes in which a comparison is true.
     pub(super) fn compare(&mut self, inst: &Inst, compare: Compare, ty: Scalar, ftz: bool) -> Ymm {
         if ty == Scalar::F32 {
             let a = self.input(inst, 2, ftz);
@@ -134,7 +134,7 @@ impl Lower<'_> {
         } else {
             (VPCMPEQD, VPCMPGTD)
         };
-        // Less is greater the other way round; the rest are their opposites.
+        // Less is greater with swapped operands; the rest are their opposites.
         let (op, swapped, opposite) = match compare {
             Compare::Eq | Compare::Equ => (equal, false, false),
             Compare::Ne | Compare::Neu => (equal, false, true),

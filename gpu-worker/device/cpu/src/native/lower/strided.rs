@@ -1,4 +1,4 @@
-//! The code of loads and stores whose addresses were checked before.
+//! Code of loads and stores with addresses that were checked before.
 
 use super::Lower;
 use super::access::broadcast;
@@ -10,7 +10,7 @@ use crate::native::strided::{Host, narrow_load};
 use crate::native::support::VALUES;
 
 impl Lower<'_> {
-    /// A load or store at checked addresses.
+    /// Emits a load or store at checked addresses.
     pub(super) fn strided_access(&mut self, inst: &Inst, it: Access, host: Host) {
         let first = host.offset + 8 * i64::from(self.values.group) * host.step;
         let words = if it.ty.size() == 8 { 2 } else { 1 };

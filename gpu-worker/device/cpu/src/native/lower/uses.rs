@@ -1,4 +1,4 @@
-//! The last uses of a run's results, and those that are used at all.
+//! Last uses of a run's results, and the results that are used at all.
 
 use super::Lower;
 use crate::decode::form::{Bank, Op, Slot};
@@ -7,7 +7,8 @@ use crate::native::plan::Run;
 use std::collections::HashSet;
 
 impl Lower<'_> {
-    /// Registers that nothing in the run or behind it reads after each instruction.
+    /// For each instruction, the registers that no later instruction of the run, nor any code
+    /// behind it, reads.
     pub(in crate::native) fn last_uses(&self, run: &Run) -> Vec<Vec<Var>> {
         let mut seen: HashSet<Var> = run.live.clone();
         let mut out = vec![Vec::new(); self.code.len()];
@@ -24,7 +25,7 @@ impl Lower<'_> {
             }
             if inst.guard.is_none() {
                 for var in it.writes.iter().filter(|var| !it.reads.contains(var)) {
-                    // What it held before is of no use to anyone before.
+                    // Its previous value is not needed before this write.
                     seen.remove(var);
                 }
             }
@@ -32,7 +33,7 @@ impl Lower<'_> {
         out
     }
 
-    /// Instructions whose results are used, or that do more than compute.
+    /// Instructions with results that are used, or with other effects than computing.
     pub(in crate::native) fn needed(&self, run: &Run) -> Vec<bool> {
         let mut live: HashSet<Var> = run.live.clone();
         let mut out = vec![true; self.code.len()];

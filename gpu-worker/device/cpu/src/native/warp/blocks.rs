@@ -1,4 +1,4 @@
-//! A function cut into pieces that run without a way out, and those into segments.
+//! A function cut into pieces that run without an exit, and pieces cut into segments.
 
 use super::class::Classes;
 use crate::decode::form::{Inst, Op};
@@ -7,20 +7,20 @@ use crate::native::plan::{Blocks, Live, Touched};
 use crate::native::supported::supported;
 use std::collections::{BTreeMap, HashSet};
 
-/// Fewer instructions than this behind one that is not known are not worth the way here.
+/// Minimum instructions after an unsupported one; fewer are not worth the entry.
 const SHORTEST: usize = 4;
 
-/// Instructions without an access to a space behind a store to it, or a store behind an access.
+/// Instructions without an access to a space after a store to it, or a store after an access.
 pub(super) struct Segment {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Registers with steps that live at its start.
+    /// Registers with steps that are live at its start.
     pub(super) scalars: Vec<Var>,
-    /// Registers that live behind it.
+    /// Registers that are live behind it.
     pub(super) live: HashSet<Var>,
 }
 
-/// What stands behind a piece.
+/// The end of a piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// An instruction for the interpreter.
@@ -31,20 +31,20 @@ pub(super) enum End {
     Falls,
 }
 
-/// A basic block, or what of it lies between instructions that are not known.
+/// A basic block, or a part of it between unsupported instructions.
 pub(super) struct Piece {
     pub(super) start: usize,
-    /// Where its end stands.
+    /// Position of its end.
     pub(super) end: usize,
     pub(super) how: End,
     pub(super) segments: Vec<Segment>,
-    /// Registers with steps that live at its start, before its end, and behind it.
+    /// Registers with steps that are live at its start, before its end, and behind it.
     pub(super) scalars: Vec<Var>,
     pub(super) before: Vec<Var>,
     pub(super) behind: Vec<Var>,
-    /// Whether the interpreter hands over here.
+    /// True if the interpreter enters here.
     pub(super) entered: bool,
-    /// Whether anything leads here.
+    /// True if the piece can be reached.
     pub(super) reached: bool,
 }
 
@@ -52,7 +52,7 @@ fn is_known(inst: &Inst) -> bool {
     supported(inst) || inst.op == Op::Nothing
 }
 
-/// Where the segments of a straight piece of code begin.
+/// Starts of the segments of a straight piece of code.
 fn cuts(code: &[Inst], start: usize, end: usize) -> Vec<usize> {
     let mut cuts = vec![start];
     let mut touched = Touched::default();
@@ -66,11 +66,11 @@ fn cuts(code: &[Inst], start: usize, end: usize) -> Vec<usize> {
     cuts
 }
 
-/// Registers that are listed as living somewhere, for each instruction: ten times what kernels of
-/// compilers have.
+/// Maximum number of live registers listed per instruction: ten times as many as compiled kernels
+/// have.
 const LISTED: usize = 256;
 
-/// Cuts a function; none if something in it cannot be followed, or too much lives at once.
+/// Cuts a function; `None` if part of it is not supported, or too many registers are live at once.
 pub(super) fn pieces(blocks: &Blocks<'_>, classes: &Classes<'_>) -> Option<Vec<Piece>> {
     let code = &blocks.decoded.code;
     let mut pieces = Vec::new();
@@ -143,7 +143,7 @@ fn piece(
         scalars: scalars(set(&pair[0]), classes),
         live: set(&pair[1]).vars.iter().copied().collect(),
     });
-    // A piece in front of an unknown instruction is left at once.
+    // A piece before an unsupported instruction is left at once.
     let worth = if how == End::Unknown { SHORTEST } else { 1 };
     let entered = end - start >= if first { worth } else { SHORTEST };
     Piece {
@@ -159,7 +159,7 @@ fn piece(
     }
 }
 
-/// What lives before the wanted instructions of a block.
+/// Live registers before the wanted instructions of a block.
 fn alive(
     code: &[Inst],
     (first, last): (usize, usize),

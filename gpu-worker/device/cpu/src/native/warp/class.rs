@@ -1,8 +1,9 @@
-//! Classes of registers by how their lanes are related: equal, in steps from lane to lane, or varying.
+//! Classes of registers by the relation of their lanes: equal, in steps from lane to lane, or
+//! varying.
 //!
-//! The analysis looks at definitions alone, whatever path leads to them: the code that it serves
-//! runs a definition for all 32 lanes at once, and looks at the registers it takes over where it
-//! begins. So a register that lanes left differently behind them is found there, and not here.
+//! The analysis examines definitions alone, whatever path leads to them. The code that it serves
+//! runs a definition for all 32 lanes at once, and checks the registers that it takes over at its
+//! start. So a register that diverged lanes wrote differently is found there, and not here.
 
 use crate::decode::form::{
     Bank, Constant, Function, Inst, Int1, Int2, Int3, Logic, Op, Slot, Special,
@@ -14,10 +15,10 @@ use crate::native::supported::supported;
 use ptx::Scalar;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// Steps beyond this are no steps: 31 of them fit an instruction's constant.
+/// Maximum step; 31 of them must fit an instruction's constant.
 const WIDEST: i64 = 1 << 24;
 
-/// What is known of a register's lanes.
+/// Knowledge of a register's lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// No definition seen yet.
@@ -53,7 +54,7 @@ pub(super) struct Classes<'d> {
     branching: HashSet<Var>,
 }
 
-/// Every register an instruction names.
+/// Every register that an instruction names.
 fn named(inst: &Inst) -> impl Iterator<Item = Var> {
     let banks = [Bank::Word, Bank::Double, Bank::Pred];
     let slots = inst.slots;
@@ -62,8 +63,8 @@ fn named(inst: &Inst) -> impl Iterator<Item = Var> {
         .flat_map(move |bank| slots.map(|slot| Var::new(bank, slot)))
 }
 
-/// Whether a branch jumps over no more than the next instructions, and those are few and only load
-/// and compute.
+/// True if a branch only jumps over a few following instructions that do nothing but load and
+/// compute.
 fn spans(code: &[Inst], first: usize, at: usize) -> bool {
     let Some(inst) = code.get(at) else {
         return false;
@@ -79,8 +80,8 @@ fn spans(code: &[Inst], first: usize, at: usize) -> bool {
             .all(|inst| supported(inst) && !matches!(inst.op, Op::Store { .. }))
 }
 
-/// Predicates that only decide branches: one that is not the same in all lanes there is of no use
-/// to the whole warp's code anyway.
+/// Predicates that only decide branches. If such a predicate differs between lanes, code for the
+/// whole warp cannot use it anyway.
 fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
     let mut found: HashSet<Var> = code
         .iter()
@@ -89,8 +90,8 @@ fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
             _ => None,
         })
         .collect();
-    // What decides what only decides branches does so too: looked at again where that turns out not
-    // to be so.
+    // A predicate that decides only such predicates is one as well. It is examined again if one of
+    // them turns out not to be.
     let mut writers: HashMap<Var, Vec<usize>> = HashMap::new();
     for (at, inst) in code.iter().enumerate() {
         if matches!(inst.op, Op::Logic(..)) {
@@ -125,7 +126,7 @@ fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
     found
 }
 
-/// Instructions to be looked at, each once until it is.
+/// Instructions to examine, each listed once at a time.
 struct Worklist {
     list: VecDeque<usize>,
     listed: Vec<bool>,
@@ -152,7 +153,7 @@ impl Worklist {
     }
 }
 
-/// The instructions whose results depend on each register.
+/// The instructions with results that depend on each register.
 fn readers(code: &[Inst]) -> HashMap<Var, Vec<usize>> {
     let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
     for (at, inst) in code.iter().enumerate() {
@@ -166,7 +167,7 @@ fn readers(code: &[Inst]) -> HashMap<Var, Vec<usize>> {
 }
 
 impl<'d> Classes<'d> {
-    /// Looks at a function's code.
+    /// Analyses a function's code.
     pub(super) fn new(function: &Function, code: &[Inst], known: Constants<'d>) -> Self {
         let mut it = Self {
             map: HashMap::new(),
@@ -184,7 +185,7 @@ impl<'d> Classes<'d> {
         let mut due = Worklist::new(code.len());
         (0..code.len()).for_each(|at| due.add(at));
         it.propagate(code, &readers, &mut due);
-        // What only its own values define is nothing.
+        // Registers that depend only on themselves have no class yet; they count as varying.
         for inst in code {
             for var in def_use(inst).map(|it| it.writes).unwrap_or_default() {
                 if it.of(var) == Class::Unknown {
@@ -198,7 +199,7 @@ impl<'d> Classes<'d> {
         it
     }
 
-    /// Looks at instructions until nothing changes: again at those that read what has.
+    /// Examines instructions until nothing changes; a change examines the readers again.
     fn propagate(&mut self, code: &[Inst], readers: &HashMap<Var, Vec<usize>>, due: &mut Worklist) {
         while let Some(at) = due.next() {
             let inst = &code[at];
@@ -233,7 +234,7 @@ impl<'d> Classes<'d> {
         self.map.get(&var).copied().unwrap_or(Class::Unknown)
     }
 
-    /// The step of a register that has one.
+    /// The step of a register, if it has one.
     pub(super) fn step(&self, var: Var) -> Option<i64> {
         match self.of(var) {
             Class::Steps(step) => Some(step),
@@ -246,7 +247,7 @@ impl<'d> Classes<'d> {
         self.known.bits(var)
     }
 
-    /// Whether an instruction is computed once for the warp.
+    /// True if an instruction is computed once for the warp.
     pub(super) fn is_scalar(&self, inst: &Inst) -> bool {
         let class = self.result(inst);
         let written = def_use(inst).map(|it| it.writes).unwrap_or_default();
@@ -296,11 +297,11 @@ impl<'d> Classes<'d> {
         self.stepped(inst, &reads, &steps)
     }
 
-    /// The class of a result of sources that all have steps.
+    /// The class of a result if all sources have steps.
     fn stepped(&self, inst: &Inst, reads: &[Var], steps: &[i64]) -> Class {
         let uniform = steps.iter().all(|step| *step == 0);
-        // The product's step, if one factor is the same in all lanes, and known where the other
-        // is not.
+        // The step of a product, if one factor is the same in all lanes. It must be known if the
+        // other is not.
         let product = || match (steps[0], steps[1]) {
             (0, 0) => Some(0),
             (step, 0) => self.factor(reads[1]).map(|factor| step * factor),
@@ -350,7 +351,7 @@ impl<'d> Classes<'d> {
         }
     }
 
-    /// A constant factor, as a signed number where that makes it small.
+    /// A constant factor, as a signed number if that makes it small.
     fn factor(&self, var: Var) -> Option<i64> {
         let bits = self.bits(var)?;
         let value = if var.bank() == Bank::Word {

@@ -4,7 +4,7 @@ use crate::decode::form::Compare;
 use crate::native::assembler::Cc;
 use ptx::Scalar;
 
-/// When an integer comparison holds, after a `cmp` of its operands.
+/// Condition code of an integer comparison, after a `cmp` of its operands.
 pub(super) fn condition(compare: Compare, ty: Scalar) -> Option<Cc> {
     let signed = ty.is_signed();
     let pick = |with, without| if signed { with } else { without };

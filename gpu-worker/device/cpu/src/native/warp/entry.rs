@@ -1,4 +1,4 @@
-//! Entries of a warp's code from the interpreter: registers that should go in steps are checked.
+//! Entries of a warp's code from the interpreter; registers that must go in steps are checked.
 
 use super::blocks::Piece;
 use super::{Region, ending, on_stack};
@@ -10,7 +10,7 @@ use crate::native::def_use::Var;
 use std::collections::HashSet;
 
 impl Region<'_> {
-    /// The way in at a piece. Registers of the warp's place are what they are.
+    /// The entry at a piece. Registers of the warp's place are not checked.
     pub(super) fn entry(&mut self, piece: &Piece, places: &HashSet<Var>) {
         let frame = self.lower.reserve();
         self.frames.push(frame);

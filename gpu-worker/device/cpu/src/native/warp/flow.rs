@@ -11,7 +11,8 @@ use crate::native::values::Scalar;
 use std::mem::offset_of;
 
 impl Region<'_> {
-    /// Registers and where their values lie now; those of the warp's place lie in their memory too.
+    /// Registers and the current locations of their values; those of the warp's place are also in
+    /// memory.
     pub(super) fn holding(&self, vars: &[Var]) -> Vec<(Var, Scalar)> {
         let values = vars.iter().filter(|var| !self.places.contains(var));
         values
@@ -51,7 +52,7 @@ impl Region<'_> {
         Some(())
     }
 
-    /// Moves new values to where they lie between blocks.
+    /// Moves new values to their homes between blocks.
     fn settle(&mut self, behind: &[Var]) {
         for var in behind {
             let home = on_stack(self.homes[var]);
@@ -69,7 +70,7 @@ impl Region<'_> {
         }
     }
 
-    /// A branch or the end of the threads, for all lanes or none.
+    /// Emits a branch or the end of the threads, for all lanes or none.
     fn jump(&mut self, piece: &Piece, inst: &Inst, next: Option<usize>) -> Option<()> {
         let at = piece.end;
         let ran = at + 1 - piece.start;
@@ -117,7 +118,7 @@ impl Region<'_> {
         Some(())
     }
 
-    /// Where a warp goes whose lanes part at a branch.
+    /// Target of a warp that diverges at a branch.
     fn parted(&mut self, inst: &Inst, at: usize, before: Vec<(Var, Scalar)>) -> Label {
         let body = self.harmless.get(&(at + 1)).copied();
         let over = |(_, end): &(usize, usize)| {
@@ -143,7 +144,7 @@ impl Region<'_> {
         label
     }
 
-    /// Goes where a branch or exit leads.
+    /// Jumps to the target of a branch or exit.
     fn go(&mut self, inst: &Inst, at: usize, next: Option<usize>) -> Option<()> {
         if inst.op != Op::Branch {
             let leave = self.leave;
@@ -163,7 +164,7 @@ impl Region<'_> {
         Some(())
     }
 
-    /// Counts a jump back, and stops there where the warp is to stop.
+    /// Counts a backward jump, and leaves there if the warp must stop.
     fn poll(&mut self, target: usize) {
         let spun = self.spun(target);
         let field = Self::field;
@@ -190,7 +191,7 @@ impl Region<'_> {
 }
 
 impl Region<'_> {
-    /// The piece for all lanes, and on behind it.
+    /// Emits the piece for all lanes, then continues behind it.
     pub(super) fn hammock(&mut self, it: Hammock, piece: &Piece) -> Option<()> {
         self.asm().bind(it.label);
         self.begun = it.begun;
@@ -207,7 +208,7 @@ impl Region<'_> {
         Some(())
     }
 
-    /// Registers lie where they lie between blocks.
+    /// Resets registers to their homes between blocks.
     pub(super) fn place_scalars(&mut self) {
         self.lower.values.clear();
         let homes: Vec<(Var, i32)> = self.homes.iter().map(|(var, at)| (*var, *at)).collect();

@@ -1,5 +1,5 @@
-//! A branch over a few instructions that compute only: where lanes part at it, they are run for all
-//! lanes and count in those that would have run them.
+//! A branch over a few instructions that only compute. If lanes diverge at it, the instructions run
+//! for all lanes but count only in those that would have run them.
 
 use super::blocks::{End, Piece};
 use super::class::Classes;
@@ -10,7 +10,7 @@ use crate::native::def_use::{Var, def_use};
 use crate::native::strided::is_known;
 use crate::native::values::Scalar;
 
-/// A branch over a piece that is run for all lanes where they part.
+/// A branch over a piece that runs for all lanes if they diverge.
 pub(super) struct Hammock {
     pub(super) label: Label,
     /// The branch, its block, and the piece between it and its target.
@@ -18,12 +18,12 @@ pub(super) struct Hammock {
     pub(super) begun: usize,
     pub(super) body: usize,
     pub(super) guard: GuardSlot,
-    /// What lives in front of the branch, and the stack that holds it.
+    /// Live values before the branch, and the stack that holds them.
     pub(super) before: Vec<(Var, Scalar)>,
     pub(super) top: i32,
 }
 
-/// Whether a piece behind a branch that spans it can be run for lanes that do not take it.
+/// True if the piece behind a branch that spans it can run for lanes that do not take it.
 pub(super) fn is_harmless(kept: &[Inst], piece: &Piece, classes: &Classes<'_>) -> bool {
     let whole = piece.how == End::Falls && piece.segments.len() == 1;
     whole

@@ -1,14 +1,14 @@
-//! Code for a kernel's control flow, for warps all of whose lanes run and stand at one place.
+//! Code for a kernel's control flow, for warps with all lanes active at one instruction.
 //!
-//! What is the same in all lanes, or goes in steps from lane to lane, is computed once, on the
-//! stack; the rest as in a run, eight lanes at a time. Addresses in steps are checked once for all
-//! lanes, in front of the accesses. A block of the kernel is cut into segments as runs are; all that
-//! can fail in a segment is tried before anything of it has an effect. Where it fails, or lanes part,
-//! or an instruction is not known, what lives goes to its registers and the interpreter takes over
-//! at the segment's start.
+//! A value that is the same in all lanes, or goes in steps from lane to lane, is computed once, on
+//! the stack. Other values are computed as in a run, eight lanes at a time. Addresses in steps are
+//! checked once for all lanes, before the accesses. A block of the kernel is cut into segments like
+//! runs. Everything in a segment that can fail is tried before any of its effects. If it fails, if
+//! lanes diverge, or at an unsupported instruction, live values are written to their registers. The
+//! interpreter then takes over at the segment's start.
 //!
-//! It also hands over to this code: at the starts of blocks, if the registers that it takes for
-//! steps are.
+//! The interpreter enters this code at the starts of blocks, if all registers that the code expects
+//! in steps really are.
 
 mod blocks;
 mod class;
@@ -36,16 +36,17 @@ use hammock::Hammock;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
-/// Bytes of code for each instruction, and values noted for ways back: kernels of compilers take a
-/// sixth and a tenth of that. What takes more is not worth it: it keeps to runs.
+/// Bytes of code per instruction, and values recorded for exits per instruction. Compiled kernels
+/// take a sixth and a tenth of that. A function that exceeds them is not worth it, and gets only
+/// runs.
 const CODE: usize = 8 << 10;
 const NOTED: usize = 40;
 
-/// How the code came back, above the number of the instruction it came back at.
+/// Reasons for a return, in the bits above the number of the instruction.
 pub(super) mod ending {
-    /// The interpreter goes on there.
+    /// The interpreter continues there.
     pub(crate) const LEFT: u64 = 0;
-    /// The warp's share of jumps back is used up.
+    /// The warp's share of backward jumps is used up.
     pub(crate) const SPUN: u64 = 1;
     /// All threads of the warp are done.
     pub(crate) const ENDED: u64 = 2;
@@ -53,7 +54,8 @@ pub(super) mod ending {
     pub(crate) const FAULT: u64 = 3;
 }
 
-/// An access's checked host address: for which addresses, which offsets from them, whether written.
+/// An access's checked host address: its address register, the range of offsets, and true for a
+/// write.
 #[derive(Clone, Copy)]
 struct Checked {
     address: Rm,
@@ -66,35 +68,35 @@ struct Checked {
     low: i64,
 }
 
-/// The place of a fault's straight line in what the code returns: the low bits of its start, above the ending.
+/// Position of the low bits of a fault's line start in the return value, above the ending.
 pub(super) const BEGUN: u32 = 40;
 
-/// The way back from a fault among lanes that run eight by eight: what the later ones need to be run
-/// up to there.
+/// The exit after a fault among lanes that run eight by eight. It has the values with which the
+/// later lanes run up to there.
 struct Blame {
     label: Label,
     begun: usize,
     values: Vec<(Var, Scalar)>,
 }
 
-/// A way back to the interpreter.
+/// An exit to the interpreter.
 struct Exit {
     label: Label,
     ending: u64,
     pc: usize,
     /// Instructions run since the block's start.
     ran: usize,
-    /// Registers to be written to their memory.
+    /// Registers that must be written to their memory.
     values: Vec<(Var, Scalar)>,
 }
 
-/// A function on its way to code.
+/// A function that is being compiled.
 struct Region<'k> {
     lower: Lower<'k>,
     classes: &'k Classes<'k>,
-    /// Registers that the warp's place fills.
+    /// Registers that are filled from the warp's place.
     places: &'k HashSet<Var>,
-    /// Registers with steps that live at the starts of pieces.
+    /// Registers with steps that are live at the starts of pieces.
     living: HashMap<usize, Vec<Var>>,
     /// The stack places of registers with steps, between blocks.
     homes: HashMap<Var, i32>,
@@ -102,45 +104,45 @@ struct Region<'k> {
     labels: HashMap<usize, Label>,
     leave: Label,
     exits: Vec<Exit>,
-    /// Values that are noted for ways back.
+    /// Number of values recorded for exits.
     noted: usize,
-    /// Bytes that its code may take.
+    /// Maximum bytes of its code.
     room: usize,
     blames: Vec<Blame>,
     hammocks: Vec<Hammock>,
-    /// Pieces that may be run for lanes that jump over them: number and end, by their start.
+    /// Pieces that may run for lanes that jump over them: number and end, by their start.
     harmless: HashMap<usize, (usize, usize)>,
-    /// Where instructions to reserve the stack lie.
+    /// Positions of the instructions that reserve the stack.
     frames: Vec<usize>,
     checked: Vec<Checked>,
-    /// How far the accesses of some instructions reach.
+    /// Ranges of the accesses of some instructions.
     reach: (std::ops::Range<usize>, Vec<Option<Extent>>),
-    /// The next free bytes of the stack, and the most that were used.
+    /// The next free bytes of the stack, and the maximum used.
     base: i32,
     top: i32,
     most: i32,
     sites: usize,
-    /// The current segment's first instruction and what lives there; its way back once it has one.
+    /// The current segment's first instruction and live values; its exit, once it has one.
     start: usize,
     begun: usize,
     held: Vec<(Var, Scalar)>,
     deopt: Option<Label>,
 }
 
-/// The code of a function and where it is entered.
+/// The code of a function and its entries.
 pub(super) struct Compiled {
     pub(super) code: Vec<u8>,
-    /// Instruction, place in the code.
+    /// Instruction, position in the code.
     pub(super) entries: Vec<(usize, usize)>,
 }
 
-/// Compiles an entry's function, if there is code for it.
+/// Compiles an entry's function, if the generator supports it.
 pub(super) fn compile(
     blocks: &Blocks<'_>,
     kept: &[Inst],
     known: Constants<'_>,
 ) -> Option<Compiled> {
-    // Longer functions keep to runs: code of theirs would not be short.
+    // Longer functions get only runs, because their code would not be short.
     let (start, end) = blocks
         .followed()
         .filter(|(start, end)| end - start <= APART)?;
@@ -160,7 +162,7 @@ impl<'k> Region<'k> {
         (classes, places): (&'k Classes<'k>, &'k HashSet<Var>),
         pieces: &[Piece],
     ) -> Self {
-        // Two words of the runs' own come first.
+        // Two words of the runs come first.
         let mut top = 16;
         let mut homes = HashMap::new();
         for var in pieces.iter().flat_map(|piece| &piece.scalars) {
@@ -175,7 +177,7 @@ impl<'k> Region<'k> {
         let scratch_at = shape_at + 16 * accesses as i32;
         let save_at = scratch_at + SCRATCH;
         let lower = Lower::new(kept, 0..0, known, (shape_at, scratch_at, save_at));
-        // A fault leaves with what it has put into rax.
+        // A fault leaves with the value in rax.
         let leave = lower.fault;
         Self {
             lower,
@@ -228,7 +230,7 @@ impl<'k> Region<'k> {
         Rm::At(RBX, offset as i32)
     }
 
-    /// The way back to the interpreter at the segment's start.
+    /// The exit to the interpreter at the segment's start.
     fn deopt(&mut self) -> Label {
         if let Some(label) = self.deopt {
             return label;
@@ -239,7 +241,7 @@ impl<'k> Region<'k> {
         label
     }
 
-    /// A way back to the interpreter.
+    /// A new exit to the interpreter.
     fn exit(&mut self, ending: u64, pc: usize, values: Vec<(Var, Scalar)>) -> Label {
         let label = self.asm().label();
         self.noted += values.len();
@@ -254,7 +256,7 @@ impl<'k> Region<'k> {
         label
     }
 
-    /// Adds to the instructions run.
+    /// Adds to the number of executed instructions.
     fn count(&mut self, instructions: usize) {
         if instructions == 0 {
             return;
@@ -265,7 +267,7 @@ impl<'k> Region<'k> {
         asm.code.extend((instructions as i32).to_le_bytes());
     }
 
-    /// Writes what lives to its registers and leaves.
+    /// Writes live values to their registers and leaves.
     fn write_exit(&mut self, exit: &Exit) {
         self.asm().bind(exit.label);
         for (var, (from, step)) in &exit.values {
@@ -278,7 +280,7 @@ impl<'k> Region<'k> {
         asm.jump(leave);
     }
 
-    /// Writes what lived where a segment began and leaves with the fault that is in rax.
+    /// Writes the values that were live at a segment's start, and leaves with the fault in rax.
     fn write_blame(&mut self, blame: &Blame) {
         self.asm().bind(blame.label);
         self.asm().save(on_stack(8), RAX);
@@ -293,7 +295,7 @@ impl<'k> Region<'k> {
         asm.jump(leave);
     }
 
-    /// Gives every lane of a register its value.
+    /// Writes every lane of a register.
     fn write_home(&mut self, var: Var, scalar: Scalar) {
         let values = &mut self.lower.values;
         if var.bank() == Bank::Pred {
@@ -318,7 +320,7 @@ impl<'k> Region<'k> {
         values.unpin();
     }
 
-    /// Whether the code is of no use any more: it takes too much.
+    /// True if the code takes too much room or too many registers to be useful.
     fn is_crowded(&self) -> bool {
         let values = &self.lower.values;
         values.crowded || values.asm.code.len() > self.room

@@ -1,4 +1,5 @@
-//! Instructions whose results are the same in all lanes, or in steps: computed once, for lane 0.
+//! Instructions with results that are the same in all lanes, or in steps: computed once, for lane
+//! 0.
 
 use super::Region;
 use super::class::Class;
@@ -10,7 +11,7 @@ use crate::native::def_use::Var;
 use crate::native::strided::narrow_load;
 use ptx::Scalar;
 
-/// From lane 0 to lane 31.
+/// Steps from lane 0 to lane 31.
 pub(super) const LAST: i64 = 31;
 
 fn is_wide(var: Var) -> bool {
@@ -18,7 +19,7 @@ fn is_wide(var: Var) -> bool {
 }
 
 impl Region<'_> {
-    /// Where lane 0's value of a register or constant lies.
+    /// Location of lane 0's value of a register or constant.
     pub(super) fn at(&self, var: Var) -> Rm {
         if var.is_constant() {
             let base = if is_wide(var) { R15 } else { R14 };
@@ -26,7 +27,7 @@ impl Region<'_> {
         }
         match self.lower.values.scalars.get(&var) {
             Some((place, _)) => *place,
-            // Never: every register with a class has a place.
+            // Unreachable: every register with a class has a place.
             None => Rm::At(RSP, 8),
         }
     }
@@ -42,13 +43,13 @@ impl Region<'_> {
         self.asm().g(is_wide(var), opcode, d.0, from);
     }
 
-    /// d = where a condition holds, a register's value.
+    /// d = a register's value, if a condition is true.
     fn choose(&mut self, cc: Cc, d: Gpr, var: Var) {
         let from = self.at(var);
         self.asm().g2(is_wide(var), 0x40 | cc as u8, d.0, from);
     }
 
-    /// A new value of a register, from rax.
+    /// Assigns a new value, in rax, to a register.
     fn define(&mut self, inst: &Inst, var: Var) {
         if let Some(guard) = inst.guard {
             let bits = self.at(Var::new(Bank::Pred, Slot(guard.slot)));
@@ -68,7 +69,7 @@ impl Region<'_> {
         self.lower.values.rename(var, Some((place, step)));
     }
 
-    /// Leaves the code where a word's lanes wrap, so that a wider one would not go on in steps.
+    /// Leaves the code if a word wraps in any lane; a wider value would not go in steps then.
     fn check_wrap(&mut self, var: Var, signed: bool, d: Gpr) {
         let Some(step) = self.classes.step(var).filter(|step| *step != 0) else {
             return;
@@ -83,7 +84,7 @@ impl Region<'_> {
         asm.jump_if(cc, deopt);
     }
 
-    /// d = a word extended to 64 bits, which no lane wraps.
+    /// d = a word extended to 64 bits; it must not wrap in any lane.
     fn widen(&mut self, d: Gpr, var: Var, signed: bool) {
         if self.classes.step(var).is_some_and(|step| step != 0) {
             self.fetch(d, var);
@@ -188,7 +189,7 @@ impl Region<'_> {
             }
             _ => {
                 self.combine(0x3b, RAX, b);
-                // What the other operand is better than.
+                // The condition under which the other operand wins.
                 let cc = match (op, ty.is_signed()) {
                     (Int2::Min, true) => Cc::Greater,
                     (Int2::Min, false) => Cc::Above,
@@ -203,7 +204,7 @@ impl Region<'_> {
         self.define(inst, d);
     }
 
-    /// Shifts rax; counts beyond the size leave nothing but the sign.
+    /// Shifts rax; counts beyond the size leave only the sign.
     fn shift(&mut self, op: Int2, signed: bool, wide: bool, count: Var) {
         let size: u32 = if wide { 64 } else { 32 };
         let kind = match (op, signed) {
@@ -269,7 +270,7 @@ impl Region<'_> {
         self.define(inst, Var::new(Bank::Pred, s[0]));
     }
 
-    /// A comparison that comes out the same in all lanes, or the code is left.
+    /// Emits a comparison that must be the same in all lanes; otherwise the code is left.
     fn setp(&mut self, inst: &Inst, compare: Compare, ty: Scalar) {
         let bank = Bank::of(ty);
         let [a, b] = [2, 3].map(|at| Var::new(bank, inst.slots[at]));
@@ -321,7 +322,7 @@ impl Region<'_> {
         self.define(inst, Var::new(Bank::Pred, inst.slots[0]));
     }
 
-    /// Leaves the code unless a value lies outside the range of another's lanes.
+    /// Leaves the code unless a value is outside the range of another's lanes.
     fn apart(&mut self, moving: Var, other: Var) {
         let deopt = self.deopt();
         let up = self.classes.step(moving).is_some_and(|step| step > 0);
@@ -342,7 +343,7 @@ impl Region<'_> {
         self.asm().bind(fine);
     }
 
-    /// A load of one address: its values, from the host address in rcx.
+    /// A load from one address: its values, from the host address in rcx.
     pub(super) fn uniform_load(&mut self, inst: &Inst, it: Access, offset: i64, host: i32) {
         let size = it.ty.size() as i64;
         for part in 0..it.parts {

@@ -1,4 +1,4 @@
-//! One segment: what is computed once, the checks of its addresses, then the lanes.
+//! One segment: values computed once, the checks of its addresses, then the lanes.
 
 use super::blocks::Segment;
 use super::scalar::LAST;
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 type Change = (Var, Option<Scalar>);
 
 impl Region<'_> {
-    /// The code of a segment; the way back, if that is not to its start.
+    /// Emits a segment; `back` is the exit, if it is not at the segment's start.
     pub(super) fn segment(
         &mut self,
         segment: &Segment,
@@ -71,7 +71,7 @@ impl Region<'_> {
         }
     }
 
-    /// Computes an instruction for the warp: what its registers hold now.
+    /// Computes an instruction for the warp; returns the new contents of its registers.
     fn once(&mut self, at: usize, inst: &Inst, changes: &mut Vec<Change>) -> Vec<(Var, Scalar)> {
         let written = def_use(inst).map(|it| it.writes).unwrap_or_default();
         let held = |it: &Self, var: &Var| it.lower.values.scalars.get(var).copied();
@@ -93,7 +93,7 @@ impl Region<'_> {
         list
     }
 
-    /// The vector part, for each eight lanes.
+    /// Emits the vector part, for each eight lanes.
     fn lanes(&mut self, run: &Run, changes: &[Change], last: &[Vec<Var>], needed: &[bool]) {
         for group in 0..4 {
             for (var, old) in changes.iter().rev() {
@@ -109,7 +109,7 @@ impl Region<'_> {
         self.lower.values.group = 0;
     }
 
-    /// Checks a vector access in front, if its addresses go in steps.
+    /// Checks a vector access in advance, if its addresses go in steps.
     fn host(&mut self, at: usize, inst: &Inst, index: usize) {
         let Some(it) = Access::of(inst) else { return };
         let Some(step) = self.classes.step(it.var(inst)) else {
@@ -124,7 +124,7 @@ impl Region<'_> {
         }
     }
 
-    /// Where a host address lies and lane 0's distance from it, checked for all lanes.
+    /// Stack place of a host address and lane 0's distance from it, checked for all lanes.
     fn check(&mut self, at: usize, inst: &Inst, it: Access) -> Option<(i32, i64)> {
         let var = it.var(inst);
         let step = self.classes.step(var)?;

@@ -89,12 +89,12 @@ struct Sources<'r> {
     quads: Quads,
     /// Two registers of A, two of B, those of C.
     rows: [&'r Row<u32>; 12],
-    /// The quad that is computed.
+    /// The current quad.
     quad: usize,
 }
 
 impl Sources<'_> {
-    /// The lane that holds row or column `at`, which both halves of the quad split.
+    /// The lane that holds row or column `at`; both halves of the quad share them.
     #[inline(always)]
     fn lane(&self, at: usize) -> usize {
         4 * self.quad + at % 4 + at / 4 * 16

@@ -1,7 +1,7 @@
-//! Registers of A and B as tiles of words that the multiplication loops take.
+//! Conversion of registers of A and B to tiles of words, the input of the multiplication loops.
 //!
 //! A word is an f32 for the float formats, two i16 for the integer ones, and the register itself
-//! for bits. A tile is eight rows of `WIDTH` words; B's is turned to `WIDTH` rows of eight.
+//! for bits. A tile is eight rows of `WIDTH` words; B's is transposed to `WIDTH` rows of eight.
 
 #![expect(unsafe_code, reason = "vector conversions over whole registers")]
 
@@ -9,10 +9,10 @@ use crate::decode::form::{Element, Round};
 use crate::lane_value::Row;
 use crate::ops::soft;
 
-/// Most tiles of A, and of B.
+/// Maximum number of tiles of A, and of B.
 pub(super) const MOST: usize = 8;
 
-/// How one register of 32 lanes becomes a tile of 8 x `WIDTH` words, row by row.
+/// Conversion of one register of 32 lanes to a tile of 8 x `WIDTH` words, row by row.
 pub(super) trait Format {
     const WIDTH: usize;
     type Tile: Copy + AsRef<[u32]> + AsMut<[u32]>;
@@ -25,7 +25,7 @@ pub(super) trait Format {
 pub(super) struct Half;
 /// bf16.
 pub(super) struct Brain;
-/// tf32: the low 13 bits of the mantissa are not read.
+/// tf32: the low 13 bits of the mantissa are ignored.
 pub(super) struct Tensor;
 /// e4m3 and e5m2.
 pub(super) struct Quarter;
@@ -33,7 +33,7 @@ pub(super) struct Quarter;
 pub(super) struct Byte;
 /// s4 and u4, as pairs of i16.
 pub(super) struct Nibble;
-/// Single bits, as they are.
+/// Single bits, unchanged.
 pub(super) struct Bit;
 
 impl Format for Half {
@@ -44,7 +44,7 @@ impl Format for Half {
     fn spread<const SIMD: bool>(_: Element, row: &Row<u32>, tile: &mut Self::Tile) {
         #[cfg(target_arch = "x86_64")]
         if SIMD {
-            // SAFETY: `SIMD` says that F16C is there.
+            // SAFETY: `SIMD` states that F16C is available.
             unsafe { halves(row, tile) };
             return;
         }
@@ -67,7 +67,7 @@ fn widen(format: soft::Format, bits: u32) -> u32 {
 unsafe fn halves(row: &Row<u32>, tile: &mut [u32; 64]) {
     use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
     for group in 0..8 {
-        // SAFETY: eight halves lie in four lanes; the tile has 64 words.
+        // SAFETY: eight halves are in four lanes; the tile has 64 words.
         unsafe {
             let from = _mm_loadu_si128(row.as_ptr().add(4 * group).cast());
             let to = tile.as_mut_ptr().add(8 * group);
@@ -101,7 +101,7 @@ impl Format for Tensor {
     }
 }
 
-/// The value of an eight-bit float as an f32's bits.
+/// The value of an eight-bit float as the bits of an f32.
 fn quarter(element: Element, bits: u32) -> u32 {
     let sign = (bits & 0x80) << 24;
     if element == Element::E5m2 {
@@ -110,7 +110,7 @@ fn quarter(element: Element, bits: u32) -> u32 {
     }
     let (exponent, mantissa) = (bits >> 3 & 15, bits & 7);
     match (exponent, mantissa) {
-        // There is no infinity.
+        // This format has no infinity.
         (15, 7) => 0x7fff_ffff,
         (0, _) => sign | (mantissa as f32 * f32::from_bits(0x3b00_0000)).to_bits(),
         _ => sign | (exponent + 120) << 23 | mantissa << 20,
@@ -183,7 +183,7 @@ impl Format for Bit {
     }
 }
 
-/// Turns eight rows of `WIDTH` words into `WIDTH` rows of eight.
+/// Transposes eight rows of `WIDTH` words to `WIDTH` rows of eight.
 #[inline(always)]
 pub(super) fn turn<F: Format>(tile: &F::Tile, turned: &mut F::Tile) {
     let (width, from, to) = (F::WIDTH, tile.as_ref(), turned.as_mut());
@@ -197,7 +197,7 @@ pub(super) fn turn<F: Format>(tile: &F::Tile, turned: &mut F::Tile) {
             .into_iter()
             .flat_map(|row| (0..width).step_by(4).map(move |c| (row, c)))
         {
-            // SAFETY: SSE2 is always there; the block of four by four lies in both tiles.
+            // SAFETY: SSE2 is always available; the block of four by four is in both tiles.
             unsafe {
                 turn_four(
                     from.as_ptr().add(row * width + column),
@@ -216,7 +216,7 @@ pub(super) fn turn<F: Format>(tile: &F::Tile, turned: &mut F::Tile) {
 }
 
 /// # Safety
-/// Four rows of four words lie at `from`, `width` apart, and at `to`, 8 apart.
+/// Four rows of four words are at `from`, `width` apart, and at `to`, 8 apart.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn turn_four(from: *const u32, width: usize, to: *mut u32) {

@@ -17,7 +17,7 @@ use std::ptr;
 pub(super) fn transpose(row: &Row<u32>) -> Row<u32> {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: SSE2 is always there.
+        // SAFETY: SSE2 is always available.
         unsafe { transpose_sse2(row) }
     }
     #[cfg(not(target_arch = "x86_64"))]

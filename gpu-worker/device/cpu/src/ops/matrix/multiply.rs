@@ -1,9 +1,9 @@
-//! Multiplications of tiles, and from and to the registers of C and D.
+//! Multiplications of tiles, with the registers of C and D.
 //!
-//! Sums of floats are in this order: C first, then the products by ascending k, each added by one
-//! fused multiply-add in f32 (f64 for f64); D in f16 is rounded once, at the end. So results
-//! depend on nothing but the operands. Tensor cores add in another order and cut off what they
-//! align away: results differ from theirs in the last places.
+//! Sums of floats are in this order: C first, then the products by ascending k. Each is added by
+//! one fused multiply-add in f32 (f64 for f64); D in f16 is rounded once, at the end. So results
+//! depend on the operands alone. Tensor cores add in another order and truncate aligned operands,
+//! so their results differ in the last places.
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 #![expect(
@@ -42,7 +42,7 @@ impl Core for Floats {
     fn add<F: Format, const SIMD: bool>(_: Finish, a: &F::Tile, b: &F::Tile, sum: &mut [u32; 64]) {
         #[cfg(target_arch = "x86_64")]
         if SIMD {
-            // SAFETY: `SIMD` says that FMA is there.
+            // SAFETY: `SIMD` states that FMA is available.
             unsafe { floats::<F>(a.as_ref(), b.as_ref(), sum) };
             return;
         }
@@ -98,7 +98,7 @@ impl Core for Integers {
     fn add<F: Format, const SIMD: bool>(_: Finish, a: &F::Tile, b: &F::Tile, sum: &mut [u32; 64]) {
         #[cfg(target_arch = "x86_64")]
         if SIMD {
-            // SAFETY: `SIMD` says that AVX2 is there.
+            // SAFETY: `SIMD` states that AVX2 is available.
             unsafe { integers::<F>(a.as_ref(), b.as_ref(), sum) };
             return;
         }
@@ -182,10 +182,10 @@ impl Core for Bits {
 /// `mma.sync` and `wmma.mma` of 32-bit sums.
 pub(super) struct Multiply<F, C>(PhantomData<(F, C)>);
 
-/// Tiles of A or of B. Not cleared: those that are read have been written.
+/// Tiles of A or of B. They are not cleared, because only written ones are read.
 pub(super) type Side<F> = [MaybeUninit<<F as Format>::Tile>; MOST];
 
-/// Reads all registers of A, or of B, which is turned.
+/// Reads all registers of A, or of B, which is transposed.
 ///
 /// # Safety
 /// The slots are words of the context's files.

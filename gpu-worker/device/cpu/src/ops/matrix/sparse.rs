@@ -1,8 +1,8 @@
-//! `mma.sp`: products with a matrix A of which every row has half of its elements, and numbers that
-//! say which.
+//! `mma.sp`: products with a matrix A that stores half of the elements of every row, and numbers
+//! that select their columns.
 //!
-//! Sums are as those of `mma`: C first, then the products in the order of the elements of A. What A
-//! has not got is not multiplied, so that an infinity in B meets no zero.
+//! Sums are as those of `mma`: C first, then the products in the order of the elements of A.
+//! Missing elements of A are not multiplied, so that an infinity in B meets no zero.
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 /// Rows of A, D and C.
 const ROWS: usize = 16;
 
-/// An element of a tile, and what becomes of products.
+/// Addition of the product of two elements of tiles.
 pub(super) trait Sum {
     /// Adds the product of two elements, each by its tile, row and column.
     fn add<F: Format>(sum: u32, a: (&F::Tile, usize, usize), b: (&F::Tile, usize, usize)) -> u32;
@@ -52,11 +52,12 @@ impl Sum for Integers {
     }
 }
 
-/// Which column of A the element `at` of a row is, by the numbers that lanes hold.
+/// The column of A of element `at` of a row, by the numbers in the lanes.
 ///
-/// A number of two bits says which unit of four: an element, a pair of 4 bits each, or a half of
-/// one of 32 bits. Numbers of 16-bit and wider elements are eight to a row in each word, with
-/// those of row `row + 8` above; others are sixteen to a row, and the next lane has row `row + 8`.
+/// A number of two bits selects a unit of four: an element, a pair of 4-bit elements, or a half of
+/// a 32-bit element. Numbers of 16-bit and wider elements are eight to a row in each word; the
+/// upper half has row `row + 8`. Other numbers are sixteen to a row, and the next lane has row
+/// `row + 8`.
 fn column(sparse: Sparse, numbers: &Row<u32>, row: usize, at: usize) -> usize {
     let bits = sparse.mma.a.bits();
     let unit = match bits {
@@ -99,8 +100,8 @@ impl<F: Format, S: Sum> Kernel for Multiply<F, S> {
         let (b, all) = all.split_at(2 * depth);
         let (c, all) = all.split_at(count * mma.c.registers() as usize);
         let mut sums = sums::ZERO;
-        // SAFETY: decode gave the slots: a register for each tile of A and B, those of C and D,
-        // and one of numbers.
+        // SAFETY: decode gave the slots: a register for each tile of A and B, those of C and D, and
+        // one of numbers.
         unsafe {
             let left = side::<F, SIMD>(cx, mma.a, a, false);
             let right = side::<F, SIMD>(cx, mma.b, b, false);

@@ -1,4 +1,4 @@
-//! C and D: between their registers and sums of 8 by 8.
+//! Conversion of C and D between their registers and sums of 8 by 8.
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
@@ -9,13 +9,13 @@ use crate::lane_loop::{source, store};
 use crate::lane_value::{LANES, Row};
 use crate::ops::soft;
 
-/// Most tiles of C and D.
+/// Maximum number of tiles of C and D.
 const MOST: usize = 4;
 
 /// Sums of 8 by 8, row by row: f32 or s32.
 pub(super) type Sums = [[u32; 64]; MOST];
 
-/// No sum yet.
+/// Zero sums.
 pub(super) const ZERO: Sums = [[0; 64]; MOST];
 
 /// Two registers as rows of eight: each lane has two neighbours, one in each.
@@ -87,7 +87,7 @@ pub(super) unsafe fn accumulate(cx: &Context<'_>, finish: Finish, slots: &[Slot]
 /// Writes D.
 ///
 /// # Safety
-/// As [`read`], and the slots are no constants.
+/// As [`read`], and the slots are not constants.
 #[inline(always)]
 pub(super) unsafe fn write<const SIMD: bool>(
     cx: &mut Context<'_>,
@@ -127,7 +127,7 @@ pub(super) unsafe fn write<const SIMD: bool>(
     }
 }
 
-/// The NaN of the device, and what `.satfinite` makes of what is not finite.
+/// Makes a NaN canonical; with `.satfinite`, replaces values that are not finite.
 #[inline(always)]
 fn single(bits: u32, finite: bool) -> u32 {
     let magnitude = bits & 0x7fff_ffff;
@@ -165,7 +165,7 @@ fn narrow<const SIMD: bool>(sum: &[u32; 64], finite: bool) -> Row<u32> {
 fn halve<const SIMD: bool>(sum: &[u32; 64]) -> Row<u32> {
     #[cfg(target_arch = "x86_64")]
     if SIMD {
-        // SAFETY: `SIMD` says that F16C is there.
+        // SAFETY: `SIMD` states that F16C is available.
         return unsafe { halve_f16c(sum) };
     }
     let half = |bits: u32| soft::convert(soft::F32, soft::F16, u64::from(bits), Round::Nearest);

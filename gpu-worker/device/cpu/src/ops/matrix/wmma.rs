@@ -1,7 +1,7 @@
 //! `wmma.load` and `wmma.store`: fragments from and to lines in memory.
 //!
-//! Which lane holds what of a `wmma` fragment is the implementation's choice: here it is what
-//! `mma` of the same elements has, so that `wmma.mma` is the same multiplication.
+//! The distribution of a `wmma` fragment over the lanes is the implementation's choice. Here it is
+//! that of `mma` for the same elements, so that `wmma.mma` is the same multiplication.
 
 #![expect(
     unsafe_code,
@@ -50,7 +50,7 @@ impl Matrix {
 /// `W` is the bank of the registers.
 pub(super) struct Lines<W>(PhantomData<W>);
 
-/// Lines as they lie in memory, and their bytes.
+/// Number of lines in memory, elements of a line, and bytes of a line.
 fn shape(fragment: Fragment) -> (usize, usize, usize) {
     let (mut lines, mut length) = fragment.straight();
     if fragment.crossed {
@@ -62,7 +62,7 @@ fn shape(fragment: Fragment) -> (usize, usize, usize) {
 /// Eight rows of `len` bytes, `step` apart.
 ///
 /// # Safety
-/// Both sides hold them.
+/// Both sides have room for them.
 #[inline(always)]
 unsafe fn eight(from: *const u8, from_step: usize, to: *mut u8, to_step: usize, len: usize) {
     for g in 0..8 {
@@ -104,7 +104,7 @@ impl<W: Bits> Lines<W> {
                 };
                 let start = 8 * line * step + at * size;
                 let mut row: Row<W> = [W::default(); LANES];
-                // SAFETY: the tile lies in the matrix; the caller vouches for the slots.
+                // SAFETY: the tile is in the matrix; the caller vouches for the slots.
                 unsafe {
                     let from = matrix.0[start..].as_ptr();
                     eight(from, step, row.as_mut_ptr().cast(), size, size);
@@ -136,7 +136,7 @@ impl<W: Bits> Lines<W> {
                 let start = 8 * row * step + 8 * size * column;
                 let at = matrix.0[start..].as_mut_ptr();
                 let tile = by.c(row, column);
-                // SAFETY: the tile lies in the matrix; the caller vouches for the slots.
+                // SAFETY: the tile is in the matrix; the caller vouches for the slots.
                 unsafe {
                     if size == 2 {
                         let mut words: Row<W> = [W::default(); LANES];

@@ -1,22 +1,23 @@
-//! The texels that a coordinate means, and their addresses.
+//! The texels for a coordinate, and their addresses.
 //!
-//! Sizes and addresses come from the tenant's memory: sums of them are checked.
+//! Sizes and addresses come from the tenant's memory, so their sums are checked.
 
 use bus_schemas::{AddressMode, Texture, TextureShape};
 
-/// No coordinate is taken to be farther out: what is beyond reads the same, and sums stay exact.
+/// Maximum distance of a coordinate. Coordinates beyond it read the same, and with the limit sums
+/// stay exact.
 const FAR: f64 = (1_u64 << 48) as f64;
-/// A whole of which a neighbour's weight is so many parts.
+/// Denominator of a neighbour's weight.
 pub(super) const WHOLE: u32 = 256;
 
-/// The texels that a coordinate lies between, if they are inside, and the weight of the second.
+/// The texels around a coordinate, if they are inside, and the weight of the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Axis {
     pub(super) at: [Option<u32>; 2],
     pub(super) weight: u32,
 }
 
-/// Elements, rows, and slices or layers; at least one where there is no such dimension.
+/// Elements, rows, and slices or layers; at least one for a missing dimension.
 pub(super) fn extents(texture: &Texture) -> [u32; 3] {
     let (height, depth) = match texture.shape {
         TextureShape::Linear => (1, 1),
@@ -25,7 +26,7 @@ pub(super) fn extents(texture: &Texture) -> [u32; 3] {
     [texture.width, height, depth]
 }
 
-/// How many layers there are to choose from.
+/// Number of layers.
 pub(super) fn layers(texture: &Texture) -> u32 {
     match texture.shape {
         TextureShape::Layered => texture.depth.max(1),
@@ -33,8 +34,8 @@ pub(super) fn layers(texture: &Texture) -> u32 {
     }
 }
 
-/// How an axis is read outside. What goes on for ever needs coordinates from 0 to 1; a row of
-/// memory ends where it ends.
+/// Address mode of an axis outside the texture. Repeating modes need coordinates from 0 to 1;
+/// linear memory has a border.
 pub(super) fn mode(texture: &Texture, axis: usize, normalized: bool) -> AddressMode {
     if texture.shape == TextureShape::Linear {
         return AddressMode::Border;
@@ -45,16 +46,16 @@ pub(super) fn mode(texture: &Texture, axis: usize, normalized: bool) -> AddressM
     }
 }
 
-/// A coordinate in texels; one that is no number is 0.
+/// A coordinate in texels; NaN is 0.
 fn scaled(x: f32, extent: u32, normalized: bool) -> f64 {
     let x = if x.is_nan() { 0.0 } else { f64::from(x) };
     let scale = if normalized { f64::from(extent) } else { 1.0 };
-    // An infinite coordinate of nothing is none.
+    // Infinity times zero is NaN.
     let x = x * scale;
     if x.is_nan() { 0.0 } else { x.clamp(-FAR, FAR) }
 }
 
-/// The texel that an index means, if that is one.
+/// The texel for an index, if there is one.
 pub(super) fn inside(index: i64, extent: u32, mode: AddressMode) -> Option<u32> {
     let count = i64::from(extent);
     if count == 0 {
@@ -72,7 +73,7 @@ pub(super) fn inside(index: i64, extent: u32, mode: AddressMode) -> Option<u32> 
     u32::try_from(index).ok().filter(|index| *index < extent)
 }
 
-/// The one texel of an index that is a whole number.
+/// The one texel for an integer index.
 pub(super) fn exact(index: i64, extent: u32, mode: AddressMode) -> Axis {
     Axis {
         at: [inside(index, extent, mode), None],
@@ -80,7 +81,7 @@ pub(super) fn exact(index: i64, extent: u32, mode: AddressMode) -> Axis {
     }
 }
 
-/// The one texel that a coordinate lies in.
+/// The one texel that contains a coordinate.
 pub(super) fn nearest(
     x: f32,
     offset: i32,
@@ -91,7 +92,7 @@ pub(super) fn nearest(
     exact(index + i64::from(offset), extent, mode)
 }
 
-/// The two texels between whose middles a coordinate lies; the weight has 8 bits behind the point.
+/// The two texels with centres around a coordinate; the weight has 8 fractional bits.
 pub(super) fn between(
     x: f32,
     offset: i32,
@@ -107,7 +108,7 @@ pub(super) fn between(
     }
 }
 
-/// Where a byte of a row lies, if that is an address at all.
+/// Address of a byte of a row, if valid.
 pub(super) fn byte(texture: &Texture, x: u64, [y, z]: [u32; 2]) -> Option<u64> {
     let slice = u64::from(z).checked_mul(texture.slice)?;
     let row = u64::from(y).checked_mul(texture.pitch)?;
@@ -115,7 +116,7 @@ pub(super) fn byte(texture: &Texture, x: u64, [y, z]: [u32; 2]) -> Option<u64> {
     start.checked_add(x)
 }
 
-/// Where a texel lies, if that is an address at all.
+/// Address of a texel, if valid.
 pub(super) fn texel(texture: &Texture, [x, y, z]: [u32; 3]) -> Option<u64> {
     byte(texture, u64::from(x) * texture.element(), [y, z])
 }

@@ -11,7 +11,7 @@ use crate::lane_value::{LANES, Row};
 use bus_schemas::Texture;
 use std::ptr;
 
-/// A texel that a lane reads, or a noted fault.
+/// A texel that a lane reads; records a fault otherwise.
 fn fetch(
     cx: &mut Context<'_>,
     (handle, texture): (u64, &Texture),
@@ -26,7 +26,7 @@ fn fetch(
     let at = cx.resolve(Place::Global, address, (size, 1), false, lane)?;
     let mut bytes = [0; texel::BYTES];
     let size = (size as usize).min(texel::BYTES);
-    // SAFETY: the check says that a whole element may be read; the buffer has room for any.
+    // SAFETY: the check allows reading a whole element; the buffer has room for any.
     unsafe { ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), size) };
     Some(texel::read(texture, &bytes))
 }
@@ -40,10 +40,10 @@ struct Lookup<'c> {
 }
 
 impl Lookup<'_> {
-    /// The registers that an instruction names; `slots` come behind those of the results.
+    /// The registers that an instruction names; `slots` follow those of the results.
     ///
     /// # Safety
-    /// As [`Kernel::run`].
+    /// As [`crate::lane_loop::Kernel::run`].
     unsafe fn new(cx: &Context<'_>, handle: Slot, slots: &[Slot], sample: Sample) -> Self {
         let (layer, slots) = slots.split_at(usize::from(sample.geometry.layered));
         let (places, rest) = slots.split_at(usize::from(sample.geometry.dimensions));
@@ -62,7 +62,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// What a lane looks up.
+    /// A lane's request.
     fn request(&self, sample: Sample, lane: usize) -> Request {
         let at = self.coordinates.map(|row| row.map_or(0, |row| row[lane]));
         Request {
@@ -81,7 +81,7 @@ impl Lookup<'_> {
     }
 }
 
-/// A texel as the instruction's registers take it.
+/// A texel in the form of the instruction's registers.
 fn given(given: Given, texture: &Texture, texel: Texel) -> Texel {
     let half = |bits: u32| {
         if texel::floats(texture) {
@@ -103,7 +103,7 @@ fn given(given: Given, texture: &Texture, texel: Texel) -> Texel {
 /// Looks up for the lanes of a mask.
 ///
 /// # Safety
-/// As [`Kernel::run`].
+/// As [`crate::lane_loop::Kernel::run`].
 pub(super) unsafe fn look_up(cx: &mut Context<'_>, inst: &Inst, sample: Sample, mask: u32) -> bool {
     let pool = &cx.operands[inst.target as usize..];
     let (results, rest) = pool.split_at(sample.given.registers());

@@ -1,8 +1,8 @@
 //! Textures and surfaces: lookups, loads and stores through objects.
 //!
-//! An object is a descriptor in the session's memory, and its handle is where it lies. The
-//! descriptor and what it points to are read and written as a kernel's own loads and stores are:
-//! every access is checked, so that whatever a descriptor says reaches nothing else.
+//! An object is a descriptor in the session's memory, and its handle is the address. The descriptor
+//! and the memory that it points to are accessed like a kernel's own loads and stores. Every access
+//! is checked, so that no descriptor can reach anything else.
 
 #![expect(
     unsafe_code,
@@ -26,7 +26,7 @@ struct Textures;
 impl Kernel for Textures {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: forwarded from the caller.
         unsafe {
             match inst.op {
                 Op::Sample(sample) => lookup::look_up(cx, inst, sample, mask),

@@ -7,14 +7,14 @@ use crate::error::FaultKind;
 use bus_schemas::{TEXTURE_BYTES, Texture};
 use std::ptr;
 
-/// The objects that the lanes of an instruction name: mostly one.
+/// The objects that the lanes of an instruction name: usually one.
 #[derive(Default)]
 pub(super) struct Objects {
     last: Option<(u64, Texture)>,
 }
 
 impl Objects {
-    /// The object of a handle, or a noted fault.
+    /// The object of a handle; records a fault if there is none.
     pub(super) fn find(
         &mut self,
         cx: &mut Context<'_>,
@@ -29,7 +29,7 @@ impl Objects {
         }
         let want = (TEXTURE_BYTES as u64, 1);
         let at = cx.resolve(Place::Global, handle, want, false, lane)?;
-        // SAFETY: the check says that all of the descriptor may be read.
+        // SAFETY: the check allows reading all of the descriptor.
         let bytes = unsafe { ptr::read_unaligned(at.cast::<[u8; TEXTURE_BYTES]>()) };
         let found = Texture::read(&bytes).filter(texel::exists);
         let (wrong, detail) = match found {
@@ -47,7 +47,7 @@ impl Objects {
     }
 }
 
-/// Notes that what a descriptor says makes no address.
+/// Records that a descriptor leads to no valid address.
 pub(super) fn nowhere(cx: &mut Context<'_>, handle: u64, lane: u32) {
     let detail = "the object's sizes lead beyond all addresses";
     cx.note(FaultKind::IllegalAddress, Some(handle), lane, detail);

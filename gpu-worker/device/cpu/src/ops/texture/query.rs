@@ -9,7 +9,7 @@ use crate::lane_value::LANES;
 use bus_schemas::{AddressMode, Channel, TEXTURE_BYTES, Texture, TextureShape};
 use std::ptr;
 
-/// What an object answers, in the numbers that the ISA takes from OpenCL.
+/// Answer of an object, in the ISA's numbers, which come from OpenCL.
 fn answer(texture: &Texture, asked: Asked) -> u32 {
     let layered = texture.shape == TextureShape::Layered;
     match asked {
@@ -86,7 +86,7 @@ pub(super) unsafe fn ask(
     true
 }
 
-/// Says whether handles are those of textures, of surfaces, or of neither.
+/// Tests handles: true for those of textures, of surfaces, or of neither.
 ///
 /// # Safety
 /// As [`crate::lane_loop::Kernel::run`].

@@ -1,33 +1,33 @@
-//! Lookups of textures: which texels are read, and what is made of them.
+//! Lookups of textures: the texels that are read, and the result from them.
 
 use super::address::{self, Axis, WHOLE};
 use super::texel::{self, Texel};
 use bus_schemas::{AddressMode, Texture, TextureShape};
 
-/// Where a texture is looked up, along each of its dimensions.
+/// Coordinates of a lookup, along each dimension of the texture.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Coordinates {
-    /// Numbers of texels.
+    /// Indexes of texels.
     Integers([i32; 3]),
-    /// Texels, or from 0 to 1.
+    /// Texels, or a range from 0 to 1.
     Floats([f32; 3]),
 }
 
-/// What is looked up.
+/// A lookup request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) dimensions: usize,
-    /// The layer, where coordinates name one.
+    /// The layer, if coordinates name one.
     pub(super) layer: u32,
     pub(super) at: Coordinates,
-    /// Texels that are added.
+    /// Offsets in texels.
     pub(super) offsets: [i32; 3],
-    /// The channel of which four texels are wanted.
+    /// The channel of the four texels to return.
     pub(super) gather: Option<u8>,
 }
 
-/// What a lookup gives: `fetch` reads the texel at a column, row and slice (or layer). `None` where
-/// it does.
+/// Result of a lookup. `fetch` reads the texel at a column, row and slice (or layer). `None` if
+/// `fetch` returns `None`.
 pub(super) fn sample(
     texture: &Texture,
     request: &Request,
@@ -48,7 +48,7 @@ pub(super) fn sample(
     };
     if let Some(channel) = request.gather {
         let channel = usize::from(channel & 3);
-        // Counter-clockwise, from the lower left: rows go down.
+        // Counter-clockwise, from the lower left; rows go down.
         let mut texels = [0; 4];
         for (texel, at) in texels.iter_mut().zip([0b10, 0b11, 0b01, 0b00]) {
             *texel = corner(at)?[channel];
@@ -90,7 +90,7 @@ fn axes(texture: &Texture, request: &Request) -> [(Axis, usize); 3] {
     })
 }
 
-/// What is read outside the texture.
+/// The texel read outside the texture.
 fn outside(texture: &Texture, dimensions: usize) -> Texel {
     let modes = &texture.modes[..dimensions];
     if texture.shape != TextureShape::Linear && modes.contains(&AddressMode::Border) {
@@ -100,8 +100,8 @@ fn outside(texture: &Texture, dimensions: usize) -> Texel {
     }
 }
 
-/// The mean of the texels around a place by their weights; those of no weight are not read. Weights
-/// are exact, and products with them: sums are rounded to doubles, and once to the result.
+/// The weighted mean of the texels around a coordinate; texels of weight zero are not read. Weights
+/// and products with them are exact. Sums are rounded to doubles, and once to the result.
 fn blend(axes: &[Axis], mut corner: impl FnMut(usize) -> Option<Texel>) -> Option<Texel> {
     let mut sums = [0_f64; 4];
     for at in 0..1_usize << axes.len() {

@@ -11,21 +11,21 @@ use crate::lane_value::{LANES, Row};
 use bus_schemas::Texture;
 use std::ptr;
 
-/// Most bytes of one access.
+/// Maximum bytes of one access.
 const BYTES: usize = 16;
 
-/// Where an access goes.
+/// Target of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spot {
-    /// To a byte of a row of a slice.
+    /// A byte of a row of a slice.
     At(u64, [u32; 2]),
-    /// Outside, and nobody minds.
+    /// Outside, without a fault.
     Nowhere,
-    /// Outside.
+    /// Outside, with a fault.
     Fault,
 }
 
-/// Along one dimension: where an access goes of those that are possible.
+/// Position of an access along one dimension, among `count` possible ones.
 fn along(at: i64, count: u64, bounds: Bounds) -> Result<u64, Spot> {
     match (u64::try_from(at), bounds) {
         (Ok(at), _) if at < count => Ok(at),
@@ -36,7 +36,7 @@ fn along(at: i64, count: u64, bounds: Bounds) -> Result<u64, Spot> {
     }
 }
 
-/// Where an access to a surface goes; `size` is what it takes of a row.
+/// Target of an access to a surface; `size` is its bytes within a row.
 fn resolve(
     texture: &Texture,
     surface: &Surface,
@@ -51,7 +51,7 @@ fn resolve(
     let x = if surface.formatted {
         along(x, u64::from(width), bounds)? * element
     } else {
-        // The last place where all of it is inside, at the alignment that it has to have.
+        // The last aligned position where the whole access is inside.
         let row = u64::from(width) * element;
         let starts = (row + 1).saturating_sub(size);
         match along(x, starts, bounds)? {
@@ -98,7 +98,7 @@ unsafe fn gathered(cx: &Context<'_>, slots: &[Slot], size: usize, lane: usize) -
 /// # Safety
 /// As [`gathered`].
 unsafe fn value(cx: &Context<'_>, slot: Slot, size: usize, lane: usize) -> u64 {
-    // SAFETY: the caller vouches for the slot; only values of 8 bytes lie in the other bank.
+    // SAFETY: the caller vouches for the slot; only values of 8 bytes are in the other bank.
     unsafe {
         if size == 8 {
             source::<u64>(cx, slot)[lane]
@@ -119,7 +119,7 @@ unsafe fn stored(
     lane: usize,
 ) -> [u8; BYTES] {
     let size = surface.ty.size() as usize;
-    // SAFETY: passed on.
+    // SAFETY: forwarded from the caller.
     unsafe {
         if !surface.formatted {
             return gathered(cx, slots, size, lane);
@@ -132,7 +132,8 @@ unsafe fn stored(
     }
 }
 
-/// Where a lane's access lies, or a noted fault; within, `None` where there is nothing to do.
+/// Host address of a lane's access; records a fault otherwise. The inner `None` means that there is
+/// nothing to do.
 fn find(
     cx: &mut Context<'_>,
     (handle, texture): (u64, &Texture),
@@ -225,7 +226,7 @@ pub(super) unsafe fn access(
     true
 }
 
-/// Values that lie one behind the other, into the rows of a lane.
+/// Distributes contiguous values to the rows of a lane.
 fn scatter(bytes: &[u8; BYTES], size: usize, rows: &mut [Row<u64>; 4], lane: usize) {
     for (row, part) in rows.iter_mut().zip(bytes.chunks_exact(size)) {
         let mut value = [0; 8];

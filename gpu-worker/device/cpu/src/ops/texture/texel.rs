@@ -1,22 +1,22 @@
-//! The values of an element's bytes.
+//! Conversion of an element's bytes to values.
 
 use crate::decode::form::Round;
 use crate::ops::soft;
 use bus_schemas::{Channel, Texture};
 use std::sync::LazyLock;
 
-/// The most bytes of an element.
+/// Maximum bytes of an element.
 pub(super) const BYTES: usize = 16;
 
-/// The bits of four channels as a register has them.
+/// The bits of four channels, as in registers.
 pub(super) type Texel = [u32; 4];
 
-/// Whether there are such elements: no channel of 8 bits is a float.
+/// True if such elements exist: 8-bit channels are never floats.
 pub(super) fn exists(texture: &Texture) -> bool {
     !(texture.channel == Channel::Float && texture.bits == 8)
 }
 
-/// Whether a lookup gives floats.
+/// True if a lookup returns floats.
 pub(super) fn floats(texture: &Texture) -> bool {
     let scaled = texture.normalized_read && texture.bits < 32;
     texture.channel == Channel::Float || scaled || linearised(texture)
@@ -26,7 +26,7 @@ fn linearised(texture: &Texture) -> bool {
     texture.srgb && texture.channel == Channel::Unsigned && texture.bits == 8
 }
 
-/// What a channel that elements lack reads as: 1 for the fourth, 0 for others.
+/// Value of a missing channel: 1 for the fourth, 0 for others.
 fn missing(texture: &Texture, channel: usize) -> u32 {
     match (channel, floats(texture)) {
         (3, true) => 1_f32.to_bits(),
@@ -35,7 +35,7 @@ fn missing(texture: &Texture, channel: usize) -> u32 {
     }
 }
 
-/// A texel by what each channel that elements have holds.
+/// A texel from the value of each existing channel.
 fn complete(texture: &Texture, held: impl Fn(usize) -> u32) -> Texel {
     std::array::from_fn(|channel| {
         if channel < texture.channels as usize {
@@ -46,7 +46,7 @@ fn complete(texture: &Texture, held: impl Fn(usize) -> u32) -> Texel {
     })
 }
 
-/// The linear value of each sRGB one.
+/// The linear value of each sRGB value.
 static LINEAR: LazyLock<[f32; 256]> = LazyLock::new(|| {
     std::array::from_fn(|value| {
         let value = value as f64 / 255.0;
@@ -59,7 +59,7 @@ static LINEAR: LazyLock<[f32; 256]> = LazyLock::new(|| {
     })
 });
 
-/// What an element's bytes read as.
+/// The texel for an element's bytes.
 pub(super) fn read(texture: &Texture, bytes: &[u8; BYTES]) -> Texel {
     complete(texture, |channel| {
         let at = channel * texture.bits as usize / 8;
@@ -97,7 +97,7 @@ fn half(texture: &Texture, value: u16) -> u32 {
     }
 }
 
-/// The border's colour, as texels read; integers are cut to what 32 bits hold.
+/// The border's colour, as a texel; integers are truncated to 32 bits.
 pub(super) fn border(texture: &Texture) -> Texel {
     complete(texture, |channel| {
         let value = texture.border[channel];
@@ -109,7 +109,7 @@ pub(super) fn border(texture: &Texture) -> Texel {
     })
 }
 
-/// What is read where there is nothing.
+/// The texel read where there is no data.
 pub(super) fn nothing(texture: &Texture) -> Texel {
     complete(texture, |_| 0)
 }
@@ -119,8 +119,8 @@ pub(super) fn halved(bits: u32) -> u32 {
     soft::convert(soft::F32, soft::F16, u64::from(bits), Round::Nearest) as u32
 }
 
-/// The bytes of an element whose channels are given as a formatted store has them: as floats where
-/// elements are floats or stand for such, as integers elsewhere. What is not given is 0.
+/// The bytes of an element, from the channels of a formatted store. Channels are floats if elements
+/// are floats or are read as floats, and integers otherwise. Missing channels are 0.
 pub(super) fn written(texture: &Texture, values: &[u32]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     let size = texture.bits as usize / 8;
@@ -131,9 +131,9 @@ pub(super) fn written(texture: &Texture, values: &[u32]) -> [u8; BYTES] {
     bytes
 }
 
-/// The bits of one channel; integers are cut to its width.
+/// The bits of one channel; integers are truncated to its width.
 fn converted(texture: &Texture, value: u32) -> u32 {
-    // In doubles, where products are exact: they are rounded once.
+    // Products are exact in doubles, so they are rounded once.
     let float = f64::from(f32::from_bits(value));
     let ones = |bits: u32| f64::from((1_u32 << bits) - 1);
     match (texture.channel, texture.bits) {

@@ -1,4 +1,5 @@
-//! The book of shares against a naive count: whatever sessions do, the charges are the bytes that are stored.
+//! The book of shares against a naive count. Whatever sessions do, the charges equal the stored
+//! bytes.
 
 use proptest::prelude::*;
 
@@ -6,7 +7,7 @@ use super::*;
 use crate::memory::PAGE;
 use crate::shared::UNIT;
 
-/// What every session has allocated.
+/// Bytes that every session has allocated.
 const ALLOCATED: u64 = 64 * UNIT;
 const SESSIONS: u64 = 5;
 
@@ -31,7 +32,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// Bytes of a slot: some are a last unit's.
+/// Bytes of a slot; some slots have the size of a last unit.
 fn bytes(slot: u32) -> u64 {
     UNIT - u64::from(slot) * 3 * PAGE
 }
@@ -40,10 +41,10 @@ fn address(place: u64) -> u64 {
     (place + 1) * UNIT
 }
 
-/// The units as they are, kept simply: (session, place) to (slot, written bytes).
+/// A simple model of the units: (session, place) to (slot, written bytes).
 type Model = BTreeMap<(u64, u64), (u32, u64)>;
 
-/// Bytes that are stored: what is allocated and not shared, what was written, each slot once.
+/// Stored bytes: allocated and unshared ones, written ones, and each slot once.
 fn physical(model: &Model) -> u64 {
     let shared: u64 = model.values().map(|(slot, _)| bytes(*slot)).sum();
     let own: u64 = model.values().map(|(_, own)| own).sum();
@@ -85,7 +86,7 @@ fn check(book: &Book, model: &Model) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Every charge that has changed was said to.
+/// Checks that every changed charge was reported.
 fn said(book: &mut Book, before: &mut BTreeMap<u64, u64>) -> Result<(), TestCaseError> {
     let changed = book.take_changed();
     for s in 0..SESSIONS {
@@ -129,8 +130,9 @@ proptest! {
         }
     }
 
-    /// Once who has written more than half, or is alone and has written at all, has a copy of its
-    /// own, nobody is charged more than it has allocated.
+    /// No session is charged more than it has allocated, once some sessions have a copy of their
+    /// own. These are sessions that wrote more than half of a unit, or that are alone and have
+    /// written at all.
     #[test]
     fn sharing_costs_nobody_more(steps in steps()) {
         let mut book = Book::default();

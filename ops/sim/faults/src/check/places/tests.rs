@@ -1,4 +1,4 @@
-//! Each thing that placement is judged by, made wrong.
+//! Each rule of placement, violated.
 
 use bus_schemas::Allowance;
 
@@ -15,8 +15,8 @@ fn client() -> (NodeId, u64) {
     (NodeId(9), 100)
 }
 
-/// Worker 0 is exclusive and in `batch`, worker 1 is as they are; `one` and `two` may use both,
-/// `free` is bound to nothing.
+/// Worker 0 is exclusive and in `batch`; worker 1 has the defaults. `one` and `two` may use both; `free` is
+/// bound to no group.
 fn places() -> Places {
     let machine = |number, group: Option<&str>| Machine {
         number,
@@ -136,7 +136,7 @@ fn who_is_refused_or_waits_could_not_have_had_a_place() {
     let late = places.declined(2 * NEWS, (NodeId(9), 300), Code::NoWorker);
     assert!(why(late).contains("2 workers could"));
     assert_eq!(places.finish().unwrap_err().invariant, "liveness");
-    // Another has the exclusive one.
+    // Another tenant has the exclusive worker.
     places.granted(A, &open("one", 1, 1)).unwrap();
     places.device(NEWS, A, SessionId(1), true).unwrap();
     let late = places.declined(9 * NEWS, (NodeId(9), 300), Code::Occupied);

@@ -1,4 +1,4 @@
-//! One session's queue, as one term knows it, and whether it is known to wait for the device.
+//! One session's queue, as one term knows it, and if it is known to wait for the device.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,24 @@ pub(super) struct Queue {
     pub(super) granted: OpNumber,
     // Intents above a gap: first op, last op.
     ahead: BTreeMap<OpNumber, OpNumber>,
-    // The position of its standing grant, where that is not known to be closed.
+    // The position of its standing grant, unless that is known to be closed.
     pub(super) stands: Option<GpuPosition>,
     pub(super) residency: Residency,
-    // Something came between (a void, a close): its eligibility is not known here.
+    // A void or a close came between, so its eligibility is not known here.
     pub(super) unclear: bool,
 }
 
-/// One session's place among those whose memory does not fit together.
+/// Residency of a session among those with memory that does not fit together.
 ///
-/// A leader decides which of them is in memory and publishes only returns, so eligibility of a
-/// session that is or was among them is not known here.
+/// A leader decides which of these sessions is in memory, and publishes only returns. So the eligibility of
+/// a session that is or was among them is not known here.
 #[derive(Debug, Default)]
 pub(super) struct Residency {
-    // The worker's last word names it.
+    // The worker's last heartbeat lists it.
     listed: bool,
-    // It was named, and has not returned since it was named last.
+    // It was listed, and has not returned since.
     away: bool,
-    // Its return, where that is granted and not reported.
+    // The position of its return, if granted and not reported.
     pub(super) returns: Option<GpuPosition>,
 }
 
@@ -68,7 +68,7 @@ impl Queue {
         }
     }
 
-    /// An intent announces ops; the kernel queue refuses numbers that no client gives.
+    /// Applies an intent that announces ops. The kernel queue refuses numbers that no client uses.
     pub(super) fn announced(&mut self, first: OpNumber, count: u32) {
         let last = first.checked_add(u64::from(count).saturating_sub(1));
         let Some(last) = last.filter(|_| first > 0 && count > 0) else {
