@@ -29,6 +29,11 @@ lints:
 layers:
     .ci/run layers
 
+# the voice of comments and pages: no number rises
+[group('what CI runs')]
+prose:
+    .ci/run prose
+
 # no file of a crate or of a test imports one that imports it
 [group('what CI runs')]
 circles:
@@ -49,10 +54,10 @@ demo:
 gpu:
     .ci/run gpu
 
-# all that needs no tests run: format, links, layers, circles, and that everything compiles
+# all that needs no tests run: format, links, prose, layers, circles, and that everything compiles
 [group('daily')]
 check:
-    .ci/run format links layers circles
+    .ci/run format links prose layers circles
     cargo check --workspace --all-targets --locked
 
 # formats the sources
@@ -133,5 +138,7 @@ bless:
     WARPLOOM_BLESS=1 cargo test --locked --package device-cpu --test opcodes
     WARPLOOM_BLESS=1 cargo test --locked --package device-cpu --test corpus table
     WARPLOOM_BLESS=1 cargo test --locked --package telemetry --test generated
-    GOLDEN=write cargo test --locked --package bus-schemas --test golden
-    git status --short docs ops/grafana bus-schemas/tests/golden
+    WARPLOOM_BLESS=1 cargo test --locked --package controller --lib
+    WARPLOOM_BLESS=1 cargo test --locked --package bus-schemas --test golden
+    .ci/prose.py --bless
+    git status --short docs ops/grafana bus-schemas/tests/golden .ci

@@ -1,6 +1,6 @@
-//! The bytes of every message, as `docs/reference/wire.md` describes them to other languages. A
-//! difference here is a difference to every client out there. `GOLDEN=write` writes the files of
-//! new ones.
+//! The bytes of every message, as `docs/reference/wire.md` describes them for other languages. A
+//! difference here affects every existing client. `WARPLOOM_BLESS=1` writes the files of new
+//! messages.
 
 mod sample;
 
@@ -12,7 +12,7 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.hex"))
 }
 
-/// 32 bytes a line.
+/// Formats 32 bytes per line.
 fn to_hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| -> String {
         let digits: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -27,7 +27,7 @@ fn from_hex(text: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-/// The bytes of a message before it got its last field.
+/// Returns the bytes of a message from before its last field was added.
 fn earlier(name: &str) -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/earlier");
     let text = std::fs::read_to_string(folder.join(format!("{name}.hex")));
@@ -36,10 +36,11 @@ fn earlier(name: &str) -> Vec<u8> {
 
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     let path = file(name);
-    if std::env::var_os("GOLDEN").is_some_and(|value| value == "write") && !path.exists() {
+    if std::env::var_os("WARPLOOM_BLESS").is_some() && !path.exists() {
         std::fs::write(&path, to_hex(bytes)).expect("written");
     }
-    let text = std::fs::read_to_string(&path).expect("GOLDEN=write makes the file of a new one");
+    let text =
+        std::fs::read_to_string(&path).expect("WARPLOOM_BLESS=1 makes the file of a new one");
     from_hex(&text)
 }
 
@@ -48,7 +49,7 @@ fn every_message_is_written_and_read_as_ever() {
     macro_rules! check {
         ($name:ident, $type:ty, $value:expr) => {{
             let name = stringify!($name);
-            // A match, so that what a message borrows lives as long as it.
+            // A match, so that temporaries that a message borrows live as long as the message.
             match $value {
                 value => {
                     let bytes = encode(&value);
@@ -156,7 +157,7 @@ fn requests_for_memory_name_their_process_where_it_is_said() {
     let mut request = sample::memory_request();
     request.process = Some(sample::process());
     assert_eq!(decode(&encode(&request)), Ok(request));
-    // A name without end is cut, not refused.
+    // An overlong name is cut, not refused.
     let mut bytes = encode(&request);
     let at = bytes.windows(6).position(|at| at == b"\xa5train");
     let long = [&[0xda, 0x10, 0x00][..], &[b'x'; 4_096]].concat();
@@ -313,7 +314,7 @@ fn what_sessions_are_placed_by_travels_where_it_is_said() {
 
 #[test]
 fn a_property_that_is_not_named_keeps_its_default() {
-    // {v: 1, opened: {.., properties: {sms: 2}}} is what a worker of few words makes of it.
+    // {v: 1, opened: {.., properties: {sms: 2}}} is the form from a worker with few properties.
     let answer = sample::open_answer();
     let mut few = answer.clone();
     let opened = few.opened.as_mut().expect("opened");

@@ -1,10 +1,11 @@
-//! Yesterday's record is ordered today as it was: `../golden/order-VERSION.record` holds 10,000
-//! inputs of every kind over several terms (Zstandard; each input its length, 32 bit
-//! little-endian, and its MessagePack), `../golden/order-VERSION.txt` the digest. A change of
-//! the rules makes this fail: give it a new `ORDER_VERSION` and new files, written by
+//! An earlier record is ordered today as it was then: `../golden/order-VERSION.record` holds 10,000
+//! inputs of every kind over several terms. It is compressed with Zstandard; each input is its
+//! length, 32 bit little-endian, and its MessagePack. `../golden/order-VERSION.txt` holds the
+//! digest. A change of the rules makes this test fail: give it a new `ORDER_VERSION` and new files,
+//! written by
 //!
 //! ```text
-//! WARPLOOM_GOLDEN=write cargo test -p scheduler-leader-core --test scheduler golden
+//! WARPLOOM_BLESS=1 cargo test -p scheduler-leader-core --test scheduler golden
 //! ```
 //!
 //! `order-VERSION-later` is a second such pair, with kinds of inputs that came after the first was
@@ -25,7 +26,7 @@ use scheduler_leader_core::replay::{Fate, ReplayError, Replayed, replay};
 use scheduler_leader_core::{Input, ORDER_VERSION, Rows};
 use serde::Serialize;
 
-/// Kinds of inputs, by the names that they are recorded by.
+/// Kinds of inputs, by their recorded names.
 const KINDS: [&str; 16] = [
     "Takeover",
     "WorkerSealed",
@@ -45,10 +46,10 @@ const KINDS: [&str; 16] = [
     "Tick",
 ];
 
-/// Whether an input is of a kind.
+/// Check for one kind of input.
 type IsOne = fn(&Input) -> bool;
 
-/// Those that the first record lacks.
+/// Kinds that the first record lacks.
 const LATER: [(&str, IsOne); 2] = [
     ("a cordon", |input| matches!(input, Input::Cordon { .. })),
     ("a tenant that is no more", |input| {
@@ -56,7 +57,7 @@ const LATER: [(&str, IsOne); 2] = [
     }),
 ];
 
-/// How many there are.
+/// Number of inputs.
 const INPUTS: usize = 10_000;
 /// Inputs of one block of the record.
 const BLOCK: usize = 200;
@@ -138,9 +139,9 @@ fn ordered(inputs: &[Input]) -> Result<Replayed, ReplayError> {
     replay(&record(inputs, ORDER_VERSION), &[])
 }
 
-/// The golden inputs and their digest; written first, if that is asked for.
+/// The golden inputs and their digest; written first, if that is requested.
 fn golden(kinds: Kinds) -> (Vec<Input>, String) {
-    if env::var("WARPLOOM_GOLDEN").as_deref() == Ok("write") {
+    if env::var_os("WARPLOOM_BLESS").is_some() && !file(kinds, "record").exists() {
         let inputs = play::inputs(INPUTS, kinds);
         let digest = ordered(&inputs).expect("it replays").digest;
         let bytes = compress_to_vec(packed(&inputs).as_slice(), CompressionLevel::Fastest);
@@ -163,8 +164,8 @@ fn kind(input: &Input) -> String {
     debug[..end.unwrap_or(debug.len())].to_owned()
 }
 
-/// The digest as it was when these records were made: of the workers that were not lost, whether
-/// they had accepted anything or not.
+/// The digest as defined when these records were made: of the workers that were not lost, with or
+/// without accepted positions.
 fn live(order: &Replayed) -> String {
     let live = order.tails.iter().filter(|tail| tail.fate != Fate::Lost);
     let mut tails: Vec<_> = live.map(|tail| tail.tail).collect();
@@ -178,7 +179,7 @@ fn live(order: &Replayed) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Replays golden inputs; gives how many there are of each kind, too.
+/// Replays golden inputs; also returns the number of inputs of each kind.
 fn as_it_was(kinds: Kinds) -> (Vec<Input>, Replayed, BTreeMap<String, usize>) {
     let (inputs, digest) = golden(kinds);
     assert_eq!(inputs.len(), INPUTS);
@@ -232,7 +233,7 @@ fn inputs_that_came_later_are_ordered_as_they_were() {
     });
     let all = [cordoned, left, gone, bound];
     assert!(all.iter().all(|count| *count >= 10), "{all:?}");
-    // Of workers that are gone, most had last words to be compared with.
+    // Most gone workers had a last chain to be compared with.
     let recorded = order.tails.iter().filter(|tail| tail.recorded > 0);
     assert!(recorded.count() > 10, "{:?}", order.tails);
 }
