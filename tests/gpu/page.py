@@ -25,8 +25,8 @@ NEIGHBOURS = ("large", "train", "loader", "freer", "copier")
 HEAD = """# On a GPU
 
 This page is written by `tests/gpu/page.py` from the results in [gpu/](gpu); a test compares the two. The kit that
-measures is described in [tests/gpu](../../tests/gpu/README.md): a value of the mode `bus` is that of a tenant whose
-work goes through the broker. Missed goals come first. `-` stands for no value: the note has the reason.
+measures is described in [tests/gpu](../../tests/gpu/README.md). In the mode `bus` a tenant's work goes through the
+broker. Missed goals come first. `-` stands for no value: the note has the reason.
 [The first run](gpu/2026-11-26.md) says which programs ran and which failed, [the second](gpu/2026-11-27.md) what was
 mended in between.
 """

@@ -24,11 +24,11 @@ the format OpenMetrics are written: OpenTelemetry's SDK for Rust and its Prometh
 ";
 
 const NVIDIA: &str = "\
-With `metrics.dcgm=on`: gauges under the names and labels of NVIDIA's `dcgm-exporter`. `exported_namespace` is the tenant,
-`exported_pod` the host of the session's process and `exported_container` its program, where its client says so; all are
-empty for what nobody has. Where that exporter sees one device, there is a series for each of those who share it here:
-their sum by `gpu` is the device's, of which nothing is counted twice. At most 256 programs of a device are told apart,
-and what others do is told of their tenant.
+With `metrics.dcgm=on`: gauges under the names and labels of NVIDIA's `dcgm-exporter`. `exported_namespace` is the
+tenant, `exported_pod` the host of the session's process and `exported_container` its program, if its client reports
+them. All are empty for what no session uses. Where that exporter sees one device, there is a series for each program
+that shares it here. Their sum by `gpu` is the device's; nothing is counted twice. At most 256 programs of a device have
+series of their own; the use of others counts for their tenant.
 
 Utilization is of the time since a second ago at least, and counts work when it ends. The CPU device has these
 metrics too. Temperature, power, clocks and the like are not the hypervisor's to know: run NVIDIA's exporter beside it

@@ -112,8 +112,8 @@ fn show(pattern: &Pattern) -> String {
 
 const HEAD: &str = "# PTX coverage of the CPU device
 
-Every form below (an opcode with all its modifiers) is tested: most as vectors, in lanes of chosen
-and random operands against an expectation computed without the engine, the rest by whole kernels.
+Every form below (an opcode with all its modifiers) is tested. Most are tested as vectors: lanes of chosen
+and random operands against an expectation computed without the engine. Whole kernels test the rest.
 `{a,b}` is a choice, `[.a]` may be left out, `[.a,b]` is a choice that may be left out.
 
 The file is generated from the tests; `WARPLOOM_BLESS=1 cargo test -p device-cpu --test opcodes`
