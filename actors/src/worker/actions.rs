@@ -33,6 +33,7 @@ impl GpuWorker {
         self.actions = actions;
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     fn perform(&mut self, action: Action, incoming: &mut Incoming<'_>) {
         match action {
             Action::Keep {

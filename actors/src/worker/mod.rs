@@ -238,6 +238,10 @@ impl Parts {
     }
 
     /// Starts both actors and connects the device's thread to them.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the start of every part, in their order"
+    )]
     fn start(self, device: DeviceStart) -> std::io::Result<actix::Addr<GpuWorker>> {
         let began = Instant::now();
         let context = Context::<GpuWorker>::new();

@@ -324,6 +324,7 @@ impl Actor for VramPager {
 impl Handler<PagerMessage> for VramPager {
     type Result = ();
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each message")]
     fn handle(&mut self, message: PagerMessage, _: &mut Self::Context) {
         let now = self.now();
         match message {

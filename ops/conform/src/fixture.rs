@@ -123,6 +123,10 @@ impl Fixture {
     }
 
     /// The fixture's object of a kind.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one object after another, each from those before"
+    )]
     pub(crate) fn object(&self, bench: &Bench, object: Object) -> Result<Word, Finding> {
         let made = |bench: &Bench, symbol: &str, rest: &[Word]| bench.made(symbol, rest);
         match object {

@@ -11,6 +11,10 @@ use super::tally::{Tally, quota_for_launches};
 impl Pager {
     /// Admits the next slice of a session, which begins with op `first`. `needs` are the needs of its ops, in
     /// op order.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one decision, with all that it depends on"
+    )]
     pub fn admit(&mut self, first: OpNumber, session: SessionId, needs: &[Need]) -> MemoryDecision {
         if self.is_overcommitted() {
             self.update(session, |memory| memory.swap.kept = 0);

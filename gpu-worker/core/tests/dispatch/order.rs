@@ -84,6 +84,7 @@ impl World {
         self.shell.sessions.contains_key(&SessionId(session))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each step")]
     fn step(&mut self, step: &Step) {
         match *step {
             Step::Start(session, ref whats) => self.start(session, whats),

@@ -74,6 +74,7 @@ impl World {
         assert_eq!(granted.session, start.session);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     pub(super) fn see(&mut self, action: Action) {
         match action {
             Action::Open(open) => {

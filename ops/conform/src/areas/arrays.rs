@@ -67,6 +67,7 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn told() -> Vec<Check> {
     let of = |function| (function, MEMORY);
     vec![

@@ -61,6 +61,7 @@ pub(super) fn nodes(bench: &Bench, graph: u64) -> Result<usize, Finding> {
     Ok(count)
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, STREAMS);
     vec![

@@ -37,6 +37,7 @@ fn elsewhere(bench: &Bench, symbol: &'static str, words: Vec<Word>) -> Result<Co
     seen.ok_or_else(|| Finding(format!("the driver has no {symbol}")))
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, CONTEXTS);
     let mut checks = vec![
@@ -286,6 +287,7 @@ fn state(bench: &Bench) -> Result<(u32, i32), Finding> {
 }
 
 /// Checks of the primary context, each in a process of its own.
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn primary() -> Vec<Check> {
     let of = |function| (function, PRIMARY);
     vec![

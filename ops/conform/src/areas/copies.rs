@@ -37,6 +37,7 @@ fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|it| (it * 7 % 251) as u8).collect()
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, MEMORY);
     let mut checks = vec![
@@ -159,6 +160,7 @@ fn ordered(bench: &Bench) -> Outcome {
 }
 
 /// Fills of one and two dimensions and of each width.
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn fills() -> Vec<Check> {
     let mut checks = Vec::new();
     for (function, symbol, size) in [

@@ -12,6 +12,7 @@ const DEVICES: &str = "Device Management";
 const ERRORS: &str = "Error Handling";
 const ENTRY: &str = "Driver Entry Point Access";
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let device = |function| (function, DEVICES);
     let mut checks = vec![
@@ -226,6 +227,7 @@ fn capability(bench: &Bench) -> Outcome {
 }
 
 /// Checks of attributes and of their relations.
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn attributes() -> Vec<Check> {
     let of = ("cuDeviceGetAttribute", DEVICES);
     let at_least = |number: i32, what: &'static str, least: i32| {
@@ -381,6 +383,7 @@ fn entry(bench: &Bench, name: &CStr, version: i32, flags: u64) -> Result<(i32, u
     Ok((seen.0, at, status))
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn entry_points() -> Vec<Check> {
     let of = ("cuGetProcAddress", ENTRY);
     vec![

@@ -11,6 +11,7 @@ const EVENTS: &str = "Event Management";
 const UNTIMED: u32 = 2;
 const SHARED: u32 = 4;
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, EVENTS);
     vec![

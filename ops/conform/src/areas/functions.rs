@@ -16,6 +16,7 @@ fn attribute(bench: &Bench, kernel: u64, number: i32) -> Result<i32, Finding> {
     Ok(value)
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, FUNCTIONS);
     let is = |number: i32, claim: &'static str, wanted: fn(i32) -> bool| {

@@ -65,6 +65,7 @@ fn launched(bench: &Bench, graph: u64) -> Outcome {
     seen
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, GRAPHS);
     vec![

@@ -33,6 +33,7 @@ fn shaped(
     Ok(seen.0)
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, CONTROL);
     let refused = |claim: &'static str, grid: [u32; 3], block: [u32; 3], shared: u32| {
@@ -331,6 +332,7 @@ fn blocks(
     Ok(blocks)
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn occupancy() -> Vec<Check> {
     let of = |function| (function, OCCUPANCY);
     let most = of("cuOccupancyMaxActiveBlocksPerMultiprocessor");

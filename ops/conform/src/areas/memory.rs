@@ -27,6 +27,7 @@ fn range(bench: &Bench, address: u64) -> Result<(u64, usize), Finding> {
     Ok((base, size))
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, MEMORY);
     let mut checks = vec![
@@ -245,6 +246,7 @@ fn managed(bench: &Bench) -> Outcome {
 }
 
 /// Page-locked and registered host memory.
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn host() -> Vec<Check> {
     let of = |function| (function, MEMORY);
     vec![

@@ -46,6 +46,7 @@ fn loaded(bench: &Bench, image: &str, codes: &[i32]) -> Outcome {
     )
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, MODULES);
     let refused = |claim: &'static str, image: &'static str, codes: &'static [i32]| {
@@ -323,6 +324,7 @@ fn library(bench: &Bench) -> Result<u64, Finding> {
     )
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn libraries() -> Vec<Check> {
     let of = |function| (function, LIBRARIES);
     vec![

@@ -36,6 +36,7 @@ fn filled(bench: &Bench, launch: impl FnOnce(u64) -> Outcome) -> Result<usize, F
     Ok(words.iter().take_while(|it| **it == 77).count())
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, LAUNCHES);
     let mut checks = vec![

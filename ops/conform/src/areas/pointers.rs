@@ -8,6 +8,7 @@ use crate::finding::ensure;
 const POINTERS: &str = "Unified Addressing";
 const PAGE: usize = 4096;
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = ("cuPointerGetAttribute", POINTERS);
     let device_is = |number: i32, what: &'static str, wanted: u32| {

@@ -54,6 +54,7 @@ fn default_pool(bench: &Bench) -> Result<u64, Finding> {
     bench.made("cuDeviceGetDefaultMemPool", words![0i32])
 }
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, POOLS);
     let mut checks = vec![
@@ -138,6 +139,7 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// Checks of the attributes of pools.
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn figures() -> Vec<Check> {
     let of = |function| (function, POOLS);
     vec![

@@ -11,6 +11,7 @@ const STREAMS: &str = "Stream Management";
 const LEGACY: u64 = 1;
 const PER_THREAD: u64 = 2;
 
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 pub(super) fn checks() -> Vec<Check> {
     let of = |function| (function, STREAMS);
     vec![

@@ -67,6 +67,7 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// Checks of reservations and allocations.
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn places() -> Vec<Check> {
     let of = |function| (function, VIRTUAL);
     vec![
@@ -150,6 +151,7 @@ fn places() -> Vec<Check> {
 }
 
 /// Checks of mappings.
+#[expect(clippy::too_many_lines, reason = "one check after another")]
 fn mappings() -> Vec<Check> {
     let of = |function| (function, VIRTUAL);
     vec![

@@ -58,8 +58,7 @@ pub(super) struct Term {
     effects: Vec<Effect>,
     inbox: String,
     began: Nanos,
-    /// Time since which it listens to workers as the leader: the start of the first epoch in an
-    /// unbroken series of its own.
+    /// Start of the first epoch in an unbroken series of its own: it listens to workers since then.
     pub(super) listening_since: Nanos,
     beat_at: Nanos,
     /// Time of the next heartbeat to tenants.
@@ -151,8 +150,7 @@ impl Term {
         self.apply_timed(input, SaidTimes::default(), cx);
     }
 
-    /// Applies an input together with the worker's times of its reports, which are recorded beside
-    /// it.
+    /// Applies an input and records the worker's times of its reports beside it.
     pub(super) fn apply_timed(&mut self, input: Input, said: SaidTimes<'_>, cx: &mut Context<'_>) {
         if self.leaving.is_some() || self.recorder.is_closed() {
             // The successor starts from the workers; decisions made now would be lost to replay.
@@ -319,9 +317,8 @@ impl Term {
         gap.then_some(TermEnd::RecordGap)
     }
 
-    /// Sends the last message to workers in a term with a gap: they need not keep what the gap
-    /// names. The tails of a long gap could fill the next term's buffer, and so lead to the next
-    /// gap.
+    /// Sends the last message to workers in a term with a gap: they need not keep what it names.
+    /// The tails of a long gap could fill the next term's buffer, and so lead to the next gap.
     fn release_tails(&mut self, cx: &mut Context<'_>) {
         let recorded = self.recorder.recorded();
         for stream in self.streams.all() {

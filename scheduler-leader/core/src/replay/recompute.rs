@@ -281,6 +281,7 @@ impl ReplayedTerm {
     }
 
     /// Takes in an input's facts about workers, launches and positions.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of input")]
     fn note(
         &mut self,
         (input, times): (&Input, Option<&InputTimes>),

@@ -224,6 +224,7 @@ impl Scheduler {
     }
 
     /// Grants one worker's next slice, if it has one and the window has room for it.
+    #[expect(clippy::too_many_lines, reason = "one grant, with all that it changes")]
     pub(super) fn grant_next(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) -> bool {
         if self.settings.floors != [0; 5] {
             self.put_back_owed(worker);

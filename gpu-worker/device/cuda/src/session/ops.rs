@@ -8,6 +8,7 @@ use crate::driver::{EventKind, Module};
 
 impl Session {
     /// Hands the driver one op.
+    #[expect(clippy::too_many_lines, reason = "one arm for each op")]
     pub(super) fn run(
         &mut self,
         surroundings: &Surroundings<'_>,

@@ -69,6 +69,7 @@ fn device(shown: &Shown) -> Vec<Node> {
     nodes
 }
 
+#[expect(clippy::too_many_lines, reason = "one row for each field")]
 fn groups(shown: &Shown) -> [Node; 8] {
     let properties = &shown.device.properties;
     let bus = format!("{:02X}", shown.device.gpu & 0xff);

@@ -19,6 +19,7 @@ use crate::waits;
 impl Scene {
     /// Draws the scene of a seed, with these troubles or with those that the seed draws.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "one draw for each part of a scene")]
     pub fn draw(seed: u64, troubles: Option<Troubles>) -> Self {
         let random = &mut Random::new(seed);
         let drawn = Troubles::draw(random);
