@@ -164,7 +164,8 @@ def crates():
 def measured():
     """What is found, and the counts, by crate."""
     folders, found, counts = crates(), {}, {}
-    for path in git("ls-files", "*.rs", "*.md").splitlines():
+    listed = git("ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.md")
+    for path in filter(lambda path: (ROOT / path).exists(), listed.splitlines()):
         text = (ROOT / path).read_text()
         if path.endswith(".md"):
             crate, here = PAGES, list(in_prose(path, enumerate(text.splitlines(), 1)))

@@ -20,7 +20,8 @@ use gpu_worker_core::content::Content;
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
 use gpu_worker_core::{
-    AnswerRate, Dispatch, Exports, ImageTable, QuotaList, SendOnChange, Sequencer, WeightTable,
+    AnswerRate, Dispatch, Exports, ImageTable, QuotaList, RejectionRate, SendOnChange, Sequencer,
+    WeightTable,
 };
 use tokio::sync::oneshot;
 
@@ -197,7 +198,7 @@ pub(super) struct GpuWorker {
     pub(super) tenants: Inbox,
     pub(super) timer: Timer,
     pub(super) waiting: bool,
-    pub(super) rejected: VecDeque<(SessionId, Instant)>,
+    pub(super) rejected: RejectionRate,
     /// Rate of the answers to tenants that ask for their memory.
     pub(super) answered: AnswerRate,
     /// Time at which the device last completed a slice.
@@ -258,7 +259,7 @@ impl GpuWorker {
                 let why = "the device's thread has died";
                 return worker.leave(Err(Failure::new(Code::DeviceLost, why)), ctx);
             }
-            worker.handle_event(Event::Tick, &mut Incoming::Nothing);
+            worker.handle_event(Event::Timer, &mut Incoming::Nothing);
             worker.settle(ctx);
         });
     }
@@ -297,7 +298,7 @@ impl Actor for GpuWorker {
         if !self.chunk_idle.is_zero() {
             ctx.run_interval(self.chunk_idle, |worker, _| worker.drop_idle());
         }
-        self.handle_event(Event::Tick, &mut Incoming::Nothing);
+        self.handle_event(Event::Timer, &mut Incoming::Nothing);
         self.settle(ctx);
     }
 }

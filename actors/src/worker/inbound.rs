@@ -1,7 +1,6 @@
 //! Messages of the bus on their way to the sequencer, and the answers to malformed ones.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use actix::{Context, StreamHandler};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
@@ -19,9 +18,7 @@ use super::pager::PagerMessage;
 use crate::inbox::{Handled, Waste};
 
 /// Minimum interval between two answers to a session's malformed messages.
-const REJECT_APART: Duration = Duration::from_millis(10);
-/// Number of sessions for which the last answer is remembered.
-const REJECTED: usize = 64;
+const REJECT_APART_NS: u64 = 10_000_000;
 
 impl StreamHandler<async_nats::Message> for GpuWorker {
     fn handle(&mut self, message: async_nats::Message, ctx: &mut Context<Self>) {
@@ -255,15 +252,7 @@ impl GpuWorker {
     /// Tells the client what was wrong, at a bounded rate; nothing else happens.
     fn on_malformed(&mut self, tenant: &Tenant, session: SessionId, failure: Failure) {
         self.malformed += 1;
-        let now = Instant::now();
-        while self
-            .rejected
-            .pop_front_if(|(_, at)| now.duration_since(*at) >= REJECT_APART)
-            .is_some()
-        {}
-        let again = self.rejected.iter().any(|(id, _)| *id == session);
-        if !again && self.rejected.len() < REJECTED {
-            self.rejected.push_back((session, now));
+        if self.rejected.admits(self.now(), REJECT_APART_NS, session) {
             self.reject(tenant, session, failure);
         }
     }

@@ -38,7 +38,7 @@ mod stager;
 mod swap;
 mod usage_appender;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,8 +51,8 @@ use gpu_worker_core::content::Content;
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{
-    AnswerRate, Dispatch, Exports, ImageTable, Meter, Pager, QuotaList, Resources, Sequencer,
-    WeightTable,
+    AnswerRate, Dispatch, Exports, ImageTable, Meter, Pager, QuotaList, RejectionRate, Resources,
+    Sequencer, WeightTable,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -307,7 +307,7 @@ impl Parts {
             tenants: self.tenants,
             timer: Timer::default(),
             waiting: false,
-            rejected: VecDeque::new(),
+            rejected: RejectionRate::default(),
             answered: AnswerRate::default(),
             completed_at: 0,
             malformed: 0,

@@ -19,12 +19,12 @@
 mod account;
 mod accounts;
 mod admission;
+mod byte_time;
 mod commitment;
 mod need;
 mod overview;
 mod quotas;
 mod requests;
-mod residency;
 mod session;
 mod sums;
 mod swap;
@@ -36,8 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{MoveTotals, OpNumber, SessionId, Tenant, invariant};
 
 pub use account::Charge;
+pub use byte_time::ByteTime;
 pub use need::{MemoryDecision, Need, VariableHolder};
-pub use residency::Residency;
 pub use sums::GRANULE;
 pub use swap::{MoveEnded, SwapAction, SwapUse};
 pub use waiting::{MemoryAction, MemoryRequested, TenantMemory};
@@ -67,7 +67,7 @@ pub struct Pager {
     quotas: BTreeMap<Tenant, u64>,
     /// The sums of all tenants' holdings.
     all: Holding,
-    device: Residency,
+    device: ByteTime,
     /// Requests that wait for memory, the oldest first.
     waiting: Vec<Waiting>,
     /// Tenants that hold more than their lowered quota.
@@ -96,7 +96,7 @@ impl Pager {
             tenants: BTreeMap::new(),
             quotas: BTreeMap::new(),
             all: Holding::default(),
-            device: Residency::default(),
+            device: ByteTime::default(),
             waiting: Vec::new(),
             over: BTreeSet::new(),
             granted: Vec::new(),
@@ -138,7 +138,7 @@ impl Pager {
 
     /// Adds a session. A quota of 0 stands for all of the device.
     pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
-        let usage = Residency::since(now);
+        let usage = ByteTime::since(now);
         let memory = self
             .sessions
             .entry(session)
@@ -271,13 +271,13 @@ impl Pager {
 
     /// Returns the memory that an open session holds and has held.
     #[must_use]
-    pub fn residency(&self, session: SessionId) -> Option<Residency> {
+    pub fn residency(&self, session: SessionId) -> Option<ByteTime> {
         self.sessions.get(&session).map(|memory| memory.usage)
     }
 
     /// Returns the memory that all sessions hold and have held, closed ones included.
     #[must_use]
-    pub fn device(&self) -> Residency {
+    pub fn device(&self) -> ByteTime {
         self.device
     }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use bus_schemas::{ClientProcess, OpNumber, Place, Tenant};
 
 use super::account::Uncharged;
+use super::byte_time::ByteTime;
 use super::commitment::Commitment;
 use super::need::{Need, VariableHolder};
-use super::residency::Residency;
 use super::sums::{GRANULE, Sums};
 use super::swap::SessionSwap;
 
@@ -79,7 +79,7 @@ pub(super) struct SessionMemory {
     pub(super) commitment: Option<Commitment>,
     /// True if the session is being closed, and all its memory will be free.
     pub(super) closing: bool,
-    pub(super) usage: Residency,
+    pub(super) usage: ByteTime,
     /// Bytes that it holds and is not charged for.
     pub(super) uncharged: Uncharged,
     pub(super) swap: SessionSwap,
@@ -88,7 +88,7 @@ pub(super) struct SessionMemory {
 }
 
 impl SessionMemory {
-    pub(super) fn new(tenant: Tenant, usage: Residency) -> Self {
+    pub(super) fn new(tenant: Tenant, usage: ByteTime) -> Self {
         Self {
             tenant,
             allocations: BTreeMap::new(),

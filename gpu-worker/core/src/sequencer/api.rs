@@ -99,7 +99,7 @@ pub enum Event<'a> {
     },
     /// A time returned by [`Sequencer::next_wakeup`](super::Sequencer::next_wakeup) has come. Any other event
     /// serves as well.
-    Tick,
+    Timer,
     /// The worker drains: finish accepted grants, accept no more, then leave.
     Drain,
 }

@@ -8,9 +8,6 @@ use super::staging::{Part, StagedPart};
 use super::{Action, BatchEvent, ChunkEvent, Sequencer};
 use crate::Nanos;
 
-/// Maximum number of recently rejected sessions that are remembered.
-const REJECTED: usize = 64;
-
 impl Sequencer {
     /// Returns the session if the tenant may speak for it.
     pub(super) fn own(&mut self, tenant: &Tenant, session: SessionId) -> Option<&mut Session> {
@@ -29,17 +26,9 @@ impl Sequencer {
         failure: Failure,
         actions: &mut Vec<Action>,
     ) {
-        let apart = self.config.refusal_ns;
-        while self
-            .rejected
-            .pop_front_if(|(_, at)| *at + apart <= now)
-            .is_some()
-        {}
-        let again = self.rejected.iter().any(|(id, _)| *id == session);
-        if again || self.rejected.len() >= REJECTED {
+        if !self.rejected.admits(now, self.config.refusal_ns, session) {
             return;
         }
-        self.rejected.push_back((session, now));
         actions.push(Action::Reject {
             tenant: tenant.clone(),
             session,

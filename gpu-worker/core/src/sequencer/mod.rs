@@ -60,7 +60,7 @@ pub use config::Config;
 pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
 
-use crate::Nanos;
+use crate::{Nanos, RejectionRate};
 use lanes::ByLane;
 use pending::{KeptGrant, Pending, Standing};
 use reports::Reports;
@@ -129,7 +129,7 @@ pub struct Sequencer {
     acks: Vec<SessionId>,
     acks_since: Nanos,
     ack_now: bool,
-    rejected: VecDeque<(SessionId, Nanos)>,
+    rejected: RejectionRate,
     beat_at: Nanos,
 
     draining: Option<Nanos>,
@@ -185,7 +185,7 @@ impl Sequencer {
             acks: Vec::new(),
             acks_since: 0,
             ack_now: false,
-            rejected: VecDeque::new(),
+            rejected: RejectionRate::default(),
             beat_at: 0,
             draining: None,
             noted: false,
@@ -233,7 +233,7 @@ impl Sequencer {
                 image,
             } => self.on_image(now, session, (transfer, hash), image),
             Event::Prepared { hash, refused } => self.on_prepared(now, hash, refused),
-            Event::Tick => {}
+            Event::Timer => {}
             Event::Drain => self.drain(now, actions),
         }
         if self.exited {
@@ -252,7 +252,7 @@ impl Sequencer {
         self.took
     }
 
-    /// Returns the time at which [`Event::Tick`] is needed, if no other event comes before.
+    /// Returns the time at which [`Event::Timer`] is needed, if no other event comes before.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
         if self.exited {

@@ -73,7 +73,7 @@ impl Bench {
             device_ns: 100_000,
             staged: Allowance::NONE,
         };
-        bench.tell(Event::Tick);
+        bench.tell(Event::Timer);
         bench.seal(1, 1).sealed.expect("the first seal is obeyed");
         bench
     }
@@ -86,7 +86,7 @@ impl Bench {
 
     pub(crate) fn after(&mut self, ns: Nanos) -> Vec<Action> {
         self.now += ns;
-        self.tell(Event::Tick)
+        self.tell(Event::Timer)
     }
 
     /// A seal by a leader that takes no pages of the tail.

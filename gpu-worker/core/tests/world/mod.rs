@@ -135,7 +135,7 @@ impl World {
             16..=18 => self.device_acts(),
             _ => {
                 self.now += self.dice.roll(4 * MS);
-                self.tell(Event::Tick);
+                self.tell(Event::Timer);
             }
         }
     }
@@ -389,7 +389,7 @@ impl World {
                 self.deliver(&message);
             }
             self.device_acts();
-            self.tell(Event::Tick);
+            self.tell(Event::Timer);
         }
     }
 

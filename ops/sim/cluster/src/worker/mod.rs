@@ -182,7 +182,7 @@ impl<D: SimDevice> WorkerNode<D> {
         if let Reports::Always(every) = self.reports {
             io.later(io.now + every, REPORT);
         }
-        self.event(io, None, Event::Tick);
+        self.event(io, None, Event::Timer);
     }
 
     fn set_wake(&mut self, io: &mut Io) {
@@ -192,7 +192,7 @@ impl<D: SimDevice> WorkerNode<D> {
 
     fn wake(&mut self, io: &mut Io) {
         if self.core.next_wakeup().is_some_and(|at| at <= io.now) {
-            self.event(io, None, Event::Tick);
+            self.event(io, None, Event::Timer);
         } else {
             self.set_wake(io);
         }

@@ -4,14 +4,14 @@ use crate::Nanos;
 
 /// Memory that a session holds, by the device's report, and has held over time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Residency {
+pub struct ByteTime {
     /// Bytes resident now.
     pub resident: u64,
     since: Nanos,
     byte_ns: u128,
 }
 
-impl Residency {
+impl ByteTime {
     /// Creates an empty residency that begins at `now`.
     pub(super) fn since(now: Nanos) -> Self {
         Self {
