@@ -266,7 +266,7 @@ impl LoadedCluster {
         // The test itself killed processes, which is no disagreement.
         check
             .disagreements
-            .retain(|what| !what.contains("nobody was killed"));
+            .retain(|what| !what.contains("no leader was killed"));
         if !check.is_clean() {
             self.panic(&format!("{check:#?}"));
         }

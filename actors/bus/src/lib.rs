@@ -221,7 +221,7 @@ pub async fn leave_if_silent(client: &Client, silence: &mut Silence) {
     if client.connection_state() != State::Connected {
         silence.interrupted();
     } else if silence.lasts(std::time::Instant::now()) {
-        tracing::warn!("nobody is heard through this server: another is tried");
+        tracing::warn!("nothing is heard through this server: another is tried");
         // Without a connection, no server has to be left.
         let _ = client.force_reconnect().await;
     }

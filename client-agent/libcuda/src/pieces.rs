@@ -165,13 +165,13 @@ pub(crate) fn map(device: &Device, address: u64, handle: Handle<Physical>) -> Re
         }
         Home::Own(_, None) => {
             return mapped::unsupported(
-                "memory of cuMemCreate whose export was refused is exported again before it is mapped",
+                "memory of cuMemCreate, refused for export before, is exported again before it is mapped",
             );
         }
         Home::Mapped(..) => {
             return mapped::unsupported(
-                "memory of cuMemCreate that was not exported has one address on this worker, whose device or \
-                 build moves no memory: it cannot be mapped at a second one",
+                "memory of cuMemCreate that was not exported has one address on this worker: its device or build \
+                 moves no memory, so it cannot be mapped at a second one",
             );
         }
         Home::Leaving(_) | Home::Gone => return mapped::is_gone(),

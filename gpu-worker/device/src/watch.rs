@@ -16,7 +16,7 @@ pub enum Halt {
 impl fmt::Display for Halt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unwanted => f.write_str("nobody wants the module any more"),
+            Self::Unwanted => f.write_str("no session wants the module any more"),
             Self::Seconds(most) => {
                 write!(
                     f,

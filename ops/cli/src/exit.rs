@@ -52,7 +52,7 @@ pub struct Unstarted {
 
 /// The output of the command has no reader any more. The command ends, but has not failed.
 #[derive(Debug, Error)]
-#[error("nobody reads the output any more")]
+#[error("the output has no reader any more")]
 pub struct Unread;
 
 /// Puts a code before a text, unless the text has its own.

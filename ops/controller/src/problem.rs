@@ -73,7 +73,7 @@ impl Problem {
 
     /// The resource has changed: its ETag is not the one in `If-Match`.
     pub(crate) fn changed() -> Self {
-        let why = "somebody changed it meanwhile: read it again, and send its new ETag";
+        let why = "it was changed meanwhile: read it again, and send its new ETag";
         Self::of(StatusCode::PRECONDITION_FAILED, "E-API-CHANGED", why)
     }
 
@@ -129,7 +129,7 @@ impl Problem {
 
     /// Too many costly operations are in progress.
     pub(crate) fn busy(what: &str) -> Self {
-        let why = format!("{what} is being done for somebody else: ask again in a moment");
+        let why = format!("{what} is being done for another request: ask again in a moment");
         Self {
             after_s: Some(2),
             ..Self::of(StatusCode::TOO_MANY_REQUESTS, BUSY, why)

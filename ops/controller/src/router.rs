@@ -107,7 +107,7 @@ fn completed(document: &OpenApi) -> Value {
         }
         operation["security"] = json!([{"token": []}, {"cookie": []}]);
         let mut common = vec![
-            ("401", "nobody is logged in"),
+            ("401", "not logged in"),
             ("403", "the role does not allow it"),
             (
                 "429",

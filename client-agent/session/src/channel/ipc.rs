@@ -80,7 +80,7 @@ impl SessionChannel {
     fn exchange(&self, action: IpcAction) -> Result<Option<ExportPlace>, ClientError> {
         let properties = self.opened().properties.as_ref();
         if !properties.is_some_and(|it| it.answers_ipc) {
-            let detail = "the worker is of a build whose sessions cannot use memory of one another";
+            let detail = "the worker is of a build without memory shared between sessions";
             return Err(refused(Code::NotPinned, detail));
         }
         let turn = self.asks.lock();

@@ -344,7 +344,7 @@ impl Device for CudaDevice {
             (false, false) => self.away.ready(),
             (false, true) => Err(Failure::new(
                 Code::NotPinned,
-                "a session whose memory others use, or that uses theirs, stays on the device",
+                "a session that shares memory with others stays on the device",
             )),
             (true, _) => Err(Failure::new(
                 Code::Protocol,

@@ -233,7 +233,7 @@ fn variables(
         (
             "WARPLOOM_CLIENT_DEADLINE",
             "client.deadline",
-            "how long it waits for those who do not answer",
+            "how long it waits for a part that does not answer",
         ),
         (
             "WARPLOOM_CLIENT_OPENING",

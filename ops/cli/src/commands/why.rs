@@ -133,7 +133,7 @@ async fn now(session: SessionId, administrator: Option<&Administrator>) -> Optio
 fn summary_line(summary: &WaitSummary) -> String {
     let untimed = match summary.untimed {
         0 => String::new(),
-        many => format!("; {many} more ran whose times are not recorded"),
+        many => format!("; {many} more ran without recorded times"),
     };
     format!(
         "{} positions, {} kernels, ran {}; waited {} together: half of them {} at most, 99 of 100 {}, the \
@@ -276,7 +276,7 @@ fn launch(target: Target, read: &Read, json: bool) -> Result<()> {
     };
     let Some(explained) = ExplainedRow::of(row) else {
         let kind = PositionRow::from(row).kind;
-        bail!("E-WHY: {target} ({kind}) ran nothing whose times are recorded");
+        bail!("E-WHY: {target} ({kind}) ran nothing with recorded times");
     };
     if json {
         return output::line(serde_json::to_string(&explained)?);

@@ -207,7 +207,7 @@ async fn left(worker: Incarnation, mut known: u64, administrator: &Administrator
             return Ok(());
         };
         if !there.draining {
-            bail!("E-WORKER-DRAIN: somebody undid it: the worker gets new sessions");
+            bail!("E-WORKER-DRAIN: it was undone: the worker gets new sessions");
         }
         if there.sessions != known {
             known = there.sessions;

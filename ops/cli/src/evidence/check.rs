@@ -242,7 +242,7 @@ impl Evidence {
         let epochs: BTreeSet<_> = self.order.iter().map(|line| line.epoch).collect();
         if self.kills.is_empty() && self.faults.is_empty() && epochs.len() > 1 {
             check.disagree(format!(
-                "the order has {} epochs, but nobody was killed",
+                "the order has {} epochs, but no leader was killed",
                 epochs.len()
             ));
         }

@@ -33,7 +33,7 @@ pub fn sentence(cause: Cause, of: Option<&str>, idle: bool) -> String {
         Cause::Worker => "the worker handed over, or lacked ops after a failure",
         Cause::Leader => "there was no leader, or it had yet to hear of the work",
         Cause::Empty => "no session was there",
-        Cause::Unknown => "nobody knows: what would tell it is not recorded",
+        Cause::Unknown => "unknown: the record lacks what would tell",
     };
     text.to_owned()
 }

@@ -92,7 +92,7 @@ export const get = async (path, values, options) => (await ask("GET", path, { ..
 const TRIES = 8;
 const AGAIN = 1500;
 
-/** Reads what the record is read for: where that is done for somebody else, asks again. */
+/** Reads an answer that is made from the record; asks again while the record is read for another request. */
 export async function patient(path, values, signal) {
   for (let left = TRIES; ; left--) {
     try {

@@ -2,7 +2,7 @@
 import { signal } from "./html.js";
 import { get, setCsrf } from "./api.js";
 
-/** Undefined until it is known, null where nobody is logged in. */
+/** Undefined until it is known, null without a login. */
 export const me = signal(undefined);
 /** Why it is not known, if it is not. */
 export const meProblem = signal(null);

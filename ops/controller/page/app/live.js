@@ -77,7 +77,7 @@ export async function refresh() {
 /** Whether the controller is there, and the cluster's leader is not. */
 const isLeaderless = (problem) => problem?.status === 503;
 
-/** Takes in what the stream tells: how it is, or why nobody knows. */
+/** Takes in what the stream tells: its state, or why that is unknown. */
 function told({ event, data }) {
   if (event === "status") take(JSON.parse(data));
   else liveProblem.value = new Problem(503, JSON.parse(data));

@@ -4,7 +4,7 @@ import { address, Problem, problemOf } from "./api.js";
 const LONGEST = 15_000;
 /** What came behind the last that was had is not kept any more. */
 const GONE = 410;
-/** For how long a page that nobody sees keeps its streams: browsers allow few connections to a server. */
+/** Time for which a hidden page keeps its streams: browsers allow few connections to a server. */
 const UNSEEN = 30_000;
 
 /** Cuts a stream's text into events. */
@@ -91,7 +91,7 @@ async function seen() {
     await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
 }
 
-/** Ends a turn once all is stopped, or once nobody has seen the page for a while. */
+/** Ends a turn once all is stopped, or once the page was hidden for a while. */
 function unless(signal, turn) {
   let timer = 0;
   const end = () => turn.abort();

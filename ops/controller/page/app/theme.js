@@ -6,7 +6,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 
 /** What was chosen: "light", "dark" or "system". */
 export const theme = signal(document.documentElement.dataset.theme || "system");
-/** Grows with every change of what is seen, for whoever draws by hand. */
+/** Grows with every change of the theme, for code that draws by hand. */
 export const themeChanges = signal(0);
 
 system.addEventListener("change", () => themeChanges.value++);

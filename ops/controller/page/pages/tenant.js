@@ -61,7 +61,7 @@ function removeIt(tenant, etag) {
     run: (form) => remove(pathOf(tenant.name), { etag, query: { force: form.get("force") ? "true" : null } }),
     done: (it) => {
       const ended = it?.ended ? `, and ${count(it.ended)} of its sessions ended` : "";
-      say(`${tenant.name} is removed${ended}.${it?.login === false ? " Its login is left: the broker is somebody else's." : ""}`);
+      say(`${tenant.name} is removed${ended}.${it?.login === false ? " Its login is left: the broker is not run by this cluster." : ""}`);
       refresh();
       go("tenants");
     },
@@ -130,7 +130,7 @@ function Waits({ name }) {
   return html`<${Panel} title="Waits" note="what its launches waited for" whole><${WaitSummary} path=${pathOf(name, "/why")} what=${name} /></${Panel}>`;
 }
 
-/** There is none of this name, or none that whoever is logged in may know of: the two look alike. */
+/** No tenant of this name, or none that the login may know of: the two look alike. */
 function NoTenant({ id }) {
   return html`<header class="head"><p class="crumb"><a href=${link("tenants")}>Tenants</a></p><h1 tabindex="-1">No such tenant</h1></header>
     <${Nothing} title=${`There is no tenant ${id}`}>Nothing of this name is here, or your role may not see it. <a href=${link("tenants")}>These are there</a>.</${Nothing}>`;

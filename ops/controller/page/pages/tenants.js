@@ -193,7 +193,7 @@ export function TenantsPage() {
     refresh();
     go("tenants", name);
   };
-  const empty = html`<${Nothing} title="No tenants yet">A tenant is one of those who share the cluster. Create one here, or with <code>warploom tenant create NAME</code>.</${Nothing}>`;
+  const empty = html`<${Nothing} title="No tenants yet">A tenant is a user of the cluster, with a login of its own. Create one here, or with <code>warploom tenant create NAME</code>.</${Nothing}>`;
   return html`
     <header class="head"><h1 tabindex="-1">Tenants</h1><p class="about">Who shares the cluster, and how their targets are met</p>
       <div class="actions">${may("tenants.write") && html`<button type="button" class="primary" onClick=${() => setCreating(true)}>New tenant</button>`}</div></header>

@@ -24,7 +24,7 @@ const CAUSES = {
   worker: [5, 1, () => "the worker handed over, or lacked ops after a failure"],
   leader: [5, 2, () => "there was no leader, or it had yet to hear of the work"],
   empty: [6, 0, () => "no session was there"],
-  unknown: [6, 1, () => "nobody knows: what would tell it is not recorded"],
+  unknown: [6, 1, () => "unknown: the record lacks what would tell"],
 };
 /** What is told of many causes together. */
 const REST = [6, 3, () => "what else it waited for, together"];

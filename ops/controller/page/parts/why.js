@@ -43,7 +43,7 @@ export function WaitSummary({ path, what }) {
   const { value: it, problem, again } = useWhy(path);
   const empty = it?.untimed
     ? "What ran has no times in the record: it is of an older build."
-    : "Nothing ran yet whose times are recorded, or nothing had to wait.";
+    : "Nothing ran yet with recorded times, or nothing had to wait.";
   return html`<div class="why">
     <div class="figures">
       <${Figure} title="Waited" value=${nanos(it?.waited_ns)} note="all together" />

@@ -7,7 +7,7 @@ const LEAST = 1.5;
 const KIND_RUN = 0;
 const KIND_STANDING = 3;
 const VOID = 2;
-/** A lane without positions whose device is busier than this says that they are not known yet. */
+/** A lane without positions says that they are not known yet if its device is busier than this. */
 const UNTOLD = 0.03;
 /** Positions behind the right end that are looked at, as lanes are not equally far. */
 const BEHIND = 512;

@@ -194,7 +194,7 @@ export class Ring {
     this.waits.put(at, it);
   }
 
-  /** The first sequence number whose frontier is at or behind a moment. */
+  /** The first sequence number with a frontier at or behind a moment. */
   firstBehind(moment) {
     let low = this.oldest;
     let high = this.next;

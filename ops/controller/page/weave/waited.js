@@ -59,7 +59,7 @@ function Stages({ times }) {
 
 function said(it, waits, problem) {
   if (!it) return " ";
-  if (problem?.status === 429) return "The controller reads its record for somebody else: point again in a moment";
+  if (problem?.status === 429) return "The controller reads its record for another request: point again in a moment";
   if (waits) return waits.length ? "What for" : "It did not wait";
   return it.kind === "run" || it.kind === "standing" ? "Its times are not recorded" : "It is no work, and waited for nothing";
 }

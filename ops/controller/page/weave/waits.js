@@ -39,7 +39,7 @@ export class Waits {
     }
   }
 
-  /** What a position waited, and what for; what is not kept one by one goes together. Null where nobody knows. */
+  /** What a position waited, and what for; what is not kept one by one goes together. Null if unknown. */
   read(at) {
     if (Number.isNaN(this.waited[at])) return { waited_ns: null, waits: null };
     const waits = [];

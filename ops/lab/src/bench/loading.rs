@@ -189,7 +189,7 @@ pub(super) async fn loading(
             let mut loader = cluster.role(&format!("bench .{LOADER}"), LOADER, &[])?;
             tokio::time::sleep(SETTLE).await;
             let waited: Waited = play(&cluster, WAITER, ROUNDS).await?;
-            anyhow::ensure!(loader.is_running(), "nobody loads modules any more");
+            anyhow::ensure!(loader.is_running(), "no program loads modules any more");
             loader.kill()?;
             beside.push(waited.largest_ms);
             small.push(waited.load_ms);
@@ -201,7 +201,7 @@ pub(super) async fn loading(
     }
     if sync {
         let metric = Metric::new(&SYNC, &beside)
-            .against("nobody loads, ms", &alone)
+            .against("no loads, ms", &alone)
             .with("p50_ms", median(&p50))
             .with("small_load_ms", median(&small));
         tell(metric);

@@ -58,7 +58,7 @@ impl Strikes {
         let copies = asked(self.administrator.copies()).await?;
         let lease = copies.iter().find(|copies| copies.stored == Stored::Lease);
         let leader = lease.and_then(|lease| lease.leader.as_deref());
-        let leader = leader.context("nobody leads the lease's stream")?;
+        let leader = leader.context("no server leads the lease's stream")?;
         let mut names = servers.iter().map(Server::name);
         names
             .position(|name| name == leader)
@@ -107,7 +107,7 @@ impl Strikes {
     pub(super) async fn in_step(&self) -> Result<()> {
         self.all_serve()?;
         if self.cluster.broker.servers().len() > 1 && self.without_successor() > 0 {
-            bail!("nobody has granted anything since a leader was killed");
+            bail!("no leader has granted anything since one was killed");
         }
         let copies = asked(self.administrator.copies()).await?;
         if let Some(behind) = copies.iter().find(|copies| !copies.are_in_step()) {

@@ -31,7 +31,7 @@ const FREE: Spec = Spec {
     name: "free_throughput_ratio",
     unit: "ratio",
     goal: Goal::AtLeast(0.97),
-    what: "the same with nobody more urgent, over that of free concurrency",
+    what: "the same without a more urgent program, over that of free concurrency",
 };
 const SHARE: Spec = Spec {
     name: "share_error",

@@ -39,7 +39,7 @@ impl CpuDevice {
             (true, false) => self.away.ready(),
             (true, true) => Err(Failure::new(
                 Code::NotPinned,
-                "a session whose memory others use, or that uses theirs, stays on the device",
+                "a session that shares memory with others stays on the device",
             )),
             (false, _) => Err(Failure::new(
                 Code::Protocol,

@@ -74,7 +74,7 @@ impl<D: SimDevice> WorkerNode<D> {
             ops.extend((start.first..=start.last).map_while(kept));
         }
         if ops.len() as u64 != start.last + 1 - start.first {
-            broken(io, "started a slice whose ops are not all kept");
+            broken(io, "started a slice of ops that are not all kept");
         }
         let fact = WorkerFact::Started {
             position: start.position,
@@ -124,7 +124,7 @@ impl<D: SimDevice> WorkerNode<D> {
             }
             Action::SealReply(answer) => match reply {
                 Some(reply) => io.publish(reply.to_owned(), encode(&*answer)),
-                None => broken(io, "answered a seal that nobody asked for"),
+                None => broken(io, "answered a seal that no leader asked for"),
             },
             Action::Refuse(refusal) => {
                 io.publish(self.subjects.refusal(incarnation), encode(&refusal));

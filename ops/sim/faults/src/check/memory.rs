@@ -210,7 +210,7 @@ impl Memory {
         op: OpNumber,
     ) -> CheckResult {
         if self.out.contains(&session) {
-            let what = format!("{incarnation} ran op {op} of {session}, whose memory is elsewhere");
+            let what = format!("{incarnation} ran op {op} of {session} with its memory elsewhere");
             return Err(Violation::new("I8", what));
         }
         Ok(())

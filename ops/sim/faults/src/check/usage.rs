@@ -69,7 +69,7 @@ impl UsageBlocks {
             let used = &self.workers[&incarnation].used;
             let mut sums = known;
             for (tenant, told) in &lost.tenants {
-                let wrong = || Violation::new("I10", format!("{incarnation} ran for nobody"));
+                let wrong = || Violation::new("I10", format!("{incarnation} ran for no session"));
                 let tenant = tenant.clone().ok_or_else(wrong)?;
                 *sums.entry(tenant).or_default() += told.device_ns;
             }
