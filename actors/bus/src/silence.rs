@@ -16,7 +16,7 @@ pub struct Silence {
 
 impl Silence {
     /// Accepts a silence of `patience`. The limit doubles after each change of server, up to eight
-    /// times, because another server is no help if all are silent.
+    /// times `patience`, because another server is no help if all are silent.
     #[must_use]
     pub fn new(patience: Duration) -> Self {
         Self {

@@ -34,8 +34,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 type Table = Arc<Mutex<BTreeMap<SessionId, Arc<SessionChannel>>>>;
 
-/// One client process: a connection and the sessions on it. Dropping it closes them within at most
-/// 2 s.
+/// One client process: a connection and the sessions on it. Dropping it closes them, and waits at
+/// most 2 s for their end.
 pub struct Agent {
     actor: Addr<AgentActor>,
     channels: Table,

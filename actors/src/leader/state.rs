@@ -81,7 +81,7 @@ impl Known {
     }
 }
 
-/// Sends the leader the state, and then every change of it; never returns.
+/// Sends the leader the state, and then every change of it, until the leader's actor is gone.
 pub(super) async fn watch(storage: Storage, subjects: Subjects, leader: Recipient<LeaderMessage>) {
     let mut jetstream = storage.jetstream().clone();
     jetstream.set_timeout(TIMEOUT);

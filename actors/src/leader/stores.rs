@@ -24,7 +24,8 @@ const ALARM: u64 = 80;
 /// Time since which the record is not written, and the error, if it is not.
 pub(super) type Unwritten = Rc<RefCell<Option<(Instant, String)>>>;
 
-/// Checks periodically while the candidate leads, and sends it the results; never returns.
+/// Checks periodically while the candidate leads, and sends it the results; returns only when the
+/// leader's actor is gone.
 pub(super) async fn watch(
     storage: Storage,
     unwritten: Unwritten,

@@ -17,7 +17,8 @@ pub struct MemoryRequest {
     /// The request's number within the session, from 1; the worker keeps the newest.
     pub number: u64,
     /// Bytes that the session holds once its ops through `after` have run; each allocation counts
-    /// as a multiple of 256. The session allocates no more before the answer.
+    /// as a multiple of 256. Before the answer the session allocates no more, or up to `wanted` if
+    /// that is within its commitment.
     pub held: u64,
     /// The last op that was pushed.
     pub after: OpNumber,
@@ -51,11 +52,12 @@ pub struct MemoryAnswer {
     pub recall: u64,
     /// Bytes that the session may hold without another request.
     pub committed: u64,
-    /// Bytes that its tenant may hold on this device: its quota, or the device's memory.
+    /// Bytes that its tenant may hold on this device: its quota, or the device's memory. If memory
+    /// is overcommitted, no more than one session may hold.
     pub total: u64,
     /// Bytes that its tenant has allocated there.
     pub held: u64,
-    /// Bytes that its tenant may still allocate there.
+    /// Bytes that its tenant may still allocate there; if memory is overcommitted, the session.
     pub free: u64,
     /// The reason that the session did not get its minimum.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -61,8 +61,8 @@ pub struct DeviceProperties {
     /// and refuses an allocation only when it reaches it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answers_memory: bool,
-    /// True if the worker answers [`crate::CopyOffer`]s. A client that offers to another worker
-    /// sends everything in the end.
+    /// True if the worker answers [`crate::CopyOffer`]s. If it does not, a client that offers a
+    /// copy sends everything in the end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answers_offers: bool,
     /// True if the worker answers [`crate::IpcRequest`]s.

@@ -44,8 +44,8 @@ pub struct DoneReport {
     pub received: OpNumber,
     /// The outcome.
     pub outcome: Outcome,
-    /// For a standing grant, the [`fold`] of the sum of [`crate::CostRun::declared`] over its ops
-    /// that ran and over those that it continues from. Else 0.
+    /// For a standing grant, the [`fold`] of the sum of [`crate::CostRun::declared`] over the ops that
+    /// ran of it and of the standing grants that it continues. Else 0.
     pub declared: u32,
 }
 

@@ -153,8 +153,8 @@ pub struct GpuTail {
     pub chain: Chain,
 }
 
-/// Returns the launch order's digest: H over (gpu, last position, chain) in gpu order. Devices that
-/// accepted nothing are left out.
+/// Returns the launch order's digest: H over (gpu, last position, chain) in gpu order. Incarnations
+/// that accepted nothing are left out.
 #[must_use]
 pub fn digest(tails: &[GpuTail]) -> Chain {
     let mut ordered = tails.to_vec();

@@ -201,8 +201,7 @@ impl Shared {
             return;
         };
         self.own.store(true, Ordering::SeqCst);
-        // A thread that began to wait before it could see that we drive has been counted, so it
-        // takes over now.
+        // A thread that began to wait before it could see this flag already drives when we try to.
         runtime.block_on(async {
             self.release.notified().await;
             // Messages that the waiting thread has just published leave before it takes over.

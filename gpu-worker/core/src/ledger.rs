@@ -130,8 +130,8 @@ impl Ledger {
     }
 
     /// Returns the next blocks, if there is anything to report. `usage` is everything up to now, and `moves`
-    /// the totals of moves. The first block announces the incarnation. If it dies, the tenants with missing
-    /// usage are known.
+    /// the totals of moves. The first block announces the incarnation. If the incarnation dies, readers know
+    /// that its usage is missing.
     pub(crate) fn cut(
         &mut self,
         usage: &Usage,

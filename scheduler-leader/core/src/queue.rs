@@ -146,10 +146,10 @@ impl KernelQueue {
                 self.granted = progress.granted;
                 self.done = self.done.max(progress.done);
                 if std::mem::replace(&mut self.alone, progress.alone) && !progress.alone {
-                    // Another intent came; it must wait behind those that this one made ready.
+                    // Another session came; it must wait behind the ops that this one has ready.
                     self.due(now);
                 }
-                // Half of the credit is used up: the client should not have to wait for more.
+                // A quarter of the credit is used up: the client should not have to wait for more.
                 if self.through().saturating_sub(self.notified) >= CREDIT / 4 {
                     self.due(now);
                 }

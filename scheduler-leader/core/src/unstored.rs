@@ -204,8 +204,8 @@ impl Unstored {
         }
     }
 
-    /// Forgets the blocks of the epochs before this one: others keep them, so they are not needed
-    /// here.
+    /// Forgets the blocks of the epochs before this one, which the worker that keeps them need not
+    /// hand over any more.
     pub fn forget_before(&mut self, epoch: Epoch) {
         let kept = self.terms.split_off(&(epoch, LeaderId(0)));
         let gone = std::mem::replace(&mut self.terms, kept);

@@ -20,7 +20,7 @@ use crate::work;
 /// The flag of `cuEventRecordWithFlags` and `cuStreamWaitEvent` for events outside a capture.
 const EXTERNAL: c_uint = 1;
 
-/// An event that was recorded outside captures, with its device; an error if it was not recorded.
+/// An event with its device; an error if a capture recorded it last. It need not be recorded yet.
 fn known(event: Handle<Event>) -> Result<(Arc<Event>, &'static Device)> {
     let event = event.get()?;
     if event.captured.load(Ordering::Relaxed) {

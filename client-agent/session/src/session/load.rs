@@ -64,8 +64,8 @@ impl Session {
         };
         drop(slots);
         if judgement.is_some() {
-            // Another session of the program gets the verdict; the load waits for the image if that
-            // session is gone.
+            // Another session of the program already has the verdict; the load waits for the image
+            // if the worker no longer has it.
             return Ok(());
         }
         let said = self.channel.block_on(self.channel.image(transfer));

@@ -1,5 +1,5 @@
 //! The scan of a slice's ops before the device gets them, once the modules and transfers that they use are
-//! ready. It finds the memory that they need and the cost that they declare, which their client had or will
+//! ready. It finds the memory that they need and the sum that they declare, which their client had or will
 //! have to declare too.
 
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber};
@@ -28,7 +28,7 @@ pub(super) struct Scanned<M> {
     /// Slots that it changes, with their new content.
     pub(super) changed: Vec<(ModuleSlot, Option<Slot<M>>)>,
     pub(super) copies: Vec<StagedCopy>,
-    /// Cost that its ops declare.
+    /// Sum (wrapping) of [`CostRun::declared`] over its ops.
     pub(super) sum: u64,
 }
 
@@ -96,7 +96,7 @@ struct Scan<'a, V: SessionReader> {
     limits: &'a Limits,
     /// Images that it loads without the client having got word of them.
     unsaid: Vec<ModuleHash>,
-    /// The last launch and its declared cost: most launches are like the one before.
+    /// The last launch and its [`CostRun::declared`]: most launches are like the one before.
     last: Option<(Launch, u64)>,
     /// True if the last launch's blocks take more than any launch may take without asking.
     wide: bool,

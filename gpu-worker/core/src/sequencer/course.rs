@@ -12,7 +12,7 @@ const EASE: u64 = 8;
 /// Progress of a session's ops under standing grants that go on from one another.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Course {
-    /// Last op that ran, and the sum of the declared costs of the ops that ran.
+    /// Last op that ran, and the sum of [`bus_schemas::CostRun::declared`] over the ops that ran.
     pub(super) through: OpNumber,
     pub(super) declared: u64,
     /// Estimated nanoseconds on the device.
@@ -23,7 +23,8 @@ pub(super) struct Course {
 
 impl Course {
     /// Begins a standing grant with this window. In a session that has run nothing, an op may take as long as
-    /// any. So it starts op by op, and a new session does not wait for all that it sent at once.
+    /// any. So the session starts op by op. Otherwise a later session would wait for all that this one sent
+    /// at once.
     pub(super) fn begin(&mut self, unknown: u64, window: u64) {
         if self.pace == 0 {
             self.pace = unknown.max(window / PARTS).max(1);

@@ -93,7 +93,7 @@ pub struct TenantSetArgs {
     /// Lets its sessions go to any group that is not exclusive, the default of a new tenant
     #[arg(long, conflicts_with = "groups")]
     pub no_group: bool,
-    /// Time limit for 99 of 100 requests, such as 20ms (units us, ms, s); `none` removes it. Lower
+    /// Target time for 99 of 100 requests, such as 20ms (units us, ms, s); `none` removes it. Lower
     /// priorities make room for it (docs/howto/slo.md)
     #[arg(long, value_name = "TARGET")]
     pub slo: Option<String>,

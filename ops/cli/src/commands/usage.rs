@@ -43,8 +43,9 @@ pub struct UsageArgs {
     /// Usage of this tenant only
     #[arg(long, add = crate::completion::tenants())]
     pub tenant: Option<bus_schemas::Tenant>,
-    /// Adds columns for memory: swapped out, swapped in, waited for, saved by sharing, not sent.
-    /// JSON always has them; tables have them if any is not zero
+    /// Also shows memory: swapped out, swapped in, waited for, saved by sharing, not sent; as more
+    /// columns in CSV and as a second table in text. JSON always has it, and text has it anyway if
+    /// any value is not zero
     #[arg(long)]
     pub memory: bool,
     /// Prints CSV

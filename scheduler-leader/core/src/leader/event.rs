@@ -61,7 +61,7 @@ impl Placement {
         found.map(|(_, gpu)| *gpu)
     }
 
-    /// The workers that obeyed a leader later than this one and serve its device.
+    /// The workers on this worker's device that first obeyed a leader after this worker did.
     pub(super) fn later_starts(&self, worker: Incarnation) -> impl Iterator<Item = Incarnation> {
         let gpu = self.gpu(worker);
         let mut workers = self.workers.iter().copied();

@@ -15,8 +15,8 @@ pub(super) struct SaidTimes<'a> {
 }
 
 impl<'a> SaidTimes<'a> {
-    /// The times of a done message with `known` reports that were known. Bytes longer than honest
-    /// times count as none.
+    /// The times of a done message with `known` reports at its start that were known before. Bytes
+    /// longer than honest times count as none.
     pub(super) fn new(bytes: &'a [u8], known: usize) -> Self {
         match bytes.len() <= DoneTimes::bytes(limits::DONE_REPORTS) {
             true => Self { bytes, known },

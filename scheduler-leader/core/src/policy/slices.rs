@@ -48,7 +48,7 @@ pub(crate) struct Slice {
     pub(crate) last: OpNumber,
     /// Its charge.
     pub(crate) cost: u64,
-    /// Nanoseconds that its client declared for it.
+    /// The sum (wrapping) of [`CostRun::declared`] over its ops.
     pub(crate) declared: u64,
     /// True if it ends at a cut point.
     pub(crate) complete: bool,
@@ -226,7 +226,7 @@ impl SliceQueue {
     }
 
     /// Takes the queued ops through `last` as granted: a standing grant holds them. The next slice
-    /// begins behind them. Returns their cost and the nanoseconds that their client declared.
+    /// begins behind them. Returns their cost and their sum of [`CostRun::declared`].
     pub(crate) fn pass(&mut self, last: OpNumber) -> (u64, u64) {
         let last = last.min(self.queued);
         let (mut cost, mut declared) = (0u64, 0u64);

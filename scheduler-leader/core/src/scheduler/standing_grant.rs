@@ -10,7 +10,8 @@ pub(super) struct Standing {
     pub(super) position: GpuPosition,
     /// Its session's priority when it was granted: its parts run at this priority.
     pub(super) priority: u8,
-    /// Its last op that ran, as reported, and the declared cost of its ops through there.
+    /// Its last op that ran, and the declared sum of its ops through there, folded; both as
+    /// reported.
     pub(super) through: OpNumber,
     pub(super) claimed: u32,
     /// Its last op, once it is closed.
@@ -23,7 +24,7 @@ pub(super) struct Standing {
     pub(super) seen: OpNumber,
     /// Its last accounted op: one that ran and was announced, or was announced and closed in.
     pub(super) accounted: OpNumber,
-    /// Nanoseconds that its client declared for the ops through there.
+    /// The sum (wrapping) of [`bus_schemas::CostRun::declared`] over the announced ops through there.
     pub(super) declared: u64,
     /// Nanoseconds charged and measured since both last covered the same ops.
     pub(super) charged: u64,

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// Warp instructions per thread between two reads of the clock: about half a millisecond.
 const STRIDE: u64 = 50_000;
 
-/// The watchdog counts processor time, so that a busy machine does not hurt a kernel. Time without
-/// processor use counts once it is this many times as long.
+/// The watchdog counts processor time, so that a busy machine does not hurt a kernel. Elapsed time
+/// ends a kernel only if it exceeds this many times the watchdog's limit.
 const WAITING: u32 = 20;
 
 /// The message for a program after the watchdog ended its kernel. A kernel that waits for a later

@@ -27,7 +27,7 @@ pub(super) struct Decided {
 
 impl Decided {
     /// Returns true if the leaving sessions have nothing to run, and all others with work ran after
-    /// them or are about to. A session that stays idle for long is not waited for.
+    /// them or are about to. After [`LEAST`] ticks, sessions that did not run are not waited for.
     pub(super) fn is_ready(
         &self,
         now: u64,

@@ -218,7 +218,8 @@ fn the_line_is_by_priority_and_then_by_who_waited_longest() {
 
 #[test]
 fn who_leaves_the_room_of_the_first_passes_it() {
-    // The 60 fit only without the first 80; then 20 are left, of which 15 are asked for.
+    // The second 80 lacks 60, which only the first 80 can free. Then 20 are left, of which 15 are
+    // asked for.
     let mut bench = Bench::new(&[(2, 80), (2, 80), (2, 30)]);
     assert_eq!(bench.pass(0), None, "no room");
     bench.rows.insert(slot(3), (row(15, Reported::Out), false));
