@@ -77,11 +77,10 @@ impl Metrics {
         }
     }
 
-    fn no_promise_is_broken(&self, kills: f64) {
+    fn no_promise_is_broken(&self, kills: f64, ops: f64) {
         let said = &self.said;
         assert_eq!(self.value("chaos_kills"), kills, "{said}");
-        // A machine that is busy beside the run's own load leaves little for its programs.
-        assert!(self.value("chaos_ops") >= 100.0, "{said}");
+        assert!(self.value("chaos_ops") >= ops, "{said}");
         for name in NONE {
             assert_eq!(self.value(name), 0.0, "{name}: {said}");
         }
@@ -99,7 +98,7 @@ fn a_short_chaos_breaks_no_promise_and_touches_no_other_cluster() {
     let kept = format!("--evidence={}", evidence.display());
     let arguments = ["--kills=10", "--seconds=30", "--seed=3", &kept];
     let (metrics, code) = chaos(dir.path(), &arguments);
-    metrics.no_promise_is_broken(10.0);
+    metrics.no_promise_is_broken(10.0, 1_000.0);
     metrics.is_told_by(code);
     let of_killed = metrics.said_of("chaos_untold", "of");
     assert!(of_killed >= 1, "two workers are killed: {}", metrics.said);
@@ -122,7 +121,7 @@ fn a_short_chaos_breaks_no_promise_while_sessions_are_swapped_all_the_time() {
     let dir = TempDir::new().expect("a directory");
     let arguments = ["--kills=6", "--seconds=15", "--seed=5", "--overcommit=300"];
     let (metrics, _) = chaos(dir.path(), &arguments);
-    metrics.no_promise_is_broken(6.0);
+    metrics.no_promise_is_broken(6.0, 1_000.0);
     // 192 on a quiet machine; 13 on one with twenty other processes for each core.
     let swaps = metrics.value("chaos_swaps");
     assert!(swaps >= 5.0, "{}", metrics.said);
@@ -133,7 +132,8 @@ fn a_short_chaos_breaks_no_promise_on_a_machine_that_it_keeps_busy() {
     let dir = TempDir::new().expect("a directory");
     let arguments = ["--kills=4", "--seconds=10", "--seed=2", "--load=3"];
     let (metrics, code) = chaos(dir.path(), &arguments);
-    metrics.no_promise_is_broken(4.0);
+    // A build beside the load leaves little for its programs: 584 were seen.
+    metrics.no_promise_is_broken(4.0, 100.0);
     metrics.is_told_by(code);
     assert_eq!(metrics.said_of("chaos_kills", "load"), 3);
     for name in [

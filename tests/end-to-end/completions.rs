@@ -101,10 +101,7 @@ fn of(loaded: &LoadedCluster) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 async fn a_clusters_names_are_offered_in_the_shells_that_are_here() {
     let plans = [plan("chat", "search", 1), plan("train", "search", 2)];
     let loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;

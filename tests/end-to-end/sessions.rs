@@ -244,10 +244,7 @@ async fn connect(loaded: &LoadedCluster, login: &TenantLogin) -> Option<async_na
 }
 
 #[tokio::test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 async fn a_new_password_takes_the_place_of_the_old_one_and_a_tenant_is_removed_with_all_but_its_usage()
  {
     let plans = [plan("guest", "search", 1)];

@@ -105,7 +105,7 @@ impl TensorChunks {
 pub struct Weights {
     /// The format's version: 1.
     pub v: u16,
-    /// True if published to everybody.
+    /// True if published to all tenants.
     pub public: bool,
     /// The tenants to which it is published.
     pub tenants: Vec<Tenant>,

@@ -238,10 +238,7 @@ impl Parts {
     }
 
     /// Starts both actors and connects the device's thread to them.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the start of every part, in their order"
-    )]
+    #[expect(clippy::too_many_lines, reason = "starts each part, in order")]
     fn start(self, device: DeviceStart) -> std::io::Result<actix::Addr<GpuWorker>> {
         let began = Instant::now();
         let context = Context::<GpuWorker>::new();

@@ -123,10 +123,7 @@ impl Fixture {
     }
 
     /// The fixture's object of a kind.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one object after another, each from those before"
-    )]
+    #[expect(clippy::too_many_lines, reason = "makes one object after another")]
     pub(crate) fn object(&self, bench: &Bench, object: Object) -> Result<Word, Finding> {
         let made = |bench: &Bench, symbol: &str, rest: &[Word]| bench.made(symbol, rest);
         match object {

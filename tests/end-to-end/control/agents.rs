@@ -35,10 +35,7 @@ async fn cluster(mcp: &str) -> LoadedCluster {
 }
 
 #[tokio::test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 async fn programs_read_with_their_token_and_no_more() {
     let loaded = cluster("reads").await;
     let (operator, admin) = (

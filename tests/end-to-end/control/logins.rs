@@ -189,10 +189,7 @@ async fn what_one_controller_knows_the_others_know_and_a_restart_forgets_nothing
 }
 
 #[tokio::test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 async fn others_than_this_host_come_by_tls_or_not_at_all() {
     let mut loaded = cluster(&["chat"], 1).await;
     let secret = done(&loaded, &["controller", "token", "create", "x"]);

@@ -77,10 +77,7 @@ async fn every_operation_does_what_it_says() {
     assert_eq!(called, documented, "each is called, and no other is there");
 }
 
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 async fn tenants(operator: &Noting, loaded: &LoadedCluster) {
     let new = json!({"name": "batch", "priority": 3, "quota": 1_048_576});
     let (list, one) = ("/tenants", "/tenants/{tenant}");
@@ -251,10 +248,7 @@ async fn sessions(operator: &Noting, loaded: &LoadedCluster) {
     assert_eq!(holder.0.ends().1, Some(1));
 }
 
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 async fn work(operator: &Noting, loaded: &mut LoadedCluster) {
     // Each op at its own position, not many at that of a standing grant.
     done(loaded, &["cluster", "set", "standing=off"]);
@@ -347,10 +341,7 @@ async fn compared(operator: &Noting, file: String) -> Value {
         .json()
 }
 
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 async fn others(operator: &Noting, loaded: &LoadedCluster) {
     let me = operator.get("/me", "").await;
     assert_eq!(

@@ -144,10 +144,7 @@ async fn each_role_may_do_what_the_table_says_and_nothing_else() {
 }
 
 #[tokio::test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 async fn a_tenant_admin_finds_nothing_of_others() {
     let mut loaded = LoadedCluster::made(
         1,

@@ -46,10 +46,7 @@ fn codes(device: &mut dyn Device, at: &[(SessionId, u64, u64)]) -> Vec<Option<Co
 
 /// Checks which bytes both sessions see, which none sees, and which remain when the owner frees the memory or
 /// leaves.
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 pub(super) fn are_reached(device: &mut dyn Device, hash: ModuleHash) {
     for owner_closes in [false, true] {
         let (mut owner, mut other) = (opened(device, 1), opened(device, 2));

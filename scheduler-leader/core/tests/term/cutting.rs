@@ -7,10 +7,7 @@ use scheduler_leader_core::replay::{
 use crate::world::{MS, World};
 
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "steps that share what came of those before"
-)]
+#[expect(clippy::too_many_lines, reason = "steps that share state")]
 fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
     let mut world = World::new(2, 2);
     world.settings(|settings| settings.record_max_bytes = 8 * 6_000);
