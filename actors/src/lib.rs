@@ -5,7 +5,6 @@ mod inbox;
 pub mod leader;
 mod publisher;
 mod repeated;
-pub mod storage;
 mod stream;
 #[cfg(test)]
 mod testing;

@@ -6,7 +6,7 @@ use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::{HeaderMap, Subject};
 use bytes::Bytes;
 
-use crate::storage::{Storage, Stored};
+use storage::{Storage, Stored};
 
 /// Returns the headers that identify a block: the stream accepts one message per id.
 pub(crate) fn headers(id: &str) -> HeaderMap {

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use actors::storage::{Copies, Stored};
 use broker::{Broker, Routes};
 use bus_schemas::{ClusterSettings, TenantSettings};
+use storage::{Copies, Stored};
 use test_cluster::{Links, TestBroker};
 use warploom_cli::admin::Administrator;
 use warploom_cli::cluster_settings::ClusterSetting;

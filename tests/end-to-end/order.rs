@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use actors::storage::stored_days;
 use async_nats::jetstream::kv::Store;
 use bus_schemas::ClusterSettings;
 use rustix::process::Signal;
 use serde_json::Value;
+use storage::stored_days;
 use warploom_cli::local::Scratch;
 
 use crate::loaded::{LoadedCluster, SOON, plan};

@@ -14,7 +14,7 @@ use scheduler_leader_core::replay::{Anchor, Replay};
 
 use super::gateway::Router;
 use crate::repeated::Repeated;
-use crate::storage::{EpochDays, Storage, Stored};
+use storage::{EpochDays, Storage, Stored};
 
 /// Interval of the checks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -181,7 +181,7 @@ impl Reader {
             messages = read_part(stream, self.next, subjects.record(self.epoch)).await?;
         }
         if messages.is_empty() {
-            let epochs = crate::storage::epochs(stream, subjects).await?;
+            let epochs = storage::epochs(stream, subjects).await?;
             let Some(epoch) = epochs.into_iter().find(|epoch| *epoch > self.epoch) else {
                 return Ok(false);
             };
@@ -314,7 +314,7 @@ async fn first_of(
     found: &Found,
 ) -> Result<u64, String> {
     let mut first = found.sequence;
-    let epochs = crate::storage::epochs(stream, subjects).await?;
+    let epochs = storage::epochs(stream, subjects).await?;
     for epoch in epochs.into_iter().filter(|it| *it > found.anchor.epoch) {
         let subject = subjects.record(epoch);
         let message = stream.get_first_raw_message_by_subject(subject, 1).await;

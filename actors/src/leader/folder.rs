@@ -14,7 +14,7 @@ use futures_util::{StreamExt, TryStreamExt};
 
 use super::gateway::Router;
 use crate::repeated::Repeated;
-use crate::storage::{Storage, Stored};
+use storage::{Storage, Stored};
 
 /// Interval of the checks whether a pass is due.
 const ASK: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use bus_schemas::subject::Subjects;
 use scheduler_leader_core::Lease;
 
 use crate::repeated::Repeated;
-use crate::storage::{Storage, Stored};
+use storage::{Storage, Stored};
 
 /// The entry's key.
 const KEY: &str = "leader";

@@ -32,12 +32,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::inbox::Inbox;
 use crate::repeated::Repeated;
-use crate::storage::Storage;
 use actor::Leader;
 use bus::{BusError, BusSettings, ConnectionChange, connect, random_id};
 pub use events::Events;
 use gateway::Router;
 use messages::LeaderMessage;
+use storage::Storage;
 use telemetry::Telemetry;
 
 /// Settings of a leader candidate.

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore};
 use super::messages::LeaderMessage;
 use super::stores::Unwritten;
 use crate::repeated::Repeated;
-use crate::storage::{Storage, Stored};
+use storage::{Storage, Stored};
 
 /// Timeout for the stream's acknowledgement.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -286,7 +286,7 @@ impl Appender {
         let Some(stream) = stream.map_err(|error| error.to_string())? else {
             return Ok(0);
         };
-        let epochs = crate::storage::epochs(&stream, subjects).await?;
+        let epochs = storage::epochs(&stream, subjects).await?;
         Ok(epochs.last().copied().unwrap_or(0))
     }
 }

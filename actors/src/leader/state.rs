@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use super::messages::LeaderMessage;
 use super::record::Appender;
 use crate::repeated::Repeated;
-use crate::storage::{Storage, Stored};
+use storage::{Storage, Stored};
 
 /// Timeout of the bucket while it is opened. A cluster of servers may first have to elect a leader
 /// for it, and a quick retry learns the result soon.

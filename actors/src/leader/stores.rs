@@ -12,7 +12,7 @@ use bus_schemas::StoreStatus;
 use super::gateway::Router;
 use super::messages::LeaderMessage;
 use crate::repeated::Repeated;
-use crate::storage::{FAULT, Storage, Stored, is_missing};
+use storage::{FAULT, Storage, Stored, is_missing};
 
 /// Interval of the checks.
 const LOOK: Duration = Duration::from_secs(2);

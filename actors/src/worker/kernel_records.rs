@@ -13,7 +13,7 @@ use bus_schemas::subject::Subjects;
 use bus_schemas::{KernelKey, KernelRecord};
 use tokio::sync::Notify;
 
-use crate::storage::{Storage, Stored};
+use storage::{Storage, Stored};
 
 /// Timeout of the bucket.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);

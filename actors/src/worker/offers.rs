@@ -17,7 +17,7 @@ use super::pager::PagerMessage;
 use super::publications::Publication;
 use super::session_buffers::Staging;
 use super::stager::{KeepJob, Kept};
-use crate::storage::Weights;
+use storage::Weights;
 
 impl Handler<Kept> for GpuWorker {
     type Result = ();

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use gpu_worker_core::content::ChunkId;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::storage::{Storage, Weights, WeightsError, WeightsStore};
+use storage::{Storage, Weights, WeightsError, WeightsStore};
 
 /// Interval of the checks for a missing store, and pause after a failure.
 const PAUSE: Duration = Duration::from_secs(5);

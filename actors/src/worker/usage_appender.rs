@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use tokio::sync::Notify;
 
 use crate::repeated::Repeated;
-use crate::storage::{Storage, Stored};
+use storage::{Storage, Stored};
 
 /// Timeout for the stream's acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);

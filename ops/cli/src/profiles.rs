@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use actors::storage::Stored;
 use anyhow::{Context, Result, bail};
 use async_nats::jetstream::kv::{Entry, Operation};
 use bus_schemas::{Epoch, KernelKey, KernelRecord, ProfileHash};
 use futures_util::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
+use storage::Stored;
 
 use crate::admin::{Administrator, Kept};
 use crate::exit::UsageError;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use actors::storage::{Storage, Stored};
 use async_nats::jetstream::{self, stream};
 use bus_schemas::{ClusterSettings, LeaderId, TenantSettings};
 use scheduler_leader_core::replay::{Anchor, replay};
+use storage::{Storage, Stored};
 use test_cluster::TestCluster;
 
 use crate::{BEYOND_LEASE, Candidate, HEARD, TIMEOUT, Watcher, block_on};

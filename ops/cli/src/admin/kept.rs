@@ -3,12 +3,12 @@
 
 use std::error::Error;
 
-use actors::storage::{Storage, Stored};
 use anyhow::{Result, anyhow};
 use async_nats::jetstream;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::kv::Store;
 use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind, Stream};
+use storage::{Storage, Stored};
 
 use super::Administrator;
 use crate::exit::Unreachable;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use actors::storage::{Copies, Storage, Stored};
 use anyhow::{Result, anyhow, bail};
 use async_nats::jetstream;
 use broker::Credentials;
 use bus_schemas::BrokerUrl;
+use storage::{Copies, Storage, Stored};
 
 use super::Administrator;
 use crate::credentials::logged_in;
@@ -194,7 +194,7 @@ impl Administrator {
 
 #[cfg(test)]
 mod tests {
-    use actors::storage::Copy;
+    use storage::Copy;
 
     use super::*;
 

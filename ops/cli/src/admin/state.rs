@@ -3,12 +3,12 @@
 use std::error::Error;
 use std::time::Duration;
 
-use actors::storage::{Storage, Stored};
 use anyhow::{Context, Result, bail};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::kv::{Entry, EntryErrorKind, Operation, PutError, Store};
 use bus_schemas::ClusterSettings;
 use bytes::Bytes;
+use storage::{Storage, Stored};
 use tokio::time::{Instant, timeout};
 
 use super::Administrator;

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use actors::storage::{TensorChunks, Weights, WeightsError, WeightsStore};
 use anyhow::{Context, Result, anyhow, bail};
 use bus_schemas::limits::{CONTENT_BYTES, OFFER_BYTES};
 use bus_schemas::{ContentHash, Tenant};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use storage::{TensorChunks, Weights, WeightsError, WeightsStore};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::admin::Administrator;

@@ -163,7 +163,7 @@ pub fn disk_fault(state_dir: &Path) -> Option<String> {
 /// Publishes the fault repeatedly. It expires, because the publishing process may die.
 async fn announce(administrator: Administrator, mut heard: watch::Receiver<String>) {
     let bucket = administrator.subjects().lease_bucket();
-    let subject = format!("$KV.{bucket}.{}", actors::storage::FAULT);
+    let subject = format!("$KV.{bucket}.{}", storage::FAULT);
     loop {
         let wrong = heard.borrow_and_update().clone();
         if wrong.is_empty() {
@@ -189,7 +189,7 @@ async fn announce(administrator: Administrator, mut heard: watch::Receiver<Strin
 mod tests {
     use std::path::PathBuf;
 
-    use actors::storage::Stored;
+    use storage::Stored;
 
     use super::*;
 

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
-use actors::storage::EpochDays;
 use anyhow::{Context, Result};
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use bus_schemas::Epoch;
 use scheduler_leader_core::replay::{Anchor, Replay, ReplayedPosition};
 use scheduler_leader_core::why::DeviceDay;
+use storage::EpochDays;
 use tokio::time::Instant;
 
 use super::messages::{
@@ -113,7 +113,7 @@ async fn replay_stream(
     }
     let stream = record(administrator).await?;
     let behind = stream.cached_info().state.last_sequence;
-    let epochs = actors::storage::epochs(&stream, administrator.subjects()).await;
+    let epochs = storage::epochs(&stream, administrator.subjects()).await;
     let epochs = epochs.map_err(|error| KEPT.silent(error))?;
     let mut read = BTreeMap::new();
     for epoch in epochs {

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use actors::storage::Stored;
 use anyhow::{Context, Result};
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, ErrorCode};
 use bus_schemas::Epoch;
+use storage::Stored;
 
 use super::Block;
 use crate::admin::{Administrator, Kept, StoredMessages};

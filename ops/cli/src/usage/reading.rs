@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use actors::storage::Stored;
 use anyhow::Result;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::stream::Stream;
 use bus_schemas::{Failure, Folded, UsageBlock, decode};
+use storage::Stored;
 
 use super::{Books, Query};
 use crate::admin::{Administrator, Kept, StoredMessages};

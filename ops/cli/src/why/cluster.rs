@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use actors::storage::{Stored, StoredDay, stored_days};
 use anyhow::Result;
 use bus_schemas::GpuId;
 use scheduler_leader_core::replay::ReplayedPosition;
+use storage::{Stored, StoredDay, stored_days};
 
 use super::devices::{DeviceDayRow, device_days};
 use crate::admin::{Administrator, Kept};

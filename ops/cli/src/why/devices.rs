@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use actors::storage::StoredDay;
 use bus_schemas::GpuId;
 use scheduler_leader_core::why::DeviceDay;
 use serde::Serialize;
+use storage::StoredDay;
 
 use super::row::{WaitRow, wait_rows};
 use crate::calendar::{DAY_MS, date};

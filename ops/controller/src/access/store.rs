@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actors::storage::{Storage, Stored};
 use async_nats::jetstream;
 use bus_schemas::Tenant;
 use futures_util::TryStreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use storage::{Storage, Stored};
 use warploom_cli::admin::Administrator;
 use warploom_cli::calendar::now_ms;
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use actors::storage::Stored;
 use anyhow::{Context, Result, bail};
 use broker::Server;
+use storage::Stored;
 
 use super::acts::Deed;
 use super::strikes::{KILL, Strikes, Undo, asked, broker_name};

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use actors::storage::{Storage, Stored};
 use anyhow::{Result, bail};
 use async_nats::jetstream;
 use bus_schemas::Tenant;
 use bus_schemas::subject::Subjects;
 use futures_util::{StreamExt, TryStreamExt};
+use storage::{Storage, Stored};
 
 use super::forge::MARK;
 use crate::chaos::conduct::LOOK;

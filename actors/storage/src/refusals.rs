@@ -37,7 +37,8 @@ fn lacks_roomy_servers(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// True if the broker reports that the stream does not exist.
-pub(crate) fn is_missing(error: &(dyn Error + 'static)) -> bool {
+#[must_use]
+pub fn is_missing(error: &(dyn Error + 'static)) -> bool {
     let mut error = Some(error);
     while let Some(this) = error {
         if let Some(asked) = this.downcast_ref::<GetStreamError>()

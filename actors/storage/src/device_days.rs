@@ -120,7 +120,10 @@ impl EpochDays {
 
     /// Stores the activity before an epoch. If that fails, the next success adds it, if it comes
     /// soon enough.
-    pub(crate) async fn keep(&mut self, bucket: &Store, before: Epoch) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The broker does not store it, or has no room for it.
+    pub async fn keep(&mut self, bucket: &Store, before: Epoch) -> Result<(), String> {
         let kept = self.try_keep(bucket, before).await;
         match kept {
             Ok(()) => self.begin_at(before),

@@ -56,8 +56,8 @@ impl Storage {
         self.copy(stored, config, info.state.bytes).await
     }
 
-    /// Sets the limit of a stream that has another one; a higher limit only if it is to be raised. A stream for which the broker had no room
-    /// keeps the limit that it got.
+    /// Sets the limit of a stream that has another one; a higher limit only if it is to be raised. A
+    /// stream for which the broker had no room keeps the limit that it got.
     async fn limit(
         &self,
         stored: Stored,

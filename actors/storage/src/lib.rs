@@ -18,7 +18,7 @@ mod weights;
 pub use copies::{Copies, Copy};
 pub use device_days::{EpochDays, StoredDay, stored_days};
 pub use epochs::epochs;
-pub(crate) use refusals::is_missing;
+pub use refusals::is_missing;
 pub use store::Storage;
 pub use table::{FAULT, RECORD_BYTES, Stored};
 pub use weights::{Removed, TensorChunks, TensorReader, Weights, WeightsError, WeightsStore};
