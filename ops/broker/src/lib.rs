@@ -24,6 +24,7 @@ mod error;
 mod files;
 mod location;
 mod permissions;
+mod ports;
 mod process;
 mod routes;
 mod server;

@@ -1,16 +1,10 @@
 //! Routes: the ports by which the servers of a cluster connect to one another.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io;
 use std::path::Path;
 
 use crate::permissions::quote;
-use crate::{Error, Result};
-
-/// Range of the ports for routes. It lies below the ephemeral ports of the system, so that a
-/// restarted server finds its own port free.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
+use crate::{Error, Result, ports};
 
 /// The ports on 127.0.0.1 by which servers connect to one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,24 +25,7 @@ impl Routes {
     /// # Errors
     /// If no port is free.
     pub fn free(servers: usize) -> io::Result<Routes> {
-        let mut held = Vec::with_capacity(servers);
-        let mut random = File::open("/dev/urandom")?;
-        for _ in 0..10_000 {
-            if held.len() == servers {
-                break;
-            }
-            let mut bytes = [0; 2];
-            random.read_exact(&mut bytes)?;
-            let port = PORTS.start + u16::from_le_bytes(bytes) % (PORTS.end - PORTS.start);
-            // Held until all ports are found, so that no port is found twice.
-            if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-                held.push((port, listener));
-            }
-        }
-        if held.len() < servers {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        let listen: Vec<u16> = held.iter().map(|(port, _)| *port).collect();
+        let listen = ports::free(ports::ROUTES, servers)?;
         Ok(Routes {
             dial: vec![listen.clone(); servers],
             listen,

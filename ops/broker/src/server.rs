@@ -13,10 +13,13 @@ use serde::Deserialize;
 use crate::binary::NatsServer;
 use crate::config::{Lifetime, ServerPaths};
 use crate::process::{ForeignProcess, OwnedProcess, Signal};
-use crate::{Error, Result, files, store_limit};
+use crate::{Error, Result, files, ports, store_limit};
 
 /// Maximum time for a server to stop before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum number of free ports that a start tries.
+const TRIES: u32 = 5;
 
 /// The variable with the number of threads on which a server computes; a value that is already set
 /// is kept.
@@ -57,17 +60,47 @@ pub(crate) struct Start {
     pub(crate) timeout: Duration,
 }
 
+impl Start {
+    /// Starts the server, on a free port if it has none of its own.
+    fn spawn(&self) -> Result<OwnedProcess> {
+        let port = match self.port {
+            Some(port) => port,
+            None => ports::free(ports::CLIENTS, 1)
+                .map_err(Error::io("finding a port for", self.paths.root()))?[0],
+        };
+        spawn(&self.server, &self.paths, port, self.lifetime)
+    }
+}
+
+/// True if another process took the port between the search and the start.
+fn is_taken(error: &Error) -> bool {
+    let Error::Start { log, .. } = error else {
+        return false;
+    };
+    log.iter()
+        .any(|line| line.contains("address already in use"))
+}
+
 impl Server {
     /// Starts all servers; returns when all listen.
     pub(crate) fn start_all(starts: Vec<Start>) -> Result<Vec<Server>> {
         let mut started = Vec::with_capacity(starts.len());
         for start in starts {
-            let process = spawn(&start.server, &start.paths, start.port, start.lifetime)?;
+            let process = start.spawn()?;
             started.push((start, process));
         }
         let mut servers = Vec::with_capacity(started.len());
-        for (start, process) in started {
-            let port = wait_until_listening(&process, &start.paths, start.timeout)?;
+        for (start, mut process) in started {
+            let mut tries = TRIES;
+            let port = loop {
+                tries -= 1;
+                match wait_until_listening(&process, &start.paths, start.timeout) {
+                    Err(error) if start.port.is_none() && tries > 0 && is_taken(&error) => {
+                        process = start.spawn()?;
+                    }
+                    listening => break listening?,
+                }
+            };
             servers.push(Server {
                 name: start.name,
                 url: format!("nats://127.0.0.1:{port}"),
@@ -254,7 +287,7 @@ impl Server {
             return Err(self.not_running());
         };
         if process.exited().is_some() {
-            *process = spawn(server, &self.paths, Some(*port), *lifetime)?;
+            *process = spawn(server, &self.paths, *port, *lifetime)?;
         }
         Ok(())
     }
@@ -352,7 +385,7 @@ impl Server {
 fn spawn(
     server: &NatsServer,
     paths: &ServerPaths,
-    port: Option<u16>,
+    port: u16,
     lifetime: Lifetime,
 ) -> Result<OwnedProcess> {
     // Ports files of killed servers remain.
@@ -377,11 +410,10 @@ fn spawn(
         .map_err(Error::io("opening", &output))?;
     let errors = file.try_clone().map_err(Error::io("opening", &output))?;
     let mut command = Command::new(&server.path);
-    let port = port.map_or("-1".to_owned(), |port| port.to_string());
     command
         .arg("--config")
         .arg(paths.config())
-        .args(["--port", &port]);
+        .args(["--port", &port.to_string()]);
     if std::env::var_os(THREADS).is_none() {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         command.env(THREADS, processors.max(LEAST_THREADS).to_string());

@@ -48,6 +48,18 @@ fn a_broker_starts_stops_and_leaves_nothing_behind() {
     assert!(second.is_running());
 }
 
+/// A connection of another process could take an ephemeral port while its server is restarted.
+#[test]
+fn a_free_port_is_not_an_ephemeral_one() {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let first = range.split_whitespace().next().unwrap();
+    let first: u16 = first.parse().unwrap();
+    let running = TestBroker::start();
+    let port: u16 = running.url().rsplit_once(':').unwrap().1.parse().unwrap();
+    // A system may have another range than the usual one.
+    assert!(port < first.max(32_000), "{port}, ephemeral from {first}");
+}
+
 #[test]
 fn a_server_that_cannot_start_is_reported_with_its_log() {
     let running = TestBroker::start();
