@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
+use admin::evidence::{
+    Evidence, EvidenceKey, KILLED, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
+};
 use bus_schemas::{Chain, ChainEntry, GpuTail, GrantKind};
 use lab::chaos::Checker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use test_cluster::TempDir;
-use warploom_cli::evidence::{
-    Evidence, EvidenceKey, KILLED, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
-};
 
 const KINDS: [GrantKind; 6] = [
     GrantKind::Run,
@@ -167,7 +167,7 @@ fn worker_end((gpu, incarnation, position, chain): &End) -> WorkerEnd {
         lost: *incarnation == "w1",
         dead: false,
         fate: String::new(),
-        with: warploom_cli::record::With::Record,
+        with: admin::record::With::Record,
         through: *position,
         from: 0,
         from_chain: String::new(),

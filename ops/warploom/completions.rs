@@ -1,9 +1,9 @@
 //! `warploom completions`: prints the script with which a shell completes warploom's commands.
 
+use admin::completion::{Shell, registration};
+use admin::output;
 use anyhow::Result;
 use clap::Args;
-use warploom_cli::completion::{Shell, registration};
-use warploom_cli::output;
 
 /// `warploom completions`.
 #[derive(Debug, Args)]

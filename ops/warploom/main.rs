@@ -8,11 +8,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
+use admin::settings::Settings;
+use admin::{completion, errors, output};
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use warploom_cli::global::{Global, everywhere};
-use warploom_cli::settings::Settings;
-use warploom_cli::{commands, completion, drop_in, exit, output};
+use warploom_cli::{commands, drop_in, exit};
 
 /// Counts only while a benchmark requests it.
 #[cfg(feature = "lab")]
@@ -135,7 +136,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(command, &cli.global),
     };
     done.unwrap_or_else(|error| {
-        if error.is::<exit::Unread>() {
+        if error.is::<errors::Unread>() {
             return ExitCode::SUCCESS;
         }
         output::note(format_args!("{error:#}"));

@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use admin::output;
 use anyhow::{Context, Result};
 use clap::builder::Resettable;
 use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use warploom_cli::output;
 
 /// Headings of the examples in a command's help.
 const EXAMPLES: [&str; 2] = ["Examples:", "Example:"];

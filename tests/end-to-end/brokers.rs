@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
+use admin::cluster_settings::ClusterSetting;
 use broker::{Broker, Routes};
 use bus_schemas::{ClusterSettings, TenantSettings};
 use storage::{Copies, Stored};
 use test_cluster::{Links, TestBroker};
-use warploom_cli::admin::Administrator;
-use warploom_cli::cluster_settings::ClusterSetting;
 
 use crate::loaded::{LoadedCluster, plan};
 

@@ -4,10 +4,10 @@ use std::process::Output;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use admin::evidence::Started;
 use bus_schemas::TenantSettings;
 use client_agent::{Client, Settings};
 use serde_json::Value;
-use warploom_cli::evidence::Started;
 
 use crate::loaded::{LoadedCluster, plan};
 use crate::run::{text, warploom};

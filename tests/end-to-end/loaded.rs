@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use admin::evidence::{Evidence, Submitted};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
     OpenAnswer, OpenRequest, Opened, Status, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
@@ -11,7 +12,6 @@ use bus_schemas::{
 use client_agent::Settings;
 use lab::demo::{DemoCluster, Heard, ReplaySummary, TenantPlan};
 use test_cluster::within;
-use warploom_cli::evidence::{Evidence, Submitted};
 use warploom_cli::local::LocalOptions;
 
 /// Time limit of anything that must happen.

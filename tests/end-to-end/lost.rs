@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use admin::record;
 use bus_schemas::{ClusterSettings, Incarnation};
 use rustix::process::Signal;
 use serde_json::Value;
-use warploom_cli::record;
 
 use crate::cluster::{administrator, done, objects};
 use crate::load::Load;

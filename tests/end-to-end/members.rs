@@ -123,7 +123,7 @@ async fn order_holds(loaded: &LoadedCluster, workers: usize, killed: &[(u32, Inc
     let file = loaded.demo.cluster.options().state_dir.join("run.jsonl");
     let shown = file.to_str().expect("a path");
     done(loaded, &["order", "export", "--out", shown]);
-    let rows: Vec<Value> = warploom_cli::evidence::read_lines(&file).expect("rows");
+    let rows: Vec<Value> = admin::evidence::read_lines(&file).expect("rows");
     let gpus = check["gpus"].as_array().expect("a list");
     let ids = gpus.iter().map(|gpu| {
         let worker = gpu["incarnation"].as_str().expect("an id");

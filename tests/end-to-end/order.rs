@@ -223,7 +223,8 @@ async fn an_archive_keeps_what_is_cut_off() {
     tool.fails(&["order", "export", "--archive", "left"], "E-ARCHIVE-GAP");
 }
 
-/// Fills a bucket up to its limit with values of its own. A lower limit instead would not last: a leader that has just started gives the bucket its bytes back.
+/// Fills a bucket up to its limit with values of its own. A lower limit instead would not last: a
+/// leader that has just started gives the bucket its bytes back.
 async fn fill(bucket: &Store) {
     let (mut bytes, mut fillers) = (512 << 10, 0);
     while bytes > 0 {

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use admin::evidence::Started;
 use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::{Client, Settings};
-use warploom_cli::evidence::Started;
 
 use crate::loaded::{LoadedCluster, plan};
 

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use admin::Administrator;
+use admin::record;
+use admin::usage::Query;
 use test_cluster::TestBroker;
-use warploom_cli::admin::Administrator;
-use warploom_cli::usage::Query;
-use warploom_cli::{exit, record};
+use warploom_cli::exit;
 
 async fn administrator(broker: &TestBroker) -> Administrator {
     let connected = Administrator::patient(broker.credentials(), Duration::from_millis(500)).await;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use admin::usage::Query;
 use async_nats::jetstream;
 use bus_schemas::{
     ClusterSettings, Fold, Incarnation, KernelKey, KernelUse, UsageBlock, UseTotals, WIRE_VERSION,
@@ -9,7 +10,6 @@ use bus_schemas::{
 };
 use futures_util::TryStreamExt;
 use serde_json::Value;
-use warploom_cli::usage::Query;
 
 use crate::cluster::{done, objects};
 use crate::loaded::{LoadedCluster, plan};

@@ -31,8 +31,8 @@ impl Storage {
     }
 
     /// Gives a stream the bytes that it should have. All streams must have their copies before: a raised
-    /// stream takes the room of copies that are still to be made, and a server with more than its share
-    /// of single copies would promise more bytes than it may keep.
+    /// stream takes the room of copies that are still to be made. A server with more than its share of
+    /// single copies would promise more bytes than it may keep.
     async fn raise(&self, stored: Stored) -> Result<(), String> {
         let found = self.find_stream(stored).await;
         let Ok(Some(stream)) = found else {

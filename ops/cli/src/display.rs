@@ -40,7 +40,7 @@ impl ProgressLine {
     pub fn says(&self, what: &str) {
         self.whole.set_message(what.to_owned());
         if self.whole.is_hidden() {
-            crate::output::note(what);
+            admin::output::note(what);
         }
     }
 
@@ -48,7 +48,7 @@ impl ProgressLine {
     pub fn note(&self, line: &str) {
         // Without stderr, a failure cannot be reported.
         if self.whole.is_hidden() || self.bars.println(line).is_err() {
-            crate::output::note(line);
+            admin::output::note(line);
         }
     }
 

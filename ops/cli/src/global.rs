@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
+use admin::completion;
+use admin::errors::Misset;
+use admin::output;
+use admin::settings::Settings;
 use anyhow::Result;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
-
-use crate::completion;
-use crate::exit::Misset;
-use crate::output;
-use crate::settings::Settings;
 
 /// The heading of the common options, which separates them from the command's own.
 const HEADING: &str = "Options of every command";

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::{Administrator, DeviceMemory};
 use bus_schemas::{SessionId, Status};
 use telemetry::Telemetry;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
-use warploom_cli::admin::{Administrator, DeviceMemory};
 
 use crate::access::{AccessStore, Full, Identities, Identity, Limiter, Share, Shares};
 use crate::explained::Around;

@@ -1,16 +1,16 @@
 //! The command `warploom controller`, with its links and tokens.
 
+use admin::Administrator;
+use admin::calendar::moment;
+use admin::completion::{self, Candidate};
+use admin::errors::{Unreachable, UsageError};
+use admin::output;
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
 use anyhow::{Result, bail};
 use bus_schemas::Tenant;
 use clap::{Args, Subcommand};
 use serde_json::json;
-use warploom_cli::admin::Administrator;
-use warploom_cli::calendar::moment;
-use warploom_cli::completion::{self, Candidate};
-use warploom_cli::exit::{Unreachable, UsageError};
-use warploom_cli::output;
-use warploom_cli::settings::Settings;
-use warploom_cli::table::{fitted, headed};
 
 use crate::access::{AccessStore, Operation, Role};
 use crate::api::tokens::{MadeTokenModel, NewTokenModel};
@@ -160,7 +160,7 @@ pub fn controller(args: &ControllerArgs, settings: &Settings, json: bool) -> Res
         };
         return crate::run::role(settings, folders, json);
     };
-    warploom_cli::commands::block_on(async {
+    admin::block_on(async {
         if let ControllerCommand::Openapi = command {
             let text = serde_json::to_string_pretty(&crate::router::document())?;
             return output::line(text);

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use admin::Administrator;
+use admin::record::{Followed, scan_explained};
 use scheduler_leader_core::replay::ReplayedPosition;
 use scheduler_leader_core::why::Timing;
 use serde::Serialize;
 use utoipa::ToSchema;
-use warploom_cli::admin::Administrator;
-use warploom_cli::record::{Followed, scan_explained};
 
 use crate::access::Identity;
 use crate::position::{At, Position};

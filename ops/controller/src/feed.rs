@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use admin::Administrator;
+use admin::calendar::now_ms;
+use admin::record::{Followed, follow_explained};
 use scheduler_leader_core::replay::ReplayedPosition;
 use tokio::sync::watch;
-use warploom_cli::admin::Administrator;
-use warploom_cli::calendar::now_ms;
-use warploom_cli::record::{Followed, follow_explained};
 
 use crate::position::{At, Position};
 use crate::position_event::PositionEvent;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use admin::memory::holdings;
 use bus_schemas::{MemoryStatus, Status, Tenant};
 use telemetry::{ClusterReading, TenantMemoryReading, TenantReading};
-use warploom_cli::memory::holdings;
 
 use crate::cluster::{Cluster, Moment, Shared};
 

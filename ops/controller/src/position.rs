@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
+use admin::record::PositionRow;
 use bus_schemas::{Epoch, GlobalPosition};
 use scheduler_leader_core::replay::ReplayedPosition;
 use serde::Serialize;
 use utoipa::ToSchema;
-use warploom_cli::record::PositionRow;
 
 use crate::access::Identity;
 use crate::waits::{self, WaitModel};

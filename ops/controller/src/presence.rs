@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use admin::calendar::now_ms;
 use serde::{Deserialize, Serialize};
-use warploom_cli::calendar::now_ms;
 
 use crate::access::{AccessStore, Secret};
 use crate::problem::Problem;

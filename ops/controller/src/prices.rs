@@ -1,10 +1,10 @@
 //! The price list of credits.
 
+use admin::errors::UsageError;
+use admin::usage::Used;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use utoipa::ToSchema;
-use warploom_cli::exit::UsageError;
-use warploom_cli::usage::Used;
 
 /// The price of each credit.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use admin::errors::{Unreachable, UsageError};
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bus_schemas::Failure;
 use serde::Serialize;
 use utoipa::ToSchema;
-use warploom_cli::exit::{Unreachable, UsageError};
 
 /// The code of an operation that is busy for other callers.
 pub(crate) const BUSY: &str = "E-API-BUSY";

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
+use admin::why::{Account, DeviceDayRow, WaitSummary, explain};
 use bus_schemas::{SessionId, Tenant};
 use scheduler_leader_core::replay::ReplayedPosition;
 use tokio::sync::Mutex;
-use warploom_cli::admin::Administrator;
-use warploom_cli::why::{Account, DeviceDayRow, WaitSummary, explain};
 
 use crate::problem::{BUSY, Problem};
 

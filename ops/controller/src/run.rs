@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use admin::Administrator;
+use admin::credentials::credentials;
+use admin::output;
+use admin::process::{follow_parent, stop_signal};
+use admin::settings::Settings;
+use admin::telemetry::{logs, telemetry};
 use anyhow::Result;
 use serde_json::json;
 use telemetry::Role;
 use tokio::sync::watch;
-use warploom_cli::admin::Administrator;
-use warploom_cli::credentials::credentials;
-use warploom_cli::output;
-use warploom_cli::process::{follow_parent, stop_signal};
-use warploom_cli::settings::Settings;
-use warploom_cli::telemetry::{logs, telemetry};
 
 use crate::access::{AccessStore, Secret};
 use crate::cluster::{Cluster, Options, Parts};
@@ -41,7 +41,7 @@ pub(crate) fn link(url: &str, secret: &Secret) -> String {
 /// Converts a problem at the start into an error.
 fn failed(problem: Problem) -> anyhow::Error {
     match problem.status().as_u16() {
-        503 => warploom_cli::exit::Unreachable(problem.detail().to_owned()).into(),
+        503 => admin::errors::Unreachable(problem.detail().to_owned()).into(),
         _ => anyhow::anyhow!("{}: {}", problem.code(), problem.detail()),
     }
 }

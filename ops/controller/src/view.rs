@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use admin::Administrator;
 use async_nats::jetstream::kv::{Entry, Operation};
 use bus_schemas::{Tenant, TenantSettings};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
-use warploom_cli::admin::Administrator;
 
 use crate::problem::Problem;
 
@@ -102,7 +102,7 @@ impl View {
     pub(crate) async fn begin(administrator: &Administrator) -> Result<Self, Problem> {
         let failed = |error: &dyn std::fmt::Display| {
             let why = format!("the broker does not show tenants and settings ({error})");
-            Problem::from(anyhow::anyhow!(warploom_cli::exit::Unreachable(why)))
+            Problem::from(anyhow::anyhow!(admin::errors::Unreachable(why)))
         };
         let bucket = administrator.state_bucket().await?;
         let (tell, newest) = watch::channel(0);

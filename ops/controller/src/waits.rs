@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use admin::why::WaitRow;
 use bus_schemas::Tenant;
 use scheduler_leader_core::why::{Cause, Wait};
 use serde::Serialize;
 use utoipa::ToSchema;
-use warploom_cli::why::WaitRow;
 
 use crate::access::Identity;
 

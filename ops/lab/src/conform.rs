@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread::available_parallelism;
 
+use admin::completion::Candidate;
+use admin::errors::UsageError;
+use admin::output;
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
 use anyhow::{Context, Result, bail};
 use bus_schemas::TenantSettings;
 use clap::Args;
 use comfy_table::Cell;
 use conform::{CheckResult, Plan, Report, Verdict};
 use test_cluster::{Processes, TestCluster};
-use warploom_cli::completion::Candidate;
-use warploom_cli::exit::UsageError;
-use warploom_cli::settings::Settings;
-use warploom_cli::table::{fitted, headed};
-use warploom_cli::{drop_in, output};
+use warploom_cli::drop_in;
 
 use crate::bench::{Goal, Metric, specs};
 

@@ -12,10 +12,10 @@ mod virtual_device;
 
 use std::process::ExitCode;
 
+use admin::block_on;
+use admin::completion::{self, Candidate};
 use anyhow::Result;
 use clap::{Arg, Subcommand};
-use warploom_cli::commands::block_on;
-use warploom_cli::completion::{self, Candidate};
 use warploom_cli::global::Global;
 
 /// The laboratory's commands.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use warploom_cli::evidence::{EvidenceKey, sign_again};
-use warploom_cli::output;
+use admin::evidence::{EvidenceKey, sign_again};
+use admin::output;
 
 /// Copies the logs of all roles and of the broker's servers beside the evidence, to investigate the
 /// failure, and signs all files there.

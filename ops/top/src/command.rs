@@ -4,19 +4,20 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::Administrator;
+use admin::calendar::now_ms;
+use admin::errors::UsageError;
+use admin::process::stop_signal;
+use admin::session_table;
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
+use admin::{block_on, completion, output};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::DefaultTerminal;
 use serde_json::json;
 use tokio::sync::mpsc;
-use warploom_cli::admin::Administrator;
-use warploom_cli::calendar::now_ms;
-use warploom_cli::exit::UsageError;
-use warploom_cli::process::stop_signal;
-use warploom_cli::settings::Settings;
-use warploom_cli::table::{fitted, headed};
-use warploom_cli::{commands, completion, output};
 
 use crate::lanes::Lanes;
 use crate::live;
@@ -56,12 +57,12 @@ pub struct TopArgs {
 /// Shows the cluster until told to stop.
 ///
 /// # Errors
-/// [`warploom_cli::exit::Unreachable`] without a cluster; an error if the terminal cannot be used.
+/// [`admin::errors::Unreachable`] without a cluster; an error if the terminal cannot be used.
 pub fn top(args: &TopArgs, settings: &Settings, json: bool) -> Result<()> {
     if !(0.1..=3_600.0).contains(&args.every) {
         bail!(UsageError("--every is 0.1 to 3600 seconds".into()));
     }
-    commands::block_on(async {
+    block_on(async {
         let administrator = Arc::new(Administrator::of(settings).await?);
         let first = live::sample(&administrator).await?;
         if args.once || json || !std::io::stdout().is_terminal() {
@@ -98,7 +99,7 @@ fn once(args: &TopArgs, sample: &Sample, json: bool) -> Result<()> {
             "sessions": sessions,
         }));
     }
-    let size = commands::tenant::size;
+    let size = admin::table::size;
     let part = |part: f64| format!("{:.0} %", part * 100.0);
     let mut table = headed("gpu | device | state | busy> | sessions> | memory>");
     for gpu in sample.gpus() {
@@ -127,7 +128,7 @@ fn once(args: &TopArgs, sample: &Sample, json: bool) -> Result<()> {
         ]);
     }
     output::line(fitted(&table))?;
-    output::line(fitted(&commands::session::table(&sessions)))
+    output::line(fitted(&session_table::table(&sessions)))
 }
 
 /// The stream of key presses; it ends when the terminal is closed. Ctrl-C is sent as `None`.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::calendar::now_ms;
+use admin::record::{Followed, follow_explained};
+use admin::settings::Settings;
+use admin::{Administrator, SessionFilter};
 use anyhow::Result;
 use bus_schemas::{GpuPosition, Incarnation};
 use scheduler_leader_core::replay::ReplayedPosition;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
-use warploom_cli::admin::{Administrator, SessionFilter};
-use warploom_cli::calendar::now_ms;
-use warploom_cli::record::{Followed, follow_explained};
-use warploom_cli::settings::Settings;
 
 use crate::rows::Sample;
 
@@ -70,7 +70,7 @@ pub(crate) fn order(settings: &Settings) -> mpsc::Receiver<Ran> {
     let (tell, heard) = mpsc::channel(4_096);
     let settings = settings.clone();
     std::thread::spawn(move || {
-        let followed = warploom_cli::commands::block_on(async {
+        let followed = admin::block_on(async {
             let administrator = Administrator::of(&settings).await?;
             // After an error the order is followed from its beginning: a block may have been stored
             // late.

@@ -1,9 +1,9 @@
 //! State of the display, and the effect of a key: a function of samples and keys.
 
+use admin::SessionRow;
 use bus_schemas::{Incarnation, SessionId, Tenant};
 
 use crate::rows::{GpuRow, Sample, Sort, TenantRow};
-use warploom_cli::admin::SessionRow;
 
 /// Maximum number of characters of a filter.
 const FILTER: usize = 64;

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
+use admin::memory::{Holding, holdings};
+use admin::{DeviceMemory, SessionRow};
 use bus_schemas::{Status, TenantStatus};
 use serde::Serialize;
-use warploom_cli::admin::{DeviceMemory, SessionRow};
-use warploom_cli::memory::{Holding, holdings};
 
 /// A sample of the cluster.
 #[derive(Debug, Clone)]

@@ -1,5 +1,8 @@
 //! The tables of tenants, sessions and devices: as many whole columns as fit.
 
+use admin::SessionRow;
+use admin::table::size as short_bytes;
+use admin::target::duration as short_time;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::style::{Modifier, Style};
@@ -9,9 +12,6 @@ use ratatui::widgets::{Block, Borders, Cell, Row, Table, TableState};
 use crate::look::Look;
 use crate::room::Room;
 use crate::rows::{GpuRow, TenantRow};
-use warploom_cli::admin::SessionRow;
-use warploom_cli::commands::tenant::size as short_bytes;
-use warploom_cli::target::duration as short_time;
 
 /// Width of a time, `999.99 ms`, and of bytes, `1023.9 MiB`.
 const TIME: u16 = 9;

@@ -1,18 +1,17 @@
 //! `warploom cluster`: shows and changes the cluster's settings.
 
+use admin::Administrator;
+use admin::calendar;
+use admin::cluster_settings::{CLUSTER_SETTINGS, ClusterSetting, applied, in_force};
+use admin::completion;
+use admin::errors::UsageError;
+use admin::output;
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
 use clap::Subcommand;
 
 use anyhow::{Context, Result};
-use bus_schemas::{ClusterSettings, Status};
-
-use crate::admin::Administrator;
-use crate::calendar;
-use crate::cluster_settings::{CLUSTER_SETTINGS, ClusterSetting};
-use crate::completion;
-use crate::exit::UsageError;
-use crate::output;
-use crate::settings::Settings;
-use crate::table::{fitted, headed};
+use bus_schemas::ClusterSettings;
 
 /// `warploom cluster`.
 #[derive(Debug, Subcommand)]
@@ -44,7 +43,7 @@ Examples:
 /// Runs a cluster command.
 ///
 /// # Errors
-/// [`UsageError`] for invalid settings, [`crate::exit::Unreachable`] without a cluster.
+/// [`UsageError`] for invalid settings, [`admin::errors::Unreachable`] without a cluster.
 pub async fn cluster(command: &ClusterCommand, settings: &Settings, json: bool) -> Result<()> {
     // Errors in the arguments are reported without a cluster.
     let changes = match command {
@@ -71,37 +70,6 @@ fn read(change: &str) -> Result<(&'static ClusterSetting, Option<serde_json::Val
         "default" => Ok((setting, None)),
         text => Ok((setting, Some(setting.parse(text)?))),
     }
-}
-
-/// Waits until the leader orders by the settings; without a leader, the next one reads them.
-///
-/// # Errors
-/// [`crate::exit::Unreachable`] if the leader does not.
-pub async fn applied(administrator: &Administrator) -> Result<()> {
-    let unled = "no leader answers; the next one will order by these settings";
-    let late = "the leader does not order by the new settings";
-    loop {
-        let wanted = in_force(administrator).await?;
-        let done = |status: &Status| match &status.settings {
-            Some(orders_by) => *orders_by == wanted,
-            // A leader of an earlier version does not report the settings that it orders by.
-            None => true,
-        };
-        match administrator.obeyed(unled, late, done).await {
-            // They have been changed again in the meantime.
-            Err(_) if in_force(administrator).await? != wanted => {}
-            obeyed => return obeyed,
-        }
-    }
-}
-
-/// The settings as a leader applies them: with a pinned profile or without learning, nothing is
-/// settled.
-async fn in_force(administrator: &Administrator) -> Result<ClusterSettings> {
-    let mut settings = administrator.chosen().await?.settings()?;
-    settings.learn &= administrator.pinned().await?.is_none();
-    settings.settle &= settings.learn;
-    Ok(settings)
 }
 
 async fn show(administrator: &Administrator, json: bool) -> Result<()> {

@@ -1,15 +1,14 @@
 //! The tenant of a program that `run` or `submit` starts: found, or created if the cluster allows
 //! that.
 
+use admin::Administrator;
+use admin::errors::UsageError;
+use admin::output;
+use admin::settings::Settings;
+use admin::state_dir::state_dir;
 use anyhow::{Context, Result};
 use broker::{Broker, Credentials};
 use bus_schemas::Tenant;
-
-use crate::admin::Administrator;
-use crate::exit::UsageError;
-use crate::output;
-use crate::settings::Settings;
-use crate::state_dir::state_dir;
 
 /// Creates the tenant if it is missing, gives it a login if the broker is local, and sets its
 /// priority if one is given. With a tenant's own credentials, makes no request to the cluster.

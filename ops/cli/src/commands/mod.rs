@@ -1,6 +1,5 @@
 //! The product's commands, one module each, which contains the command's arguments.
 
-pub mod admission;
 pub mod cluster;
 pub mod config;
 mod made_tenant;
@@ -27,7 +26,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::global::Global;
-pub use crate::runtime::block_on;
+use admin::block_on;
 use roles::WorkerArgs;
 
 /// The commands.

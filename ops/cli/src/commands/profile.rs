@@ -4,18 +4,18 @@ use clap::Subcommand;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use admin::Administrator;
+use admin::calendar;
+use admin::completion;
+use admin::output;
+use admin::profiles::{Changes, ProfileVersion, applied};
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
 use anyhow::Result;
-use bus_schemas::{KernelKey, KernelRecord, ProfileStatus, Status};
+use bus_schemas::{KernelKey, KernelRecord, ProfileStatus};
 use serde_json::{Value, json};
 
-use crate::admin::Administrator;
-use crate::calendar;
-use crate::commands::usage::kernel_text;
-use crate::completion;
-use crate::output;
-use crate::profiles::{Changes, ProfileVersion};
-use crate::settings::Settings;
-use crate::table::{fitted, headed};
+use admin::usage::kernel_text;
 
 /// `warploom profile`.
 #[derive(Debug, Subcommand)]
@@ -63,7 +63,7 @@ const DIGITS: usize = 12;
 /// Runs a profile command.
 ///
 /// # Errors
-/// [`crate::exit::UsageError`] if there is no such version, [`crate::exit::Unreachable`] without a
+/// [`admin::errors::UsageError`] if there is no such version, [`admin::errors::Unreachable`] without a
 /// cluster.
 pub async fn profile(command: &ProfileCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
@@ -91,20 +91,6 @@ pub async fn profile(command: &ProfileCommand, settings: &Settings, json: bool) 
             Ok(())
         }
     }
-}
-
-/// Waits until the leader reports the change; without a leader, the next one reads it.
-///
-/// # Errors
-/// [`crate::exit::Unreachable`] if the leader does not.
-pub async fn applied(
-    administrator: &Administrator,
-    done: impl Fn(&ProfileStatus) -> bool + Send + Sync,
-) -> Result<()> {
-    let unled = "no leader answers; the next one will read it";
-    let late = "the leader orders by another profile";
-    let done = |status: &Status| status.profile.as_ref().is_none_or(&done);
-    administrator.obeyed(unled, late, done).await
 }
 
 fn say(version: &ProfileVersion, what: &str, json: bool) -> Result<()> {

@@ -7,16 +7,15 @@ use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 
+use admin::Administrator;
+use admin::errors::UsageError;
+use admin::evidence::{Ordered, WorkerEnd};
+use admin::output;
+use admin::record::{AnchorLine, Record, Source, With, stream_blocks, whole};
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use scheduler_leader_core::replay::{self, Anchor, Fate, ReplayedPosition, Stop};
 use serde::{Deserialize, Serialize};
-
-use crate::admin::Administrator;
-use crate::evidence::{Ordered, WorkerEnd};
-use crate::exit::UsageError;
-use crate::output;
-use crate::record::{AnchorLine, Record, Source, With, stream_blocks, whole};
-use crate::settings::Settings;
 
 /// `warploom replay`.
 #[derive(Debug, Args)]

@@ -5,6 +5,13 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use admin::block_on;
+use admin::completion;
+use admin::credentials::credentials;
+use admin::errors::UsageError;
+use admin::process::{follow_parent, has_parent, stop_signal};
+use admin::settings::Settings;
+use admin::telemetry::{logs, metrics, telemetry};
 use anyhow::{Context, Result, bail};
 use broker::Credentials;
 use bus_schemas::{GpuId, Tenant};
@@ -14,14 +21,7 @@ use scheduler_leader::{Events, LeaderSettings};
 use telemetry::Role;
 
 use crate::commands::worker_number::{Wanted, choose};
-use crate::completion;
-use crate::credentials::credentials;
-use crate::exit::UsageError;
 use crate::host_memory;
-use crate::process::{follow_parent, has_parent, stop_signal};
-use crate::runtime::block_on;
-use crate::settings::Settings;
-use crate::telemetry::{logs, metrics, telemetry};
 
 /// `warploom leader`.
 #[derive(Debug, Args)]

@@ -9,6 +9,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use admin::completion;
+use admin::credentials::{credentials, logged_in};
+use admin::output;
+use admin::process;
+use admin::settings::Settings;
+use admin::state_dir::state_dir;
 use anyhow::{Context, Result};
 use broker::Credentials;
 use bus_schemas::subject::ToLeader;
@@ -18,15 +24,10 @@ use bus_schemas::{
 
 use crate::commands::made_tenant::prepare;
 use crate::commands::smi::Connection;
-use crate::completion;
-use crate::credentials::{credentials, logged_in};
 use crate::drop_in::{self, Devices, EnvVariable};
-use crate::exit::{Unreachable, Unstarted, UsageError};
+use crate::exit::Unstarted;
 use crate::local::{LocalCluster, LocalOptions, Scratch};
-use crate::output;
-use crate::process;
-use crate::settings::Settings;
-use crate::state_dir::state_dir;
+use admin::errors::{Unreachable, UsageError};
 
 /// `warploom run`.
 #[derive(Debug, Args)]

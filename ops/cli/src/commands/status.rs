@@ -3,21 +3,21 @@
 use clap::Args;
 use std::time::Duration;
 
+use admin::credentials::credentials;
+use admin::errors::Unreachable;
+use admin::memory;
+use admin::output;
+use admin::settings::Settings;
+use admin::state_dir::{is_up, state_dir};
+use admin::table::{fitted, headed, size};
+use admin::target::duration;
+use admin::{Administrator, DeviceMemory, ServerStatus};
 use anyhow::Result;
 use bus_schemas::{PlaceStatus, Status, TenantStatus, WorkerStatus};
 use comfy_table::Table;
 
-use crate::admin::{Administrator, DeviceMemory, ServerStatus};
-use crate::commands::tenant::{limit, named, size};
-use crate::credentials::credentials;
-use crate::exit::Unreachable;
+use crate::commands::tenant::{limit, named};
 use crate::local::disk_fault;
-use crate::memory;
-use crate::output;
-use crate::settings::Settings;
-use crate::state_dir::{is_up, state_dir};
-use crate::table::{fitted, headed};
-use crate::target::duration;
 
 /// `warploom status`.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub struct StatusArgs {
 /// Prints the leader's view of the cluster.
 ///
 /// # Errors
-/// [`crate::exit::Unreachable`] if no leader answers.
+/// [`admin::errors::Unreachable`] if no leader answers.
 pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
     let shown = show(args, settings, json).await;
     shown.map_err(|error| match error.downcast::<Unreachable>() {

@@ -2,18 +2,17 @@
 
 mod changes;
 
+use admin::Administrator;
+use admin::admission;
+use admin::completion;
+use admin::errors::UsageError;
+use admin::output;
+use admin::settings::{Settings, parse_bytes};
+use admin::table::{fitted, headed, size};
+use admin::target::{duration, parse_target};
 use anyhow::{Context, Result, bail};
 use bus_schemas::{Admission, Allowance, Groups, TenantSettings};
 use clap::{Args, Subcommand};
-
-use crate::admin::Administrator;
-use crate::commands::admission;
-use crate::completion;
-use crate::exit::UsageError;
-use crate::output;
-use crate::settings::{Settings, parse_bytes};
-use crate::table::{fitted, headed};
-use crate::target::{duration, parse_target};
 
 /// `warploom tenant`.
 #[derive(Debug, Subcommand)]
@@ -109,7 +108,7 @@ pub struct TenantSetArgs {
 /// Runs a tenant command.
 ///
 /// # Errors
-/// [`UsageError`] for invalid settings, [`crate::exit::Unreachable`] without a cluster.
+/// [`UsageError`] for invalid settings, [`admin::errors::Unreachable`] without a cluster.
 pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {
@@ -302,16 +301,5 @@ pub(super) fn limit(value: u64, shown: impl Fn(u64) -> String) -> String {
     match value {
         0 => "none".into(),
         value => shown(value),
-    }
-}
-
-/// Bytes for people.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes < 1 << 20 => format!("{bytes} B"),
-        bytes if bytes < 1 << 30 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-        bytes if bytes < 1 << 40 => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
-        bytes => format!("{:.1} TiB", bytes as f64 / (1_u64 << 40) as f64),
     }
 }

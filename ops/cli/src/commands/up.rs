@@ -1,16 +1,16 @@
 //! `warploom up`: runs a whole cluster on this host until Ctrl-C.
 
+use admin::errors::UsageError;
+use admin::output;
+use admin::process;
+use admin::settings::Settings;
+use admin::state_dir::state_dir;
 use anyhow::{Context, Result, bail};
 use broker::SyncInterval;
 use bus_schemas::TenantSettings;
 use clap::Args;
 
-use crate::exit::UsageError;
 use crate::local::{LocalCluster, LocalOptions};
-use crate::output;
-use crate::process;
-use crate::settings::Settings;
-use crate::state_dir::state_dir;
 
 /// `warploom up`.
 #[derive(Debug, Args)]

@@ -1,21 +1,20 @@
 //! `warploom usage`: shows each tenant's usage.
 
+use admin::calendar::{DAY_MS, date, now_ms, parse};
+use admin::csv;
+use admin::errors::UsageError;
+use admin::memory;
+use admin::output;
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
+use admin::usage::{self, Books, By, Label, MOVED, MOVED_HEAD, Query, Unsaid, Used, kernel_text};
+use admin::{Administrator, DeviceMemory};
 use anyhow::{Result, anyhow};
-use bus_schemas::{KernelKey, KernelName, Tenant};
+use bus_schemas::{KernelKey, Tenant};
 use clap::Args;
 use comfy_table::Table;
 use scheduler_leader_core::replay::ReportedWork;
 use serde_json::{Map, Value, json};
-
-use crate::admin::{Administrator, DeviceMemory};
-use crate::calendar::{DAY_MS, date, now_ms, parse};
-use crate::csv;
-use crate::exit::UsageError;
-use crate::memory;
-use crate::output;
-use crate::settings::Settings;
-use crate::table::{fitted, headed};
-use crate::usage::{self, Books, By, Label, MOVED, MOVED_HEAD, Query, Unsaid, Used};
 
 /// `warploom usage`.
 #[derive(Debug, Args)]
@@ -32,7 +31,7 @@ A core credit is one SM busy for a second, a VRAM credit one GiB resident for a 
 pub struct UsageArgs {
     /// Grouping of usage into rows: one or several of these, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "tenant", value_enum)]
-    pub by: Vec<crate::usage::By>,
+    pub by: Vec<admin::usage::By>,
     /// Start of the interval: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: the oldest
     /// usage)
     #[arg(long, value_name = "TIME")]
@@ -41,7 +40,7 @@ pub struct UsageArgs {
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
     /// Usage of this tenant only
-    #[arg(long, add = crate::completion::tenants())]
+    #[arg(long, add = admin::completion::tenants())]
     pub tenant: Option<bus_schemas::Tenant>,
     /// Also shows memory: swapped out, swapped in, waited for, saved by sharing, not sent; as more
     /// columns in CSV and as a second table in text. JSON always has it, and text has it anyway if
@@ -56,7 +55,7 @@ pub struct UsageArgs {
 /// Prints the usage.
 ///
 /// # Errors
-/// [`UsageError`] for invalid times, [`crate::exit::Unreachable`] without a cluster; an error if the
+/// [`UsageError`] for invalid times, [`admin::errors::Unreachable`] without a cluster; an error if the
 /// usage blocks do not add up.
 pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<()> {
     let now = now_ms();
@@ -113,25 +112,6 @@ fn share(books: &Books, used: &Used) -> f64 {
         0 => 0.0,
         all => used.totals.sm_ns as f64 / all as f64,
     }
-}
-
-/// A launch in CUDA's notation, with the dimensions that are not 1: `saxpy <8> <128>`.
-#[must_use]
-pub fn kernel_text(name: &KernelName) -> String {
-    let dim = |dim: [u32; 3]| {
-        let end = dim
-            .iter()
-            .rposition(|size| *size != 1)
-            .map_or(1, |at| at + 1);
-        let sizes: Vec<_> = dim[..end].iter().map(ToString::to_string).collect();
-        sizes.join("x")
-    };
-    let (grid, block) = (dim(name.grid_dim), dim(name.block_dim));
-    let shared = match name.shared_bytes {
-        0 => String::new(),
-        bytes => format!(", {bytes} B"),
-    };
-    format!("{}<{grid}, {block}{shared}>", name.function)
 }
 
 /// A label for people; a kernel key also gives the kernel's name.

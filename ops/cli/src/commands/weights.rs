@@ -8,6 +8,13 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
+use admin::Administrator;
+use admin::calendar;
+use admin::completion;
+use admin::output;
+use admin::settings::Settings;
+use admin::table::size;
+use admin::table::{fitted, headed};
 use anyhow::{Context, Result, anyhow, bail};
 use bus_schemas::limits::{CONTENT_BYTES, OFFER_BYTES};
 use bus_schemas::{ContentHash, Tenant};
@@ -17,15 +24,8 @@ use serde_json::json;
 use storage::{TensorChunks, Weights, WeightsError, WeightsStore};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::admin::Administrator;
-use crate::calendar;
-use crate::commands::tenant::size;
-use crate::completion;
-use crate::exit::{Misset, Unreachable};
-use crate::output;
-use crate::settings::Settings;
-use crate::table::{fitted, headed};
 use crate::weights::{FileTensor, WeightsFileError, tensors};
+use admin::errors::{Misset, Unreachable};
 
 /// `warploom weights`.
 #[derive(Debug, Subcommand)]
@@ -110,7 +110,7 @@ impl std::str::FromStr for Name {
 /// Runs a weights command.
 ///
 /// # Errors
-/// [`crate::exit::UsageError`] if the name has no weights; [`Unreachable`] without a cluster; the
+/// [`admin::errors::UsageError`] if the name has no weights; [`Unreachable`] without a cluster; the
 /// fault of a file.
 pub async fn weights(command: &WeightsCommand, settings: &Settings, json: bool) -> Result<()> {
     match command {

@@ -3,23 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use admin::Administrator;
+use admin::calendar::moment;
+use admin::completion;
+use admin::output;
+use admin::record::{PositionRow, Source};
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
+use admin::target::duration;
+use admin::why::{
+    Account, DeviceDayRow, ExplainedRow, Target, WaitSummary, device_days, explain, table,
+};
 use anyhow::{Result, bail};
 use bus_schemas::{GpuId, SessionId};
 use clap::Args;
 use scheduler_leader_core::replay::ReplayedPosition;
 use serde_json::{Value, json};
-
-use crate::admin::Administrator;
-use crate::calendar::moment;
-use crate::completion;
-use crate::output;
-use crate::record::{PositionRow, Source};
-use crate::settings::Settings;
-use crate::table::{fitted, headed};
-use crate::target::duration;
-use crate::why::{
-    Account, DeviceDayRow, ExplainedRow, Target, WaitSummary, device_days, explain, table,
-};
 
 /// `warploom why`.
 #[derive(Debug, Args)]

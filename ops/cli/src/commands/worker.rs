@@ -4,17 +4,17 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use admin::Administrator;
+use admin::completion;
+use admin::errors::UsageError;
+use admin::output;
+use admin::settings::Settings;
+use admin::table::fitted;
 use anyhow::{Context, Result, bail};
 use bus_schemas::{GpuId, Incarnation, WorkerStatus};
 use clap::{Args, Subcommand};
 
-use crate::admin::Administrator;
 use crate::commands::status::{workers_json, workers_table};
-use crate::completion;
-use crate::exit::UsageError;
-use crate::output;
-use crate::settings::Settings;
-use crate::table::fitted;
 
 /// Commands for running workers.
 #[derive(Debug, Subcommand)]
@@ -133,7 +133,7 @@ fn may_stay(worker: &WorkerStatus) -> Result<()> {
 /// Runs a worker command.
 ///
 /// # Errors
-/// [`UsageError`] if there is no such worker, [`crate::exit::Unreachable`] without a cluster.
+/// [`UsageError`] if there is no such worker, [`admin::errors::Unreachable`] without a cluster.
 pub async fn worker(command: &WorkerCommand, settings: &Settings, json: bool) -> Result<()> {
     let administrator = Administrator::of(settings).await?;
     match command {

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use admin::Administrator;
+use admin::output;
 use anyhow::{Result, bail};
 use broker::Credentials;
 use bus_schemas::{GpuId, Incarnation};
-
-use crate::admin::Administrator;
-use crate::output;
 
 /// Time that broker and leader have to list the workers.
 const PATIENCE: Duration = Duration::from_secs(1);

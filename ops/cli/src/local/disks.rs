@@ -4,12 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
 use async_nats::HeaderMap;
 use broker::{Server, StoreFault, StoreLook, StoreWatch};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-
-use crate::admin::Administrator;
 
 /// Consecutive checks that must find a disk sound before its server is restarted.
 const SOUND: u64 = 2;

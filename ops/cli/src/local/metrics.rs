@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::LocalOptions;
-use crate::exit::UsageError;
+use admin::errors::UsageError;
 
 impl LocalOptions {
     /// True if there are ports for all roles.

@@ -17,6 +17,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
+use admin::errors::UsageError;
+use admin::evidence::EvidenceKey;
+use admin::profiles::ProfileVersion;
+use admin::settings::Settings;
+use admin::state_dir::Lock;
 use anyhow::{Context, Result};
 use broker::{Broker, BrokerConfig, Lifetime, Routes, SyncInterval};
 use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
@@ -28,13 +34,6 @@ pub use scratch::Scratch;
 
 use disks::{Announcer, Disk};
 use restarts::Restarts;
-
-use crate::admin::Administrator;
-use crate::evidence::EvidenceKey;
-use crate::exit::UsageError;
-use crate::profiles::ProfileVersion;
-use crate::settings::Settings;
-use crate::state_dir::Lock;
 
 /// Time that the broker of a killed cluster may take to end.
 const ORPHANED: Duration = Duration::from_secs(20);

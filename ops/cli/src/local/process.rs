@@ -41,7 +41,7 @@ impl RoleProcess {
             .stdout(Stdio::piped())
             .stderr(stderr)
             .process_group(0)
-            .env(crate::process::PARENT, std::process::id().to_string())
+            .env(admin::process::PARENT, std::process::id().to_string())
             .spawn()
             .with_context(|| format!("starting {name}: {}", binary.display()))?;
         Ok(Self {

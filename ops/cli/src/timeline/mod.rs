@@ -8,7 +8,7 @@ mod svg;
 
 use std::collections::BTreeMap;
 
-use crate::record::PositionRow;
+use admin::record::PositionRow;
 
 /// Pixels of the axis.
 const SPAN: f64 = 1_000.0;

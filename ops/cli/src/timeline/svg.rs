@@ -222,7 +222,7 @@ fn escaped(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::PositionRow;
+    use admin::record::PositionRow;
 
     fn rows(count: u64) -> Vec<PositionRow> {
         (1..=count)

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use admin::calendar::now_ms;
 use async_nats::jetstream;
 use futures_util::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 use storage::Storage;
 use storage::Stored;
-use warploom_cli::calendar::now_ms;
 
 use super::bucket::{Bucket, failed};
 use super::digest;

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 /// The problem of a broker that does not answer.
 pub(super) fn failed(error: impl std::fmt::Display) -> Problem {
     let why = format!("the broker does not answer for tokens and logins ({error})");
-    anyhow::anyhow!(warploom_cli::exit::Unreachable(why)).into()
+    anyhow::anyhow!(admin::errors::Unreachable(why)).into()
 }
 
 /// A bucket, and the connection over which expiring values are written.

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use admin::Administrator;
+use admin::calendar::now_ms;
 use async_nats::jetstream;
 use bus_schemas::Tenant;
 use futures_util::TryStreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use storage::{Storage, Stored};
-use warploom_cli::admin::Administrator;
-use warploom_cli::calendar::now_ms;
 
 use super::answers::{Answers, Kept, Key};
 use super::bucket::{Bucket, failed};

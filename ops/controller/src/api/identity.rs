@@ -1,5 +1,6 @@
 //! Logins: the one-time link, the current identity, and the logout.
 
+use admin::calendar::now_ms;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
@@ -7,7 +8,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use warploom_cli::calendar::now_ms;
 
 use crate::access::{Identity, LOGIN, Means, Operation, Role, Secret};
 use crate::cluster::Shared;

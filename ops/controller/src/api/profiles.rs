@@ -1,12 +1,12 @@
 //! Versions of the profile, which estimates the cost of kernels.
 
+use admin::profiles::ProfileVersion;
+use admin::profiles::applied;
 use axum::Json;
 use axum::extract::State;
 use bus_schemas::ProfileStatus;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use warploom_cli::commands::profile::applied;
-use warploom_cli::profiles::ProfileVersion;
 
 use crate::cluster::Shared;
 use crate::http::extract::JsonBody;

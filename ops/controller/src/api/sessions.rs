@@ -1,12 +1,12 @@
 //! Sessions: their resources, their waits, and their end.
 
+use admin::{SessionFilter, SessionRow};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use bus_schemas::{SessionId, Tenant};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use warploom_cli::admin::{SessionFilter, SessionRow};
 
 use super::identity::visible;
 use crate::access::{Operation, Scope};

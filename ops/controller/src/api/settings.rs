@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use admin::cluster_settings;
+use admin::cluster_settings::{CLUSTER_SETTINGS, Chosen, ClusterSetting};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -9,8 +11,6 @@ use bus_schemas::ClusterSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use warploom_cli::cluster_settings::{CLUSTER_SETTINGS, Chosen, ClusterSetting};
-use warploom_cli::commands;
 
 use crate::cluster::{Cluster, Shared};
 use crate::http::etag;
@@ -193,7 +193,7 @@ async fn change(
     if made.is_none() {
         return Ok(None);
     }
-    commands::cluster::applied(&cluster.administrator).await?;
+    cluster_settings::applied(&cluster.administrator).await?;
     cluster.changed().await;
     Ok(Some(ChangesModel {
         changes: differ,

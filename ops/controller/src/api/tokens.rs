@@ -1,5 +1,6 @@
 //! Tokens for people and machines.
 
+use admin::calendar::{DAY_MS, now_ms};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -7,7 +8,6 @@ use axum::response::{IntoResponse, Response};
 use bus_schemas::Tenant;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use warploom_cli::calendar::{DAY_MS, now_ms};
 
 use crate::access::{Operation, Role, Secret, TokenRecord};
 use crate::cluster::{Cluster, Shared};

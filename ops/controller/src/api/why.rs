@@ -1,12 +1,12 @@
 //! Waits of launches and idle times of devices, from the record, as `warploom why` shows them. The
 //! names of tenants that the caller may not see are removed.
 
+use admin::why::{DeviceDayRow, WaitSummary};
 use axum::Json;
 use axum::extract::State;
 use bus_schemas::{SessionId, Tenant};
 use serde::Serialize;
 use utoipa::ToSchema;
-use warploom_cli::why::{DeviceDayRow, WaitSummary};
 
 use super::identity::visible;
 use crate::access::Identity;

@@ -1,11 +1,11 @@
 //! Workers, and draining a worker.
 
+use admin::DeviceMemory;
 use axum::Json;
 use axum::extract::State;
 use bus_schemas::{Incarnation, PlaceStatus, Status, SwapStatus, WorkerStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use warploom_cli::admin::DeviceMemory;
 
 use crate::cluster::{Moment, Shared};
 use crate::http::extract::{JsonBody, PathParams, QueryParams};

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use admin::calendar::now_ms;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use listener::Origin;
 use telemetry::names_this_host;
-use warploom_cli::calendar::now_ms;
 
 use super::rules::{Need, Rules};
 use crate::access::{Identity, Means, Scope, Secret};

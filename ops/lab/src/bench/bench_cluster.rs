@@ -4,13 +4,13 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use bus_schemas::{ClusterSettings, TenantSettings, limits};
 use serde::de::DeserializeOwned;
 use test_cluster::{Processes, TestCluster, said_by};
 
 use warploom_cli::local::{LocalCluster, LocalOptions};
-use warploom_cli::settings::Settings;
 
 /// The tenant of the measured sessions.
 pub(super) const TENANT: &str = "bench";

@@ -4,6 +4,10 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use admin::errors::UsageError;
+use admin::output;
+use admin::process;
+use admin::settings::Settings;
 use anyhow::{Result, bail};
 use client_agent::{Client, Function, Session};
 use counting_allocator::counted;
@@ -14,11 +18,7 @@ use super::args::BenchArgs;
 use super::bench_cluster::TENANT;
 use super::order::{backlog, own};
 use super::{bomb, chat, loading, preempt, swapping};
-use warploom_cli::credentials::client_settings;
-use warploom_cli::exit::UsageError;
-use warploom_cli::output;
-use warploom_cli::process;
-use warploom_cli::settings::Settings;
+use warploom_cli::client_settings::client_settings;
 
 /// Launches in one batch.
 pub(super) const BATCH: usize = 64;

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::time::Instant;
 
+use admin::settings::Settings;
 use anyhow::Result;
 use bus_schemas::TenantSettings;
 use client_agent::Client;
@@ -13,7 +14,6 @@ use workloads::kernels::EMPTY;
 use super::bench_cluster::{TENANT, cpu_cluster_of, play};
 use super::metric::{Goal, Metric, median, metrics};
 use super::start::busy_process;
-use warploom_cli::settings::Settings;
 
 metrics! {
     SYNC = "bomb_sync_ms", "ms", Goal::AtMost(100.0),

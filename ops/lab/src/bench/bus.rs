@@ -1,5 +1,6 @@
 //! `warploom bench bus`: whole processes over a real broker.
 
+use admin::settings::Settings;
 use anyhow::Result;
 use rustix::process::Signal;
 
@@ -11,7 +12,6 @@ use super::goals::{
 };
 use super::metric::{Metric, Spec};
 use super::{broker_start, footprint, latency, takeover, throughput};
-use warploom_cli::settings::Settings;
 
 /// Measures all wanted metrics.
 pub(super) async fn bus(

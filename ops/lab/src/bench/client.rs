@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use admin::output;
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use bus_schemas::limits;
 use serde::de::DeserializeOwned;
@@ -25,8 +27,6 @@ use super::token;
 use super::torch;
 use warploom_cli::drop_in;
 use warploom_cli::local::LocalCluster;
-use warploom_cli::output;
-use warploom_cli::settings::Settings;
 
 /// Argument of `warploom bench` that starts the measured program.
 pub(super) const PROCESS: &str = ".driver";

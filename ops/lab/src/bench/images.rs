@@ -10,13 +10,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
+use admin::output;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::driver::{Driver, check};
 use super::memory::resident_kib;
 use super::metric::{Goal, Metric, metrics};
-use warploom_cli::output;
 
 /// Argument of `warploom bench` that starts the measured program.
 pub(super) const PROCESS: &str = ".images";

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use bus_schemas::TenantSettings;
 use client_agent::Client;
@@ -16,7 +17,6 @@ use super::bench_cluster::{TENANT, cpu_cluster_of, play};
 use super::memory::{forget_peak, peak_kib, resident_kib};
 use super::metric::{Goal, Metric, median, metrics};
 use warploom_cli::local::LocalCluster;
-use warploom_cli::settings::Settings;
 
 metrics! {
     GROWTH = "compile_growth", "ratio", Goal::AtMost(3.0),

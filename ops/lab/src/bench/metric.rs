@@ -1,9 +1,9 @@
 //! Metrics of the benchmarks, their results, and the table of results.
 
+use admin::table::headed;
 use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use warploom_cli::table::headed;
 
 /// The goal of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]

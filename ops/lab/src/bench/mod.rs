@@ -41,13 +41,13 @@ pub use counting_allocator::CountingAllocator;
 pub use metric::{Goal, Metric, Spec};
 pub(crate) use metric::{median, metrics, specs, table};
 
+use admin::completion::Candidate;
+use admin::errors::UsageError;
+use admin::output;
+use admin::process;
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
 pub use args::BenchArgs;
-use warploom_cli::completion::Candidate;
-use warploom_cli::exit::UsageError;
-use warploom_cli::output;
-use warploom_cli::process;
-use warploom_cli::settings::Settings;
-use warploom_cli::table::{fitted, headed};
 
 /// Lists the benchmarks, or runs one and prints its results: a table, or one JSON object a line as soon as
 /// it is known. Progress goes to stderr.

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use client_agent::{Client, Session, Settings as Login};
 use test_cluster::{Processes, TestCluster};
@@ -11,7 +12,6 @@ use workloads::kernels::EMPTY;
 use super::bench_cluster::cpu_cluster_of;
 use super::metric::{Goal, Metric, metrics};
 use bus_schemas::TenantSettings;
-use warploom_cli::settings::Settings;
 
 metrics! {
     PAGER = "pager_overhead", "ratio", Goal::AtMost(1.01),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
+use admin::settings::Settings;
 use anyhow::Result;
 use bus_schemas::TenantSettings;
 use client_agent::Client;
@@ -18,7 +19,6 @@ use super::spans::Receiver;
 use super::start::busy_process;
 use test_cluster::{Processes, TestCluster};
 use warploom_cli::local::LocalCluster;
-use warploom_cli::settings::Settings;
 
 metrics! {
     P50 = "preempt_start_us_p50", "us", Goal::AtMost(1_000.0),

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use bus_schemas::{Op, TenantSettings};
 use client_agent::Client;
@@ -17,7 +18,6 @@ use workloads::kernels::EMPTY;
 use super::bench_cluster::{cpu_cluster_of, play};
 use super::metric::{Goal, Metric, metrics};
 use warploom_cli::local::LocalCluster;
-use warploom_cli::settings::Settings;
 
 metrics! {
     JOBS = "two_jobs_makespan_ratio", "ratio", Goal::AtMost(1.05),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
 use anyhow::{Context, Result, bail};
 use bus_schemas::{Epoch, GrantBatch, decode};
 use futures_util::StreamExt;
@@ -9,7 +10,6 @@ use rustix::process::Signal;
 
 use super::bench_cluster::{Bench, ordered_by_leader};
 use super::metric::{Metric, Spec};
-use warploom_cli::admin::Administrator;
 use warploom_cli::local::LocalCluster;
 
 /// Number of leaders killed, unless more repetitions are requested.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use bus_schemas::{TenantSettings, limits};
 use client_agent::{Client, Session, Settings as Login};
@@ -11,7 +12,6 @@ use test_cluster::{Processes, TestCluster};
 use super::bench_cluster::cpu_cluster_of;
 use super::memory::stored_bytes;
 use super::metric::{Goal, Metric, metrics};
-use warploom_cli::settings::Settings;
 
 metrics! {
     RESIDENT = "resident_ratio_10", "ratio", Goal::AtMost(1.1),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admin::evidence::{Evidence, Started, read_lines};
 use anyhow::{Context, Result};
 
 use super::strikes::Strikes;
 use serde::Deserialize;
 
 use crate::demo::ReplaySummary;
-use warploom_cli::evidence::{Evidence, Started, read_lines};
 use warploom_cli::local::LocalCluster;
 
 /// Maximum duration of a replay.

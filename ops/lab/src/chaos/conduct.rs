@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use admin::output;
 use anyhow::Result;
 
 use super::plan::{Planned, Strike};
 use super::strikes::Strikes;
-use warploom_cli::output;
 
 /// Time between two looks at all processes.
 pub(super) const LOOK: Duration = Duration::from_millis(20);

@@ -34,6 +34,11 @@ mod word;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use admin::errors::UsageError;
+use admin::evidence::EvidenceKey;
+use admin::output;
+use admin::process;
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 
 pub use args::ChaosHostileArgs;
@@ -51,12 +56,7 @@ use plan::{Shape, plan};
 use programs::Program;
 use start::{WORKERS, start};
 use strikes::Strikes;
-use warploom_cli::evidence::EvidenceKey;
-use warploom_cli::exit::UsageError;
 use warploom_cli::local::Scratch;
-use warploom_cli::output;
-use warploom_cli::process;
-use warploom_cli::settings::Settings;
 
 /// Maximum number of kills a second: each takes a moment.
 const KILLS_PER_S: usize = 2;

@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use admin::process;
+use admin::settings::Settings;
 use anyhow::Result;
 use client_agent::{Client, Error, Session};
 use workloads::SplitMix64;
@@ -17,9 +19,7 @@ use super::requests::requests;
 use super::said::Said;
 use super::tell::{failed, opened, refused};
 use crate::lines::{say, stop_flag};
-use warploom_cli::credentials::client_settings;
-use warploom_cli::process;
-use warploom_cli::settings::Settings;
+use warploom_cli::client_settings::client_settings;
 
 /// Rounds of a short session.
 const ROUNDS: u32 = 2;

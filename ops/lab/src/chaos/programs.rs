@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use admin::evidence::{KILLED, SessionFailure};
 use anyhow::Result;
 use bus_schemas::{Incarnation, SessionId, Tenant};
 
@@ -16,7 +17,6 @@ use super::kinds::Kind;
 use super::pulse::Pulse;
 use super::said::Said;
 use super::word::Lived;
-use warploom_cli::evidence::{KILLED, SessionFailure};
 use warploom_cli::local::{LocalCluster, RoleProcess};
 
 /// A program that is silent for this long beyond its deadline hangs, and so does its watch.

@@ -1,5 +1,7 @@
 //! The result of a run as metrics, and the broken promises.
 
+use admin::evidence::EvidenceCheck;
+use admin::output;
 use anyhow::Result;
 
 use super::checker::CheckerFindings;
@@ -11,8 +13,6 @@ use super::strikes::Strikes;
 use super::watched::Watched;
 use crate::bench::Metric;
 use crate::demo::ReplaySummary;
-use warploom_cli::evidence::EvidenceCheck;
-use warploom_cli::output;
 
 /// All findings at the end of a run.
 pub(super) struct Seen<'a> {

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::output;
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use broker::Routes;
 use test_cluster::{Link, Links};
@@ -17,8 +19,6 @@ use super::strikes::Strikes;
 use super::watch::Watch;
 use crate::demo::RunObserver;
 use warploom_cli::local::{LocalCluster, LocalOptions};
-use warploom_cli::output;
-use warploom_cli::settings::Settings;
 
 /// Leader candidates.
 pub(super) const LEADERS: usize = 3;

@@ -5,6 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
+use admin::evidence::{InjectedFault, Kill};
 use anyhow::{Context, Result, anyhow, bail};
 use async_nats::jetstream;
 use async_nats::jetstream::stream::DiscardPolicy;
@@ -19,8 +21,6 @@ use super::programs::Program;
 use super::pulse::Pulse;
 use super::watch::Watch;
 use crate::demo::RunObserver;
-use warploom_cli::admin::Administrator;
-use warploom_cli::evidence::{InjectedFault, Kill};
 use warploom_cli::local::LocalCluster;
 
 /// Maximum duration of a question to the leader or the broker; nothing else is done meanwhile.

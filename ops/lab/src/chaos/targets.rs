@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::evidence::InjectedFault;
 use anyhow::{Context, Result, bail};
 use bus_schemas::LeaderId;
 use test_cluster::Link;
@@ -11,7 +12,6 @@ use super::acts::{Act, Deed, Whom};
 use super::plan::Target;
 use super::programs;
 use super::strikes::{KILL, Strikes, broker_name};
-use warploom_cli::evidence::InjectedFault;
 
 /// A broker is back if a leader was heard through it within this time.
 const HEARD: Duration = Duration::from_millis(200);

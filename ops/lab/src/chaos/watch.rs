@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
 use anyhow::Result;
 use bus_schemas::{Epoch, GpuId, Incarnation, LeaderBeat, LeaderId, Lost, WorkerBeat, decode};
 use futures_util::StreamExt;
-
-use warploom_cli::admin::Administrator;
 
 /// Time without a heartbeat after which a leader counts as silent (docs/internals/leader.md).
 pub(super) const SILENCE: Duration = Duration::from_millis(300);

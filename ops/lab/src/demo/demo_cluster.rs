@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use admin::Administrator;
+use admin::evidence::{Evidence, Kill, read_lines};
 use anyhow::{Context, Result, bail};
 use test_cluster::{Processes, TestCluster, said_by, within};
 
@@ -11,8 +13,6 @@ use super::observer::RunObserver;
 use super::plan::TenantPlan;
 use super::tenant::{Heard, TenantProcess};
 use super::{ReplaySummary, UsageByWorker};
-use warploom_cli::admin::Administrator;
-use warploom_cli::evidence::{Evidence, Kill, read_lines};
 use warploom_cli::local::LocalOptions;
 
 /// A cluster with tenants.

@@ -1,7 +1,7 @@
 //! The judgement of the tenants' reports and of the use in a demo. Pure functions.
 
+use admin::evidence::EvidenceCheck;
 use bus_schemas::Usage;
-use warploom_cli::evidence::EvidenceCheck;
 
 use super::plan::TenantPlan;
 use super::report::{ClusterReport, TenantReport, UsageByWorker};

@@ -12,6 +12,10 @@ mod tenant;
 
 use std::time::{Duration, Instant};
 
+use admin::evidence::{Chains, EvidenceCheck, EvidenceKey, Kill};
+use admin::output;
+use admin::process;
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use bus_schemas::Usage;
 use rustix::process::Signal;
@@ -28,13 +32,9 @@ pub use tenant::{Heard, TenantProcess};
 pub use args::{DemoArgs, DemoTenantArgs};
 
 use crate::logs;
+use admin::errors::UsageError;
 pub use warploom_cli::commands::replay::ReplaySummary;
 use warploom_cli::display::ProgressLine;
-use warploom_cli::evidence::{Chains, EvidenceCheck, EvidenceKey, Kill};
-use warploom_cli::exit;
-use warploom_cli::output;
-use warploom_cli::process;
-use warploom_cli::settings::Settings;
 
 /// Time that a busy machine may need for a moment's work.
 const SOON: Duration = Duration::from_secs(30);
@@ -75,18 +75,18 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
 fn check(args: &DemoArgs) -> Result<()> {
     let (leaders, kills) = (args.leaders, args.kills);
     if leaders == 0 || args.workers == 0 {
-        bail!(exit::UsageError(
+        bail!(UsageError(
             "the demo needs a leader and a worker at least".into()
         ));
     }
     if kills as u64 > args.seconds {
-        bail!(exit::UsageError(format!(
+        bail!(UsageError(format!(
             "--kills {kills} in {} seconds: one a second at most",
             args.seconds
         )));
     }
     if kills > 0 && leaders < 2 {
-        bail!(exit::UsageError(format!(
+        bail!(UsageError(format!(
             "--kills {kills} needs --leaders 2 at least, for another to take over; or --kills 0"
         )));
     }

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use admin::Administrator;
+use admin::evidence::Kill;
 use anyhow::Result;
 use bus_schemas::{
     Chain, Done, Epoch, GpuPosition, GrantBatch, Incarnation, LeaderBeat, LeaderId, Lost, Usage,
     decode,
 };
 use futures_util::StreamExt;
-
-use warploom_cli::admin::Administrator;
-use warploom_cli::evidence::Kill;
 
 /// Observations so far.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use bus_schemas::{Tenant, TenantSettings};
 use serde::Deserialize;
 
-use warploom_cli::exit::{UsageError, named};
+use admin::errors::{UsageError, named};
 
 /// One tenant of a demo.
 #[derive(Debug, Clone)]

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use admin::evidence::WorkerChain;
+use admin::table::{fitted, headed};
 use bus_schemas::{Incarnation, Usage};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, Color, Table};
 use serde::{Deserialize, Serialize};
-
-use warploom_cli::evidence::WorkerChain;
-use warploom_cli::table::{fitted, headed};
 
 /// Use by worker.
 pub type UsageByWorker = BTreeMap<Incarnation, Usage>;

@@ -5,6 +5,8 @@ use std::io::BufRead;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use admin::process;
+use admin::settings::Settings;
 use anyhow::{Result, anyhow, bail};
 use bus_schemas::Code;
 use client_agent::Client;
@@ -12,9 +14,7 @@ use workloads::{Gpu as _, Workload};
 
 use super::args::DemoTenantArgs;
 use crate::virtual_device::VirtualDevice;
-use warploom_cli::credentials::client_settings;
-use warploom_cli::process;
-use warploom_cli::settings::Settings;
+use warploom_cli::client_settings::client_settings;
 
 use super::tenant::Said;
 use crate::lines::{say, stop_flag};

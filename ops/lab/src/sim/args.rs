@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use admin::completion::{self, Candidate};
 use clap::{Args, Subcommand};
-use warploom_cli::completion::{self, Candidate};
 
 use super::faults::FaultsArgs;
 

@@ -3,6 +3,8 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use admin::errors::named;
+use admin::output::{line, note};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -11,9 +13,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use sim_faults::coverage::{Coverage, FAULTS, Part};
 use sim_faults::{Campaign, CampaignOutcome, Failed, Options, Script, Totals, Tracing, Troubles};
-
-use warploom_cli::exit::named;
-use warploom_cli::output::{line, note};
 
 /// Number of failing runs after which no more are played.
 const FAILURES: usize = 20;

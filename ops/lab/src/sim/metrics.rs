@@ -1,9 +1,9 @@
 //! The metrics that have goals.
 
+use admin::completion::Candidate;
 use anyhow::Result;
 use sim_compare::compare::{active, alone_overhead, jain, newcomer_quanta, share_error};
 use sim_compare::{Model, Policy, SimulationError};
-use warploom_cli::completion::Candidate;
 
 use super::args::CompareArgs;
 use super::runs::{Comparison, Sum, sum};

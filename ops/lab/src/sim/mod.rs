@@ -14,6 +14,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use admin::csv;
+use admin::errors::UsageError;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use sim_compare::compare::{Pair, Terms, alone, pairs, timeline};
@@ -25,8 +27,6 @@ pub(crate) use metrics::names as metric_names;
 
 use crate::bench::table as metric_table;
 use runs::Comparison;
-use warploom_cli::csv;
-use warploom_cli::exit::UsageError;
 
 /// Default directory for plots.
 const PLOTS: &str = "target/sim-plots";

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
+use admin::output;
+use admin::record::{Difference, PositionRow, Source, difference};
 use anyhow::{Result, bail};
 use clap::Args;
-
-use crate::output;
-use crate::record::{Difference, PositionRow, Source, difference};
 
 /// `warploom order diff`.
 #[derive(Debug, Args)]

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use admin::errors::UsageError;
+use admin::output;
+use admin::record::{self, Format, Source, write, write_listing};
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::filter::Filter;
-use crate::exit::UsageError;
-use crate::output;
-use crate::record::{self, Format, Source, write, write_listing};
-use crate::settings::Settings;
 
 /// `warploom order export`.
 #[derive(Debug, Args)]

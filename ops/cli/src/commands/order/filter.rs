@@ -1,9 +1,8 @@
 //! The filter of positions that several commands share.
 
+use admin::completion;
+use admin::record::PositionRow;
 use clap::Args;
-
-use crate::completion;
-use crate::record::PositionRow;
 
 /// Filter of positions.
 #[derive(Debug, Clone, Default, Args)]

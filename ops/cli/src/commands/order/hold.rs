@@ -1,10 +1,9 @@
 //! `warploom order hold` and `release`.
 
+use admin::Administrator;
+use admin::output;
+use admin::settings::Settings;
 use anyhow::Result;
-
-use crate::admin::Administrator;
-use crate::output;
-use crate::settings::Settings;
 
 /// Holds back all grants, or releases them: one recorded input.
 pub(super) async fn hold(held: bool, settings: &Settings, json: bool) -> Result<()> {

@@ -9,6 +9,7 @@ mod show;
 mod timeline;
 mod verify;
 
+use admin::settings::Settings;
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -18,8 +19,6 @@ pub use filter::Filter;
 pub use show::ShowArgs;
 pub use timeline::TimelineArgs;
 pub use verify::{VerifyArgs, verify};
-
-use crate::settings::Settings;
 
 /// `warploom order`.
 #[derive(Debug, Subcommand)]

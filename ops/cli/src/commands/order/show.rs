@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use admin::Administrator;
+use admin::output;
+use admin::record::{Followed, PositionRow, Source, follow};
+use admin::settings::Settings;
+use admin::table::{fitted, headed};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table};
 
 use super::filter::Filter;
-use crate::admin::Administrator;
-use crate::output;
-use crate::record::{Followed, PositionRow, Source, follow};
-use crate::settings::Settings;
-use crate::table::{fitted, headed};
 
 /// `warploom order show`.
 #[derive(Debug, Args)]

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use admin::output;
+use admin::record::Source;
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use clap::Args;
 
 use super::filter::Filter;
-use crate::output;
-use crate::record::Source;
-use crate::settings::Settings;
 use crate::timeline::Timeline;
 
 /// `warploom order timeline`.

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use admin::errors::UsageError;
+use admin::evidence::{Evidence, WorkerChain};
+use admin::output;
+use admin::record::{First, GpuCheck, OrderCheck, Source, With, is_archive};
+use admin::settings::Settings;
 use anyhow::{Result, bail};
 use clap::Args;
-
-use crate::evidence::{Evidence, WorkerChain};
-use crate::exit::UsageError;
-use crate::output;
-use crate::record::{First, GpuCheck, OrderCheck, Source, With, is_archive};
-use crate::settings::Settings;
 
 /// `warploom order verify`.
 #[derive(Debug, Args)]

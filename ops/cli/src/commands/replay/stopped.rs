@@ -1,13 +1,12 @@
 //! The order at a position, printed.
 
+use admin::record::PositionRow;
+use admin::table::{fitted, headed};
 use anyhow::Result;
 use comfy_table::Table;
 use scheduler_leader_core::Inspection;
 use scheduler_leader_core::replay::Stopped;
 use serde_json::{Value, json};
-
-use crate::record::PositionRow;
-use crate::table::{fitted, headed};
 
 /// The order as one JSON object.
 pub(super) fn json(stopped: &Stopped) -> Result<Value> {

@@ -1,9 +1,9 @@
 //! The arguments of `warploom smi`.
 
+use admin::completion;
 use clap::{Args, Subcommand};
 
 use super::fields::{device_fields, process_fields};
-use crate::completion;
 
 /// `warploom smi`.
 #[derive(Debug, Args)]

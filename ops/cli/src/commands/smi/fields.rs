@@ -1,12 +1,12 @@
 //! Fields of devices and processes that can be queried by name, and the lines that print them.
 
+use admin::calendar::{moment, now_ms};
+use admin::completion::Candidate;
+use admin::csv;
+use admin::errors::UsageError;
 use nvml::{ProcessState, driver_text, percent};
 
 use super::view::Shown;
-use crate::calendar::{moment, now_ms};
-use crate::completion::Candidate;
-use crate::csv;
-use crate::exit::UsageError;
 
 /// A field's value.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,16 +11,16 @@ mod view;
 
 use std::time::Duration;
 
+use admin::credentials::credentials;
+use admin::output;
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use broker::Credentials;
 use bus::{BusSettings, random_id};
 use bus_schemas::Tenant;
 use nvml::{AskError, Asker, DeviceState, Viewer};
 
-use crate::credentials::credentials;
-use crate::exit::{Unreachable, UsageError};
-use crate::output;
-use crate::settings::Settings;
+use admin::errors::{Unreachable, UsageError};
 pub use args::{SmiArgs, SmiCommand};
 use fields::Format;
 use view::Shown;

@@ -1,10 +1,10 @@
 //! All that is known of each device, as text in sections or as XML: one tree, written in two ways.
 
+use admin::calendar::{moment, now_ms};
 use nvml::{driver_text, driver_version};
 
 use super::fields::{Value, busy, clock, free, place, reserved, total, used};
 use super::view::Shown;
-use crate::calendar::{moment, now_ms};
 
 /// A value, or a group of values, with its display name and the name of its XML element.
 enum Node {

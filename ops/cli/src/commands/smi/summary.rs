@@ -1,12 +1,12 @@
 //! The devices at a glance: tables, a list, the processes, JSON.
 
+use admin::calendar::{moment, now_ms};
+use admin::table::{fitted, headed};
 use bus_schemas::Tenant;
 use nvml::{driver_text, driver_version, percent};
 
 use super::fields::{busy, free, total, used};
 use super::view::Shown;
-use crate::calendar::{moment, now_ms};
-use crate::table::{fitted, headed};
 
 /// The head of the list of processes.
 pub(super) const PROCESS_HEAD: &str = "\

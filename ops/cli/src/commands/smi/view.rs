@@ -1,8 +1,7 @@
 //! The view of `warploom smi`: the tenant's devices, numbered, with their processes.
 
+use admin::errors::UsageError;
 use nvml::{DeviceState, ProcessState, Viewer, arranged};
-
-use crate::exit::UsageError;
 
 /// A device with its number.
 #[derive(Debug)]

@@ -21,11 +21,11 @@ pub struct SubmitArgs {
     /// PTX file
     pub ptx: PathBuf,
     /// Entry function
-    #[arg(add = crate::completion::kernels())]
+    #[arg(add = admin::completion::kernels())]
     pub entry: String,
     /// The session's tenant; created if it does not exist and the credentials and the cluster allow
     /// it
-    #[arg(long, default_value = "default", add = crate::completion::tenants())]
+    #[arg(long, default_value = "default", add = admin::completion::tenants())]
     pub tenant: bus_schemas::Tenant,
     /// Blocks: x, x,y or x,y,z
     #[arg(long, default_value = "1", value_parser = dim)]

@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use admin::errors::UsageError;
+use admin::table::size;
 use anyhow::{Context, Result, bail};
-
-use crate::commands::tenant::size;
-use crate::exit::UsageError;
 
 /// Maximum number of bytes of one kernel's buffers.
 const MOST: u64 = 8 << 30;

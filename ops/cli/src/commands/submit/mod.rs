@@ -6,15 +6,16 @@ mod argument;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use crate::client_settings::client_settings_of;
+use admin::block_on;
+use admin::credentials::credentials;
+use admin::errors::UsageError;
+use admin::output;
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use client_agent::{Client, Session};
 
 use crate::commands::made_tenant::prepare;
-use crate::credentials::{client_settings_of, credentials};
-use crate::exit::UsageError;
-use crate::output;
-use crate::runtime::block_on;
-use crate::settings::Settings;
 pub use args::SubmitArgs;
 use argument::{Argument, Element, pack};
 
@@ -82,7 +83,7 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
 fn unreachable_or(error: client_agent::Error, settings: &Settings) -> anyhow::Error {
     if error.code() == bus_schemas::Code::NoLeader {
         let name = settings.text("cluster.name");
-        return crate::exit::Unreachable(format!("cluster {name}: {error}")).into();
+        return admin::errors::Unreachable(format!("cluster {name}: {error}")).into();
     }
     error.into()
 }

@@ -1,12 +1,11 @@
 //! Changes of an existing tenant: suspend, resume, remove, renew.
 
+use admin::Administrator;
+use admin::completion;
+use admin::output;
 use anyhow::Result;
 use bus_schemas::Tenant;
 use clap::Args;
-
-use crate::admin::Administrator;
-use crate::completion;
-use crate::output;
 
 /// The note if no leader answers.
 pub(super) const UNLED: &str = "no leader answers; the next one will find the tenant";

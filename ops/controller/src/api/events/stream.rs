@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::calendar::now_ms;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::watch;
-use warploom_cli::calendar::now_ms;
 
 use crate::access::{Identity, Share};
 use crate::cluster::{Shared, full_of};

@@ -1,15 +1,15 @@
 //! Order files: export, and comparison with the cluster's order.
 
+use admin::record::{
+    Difference, Format, PositionRow, Record, difference, is_record, of_cluster, read, read_listing,
+    rows, write_listing,
+};
 use anyhow::{Context as _, Result};
 use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use warploom_cli::record::{
-    Difference, Format, PositionRow, Record, difference, is_record, of_cluster, read, read_listing,
-    rows, write_listing,
-};
 
 use crate::cluster::Shared;
 use crate::http::extract::{BODY, Who, in_time};
@@ -27,7 +27,7 @@ pub(super) fn write(mut record: Record, format: Format) -> Result<Vec<u8>> {
         if replayed.anchor.is_none() {
             record.set_marks(&replayed.positions);
         }
-        return warploom_cli::record::write(&record);
+        return admin::record::write(&record);
     }
     let mut bytes = Vec::new();
     write_listing(&rows(&replayed), format, &mut bytes)?;

@@ -3,6 +3,8 @@
 pub(crate) mod file;
 mod window;
 
+use admin::calendar::now_ms;
+use admin::record::{Format, of_cluster};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -11,8 +13,6 @@ use bus_schemas::Tenant;
 use serde::{Deserialize, Serialize};
 use telemetry::Verified;
 use utoipa::{IntoParams, ToSchema};
-use warploom_cli::calendar::now_ms;
-use warploom_cli::record::{Format, of_cluster};
 
 use super::identity::visible;
 use crate::access::{Operation, Scope};

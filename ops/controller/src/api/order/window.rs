@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use admin::Administrator;
+use admin::record::{Followed, scan_explained};
 use bus_schemas::Tenant;
-use warploom_cli::admin::Administrator;
-use warploom_cli::record::{Followed, scan_explained};
 
 use crate::feed::Newest;
 use crate::position::{At, Position};

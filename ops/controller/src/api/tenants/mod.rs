@@ -2,6 +2,8 @@
 
 mod model;
 
+use admin::admission;
+use admin::calendar::now_ms;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -9,8 +11,6 @@ use axum::response::{IntoResponse, Response};
 use bus_schemas::{Tenant, TenantSettings};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use warploom_cli::calendar::now_ms;
-use warploom_cli::commands::admission;
 
 use super::identity::visible;
 use super::settings::{ChangeModel, DryRun};

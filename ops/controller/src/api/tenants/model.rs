@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use admin::memory::holdings;
 use bus_schemas::{Allowance, Groups, Tenant, TenantSettings, TenantStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use warploom_cli::memory::holdings;
 
 use crate::api::settings::ChangeModel;
 use crate::cluster::Moment;

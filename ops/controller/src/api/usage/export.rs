@@ -1,11 +1,11 @@
 //! Usage as CSV files: plain, and in the format of the FinOps Open Cost and Usage Specification
 //! (FOCUS) 1.0.
 
+use admin::calendar::{DAY_MS, date};
+use admin::csv;
+use admin::usage::kernel_text;
+use admin::usage::{Books, By, Label, MOVED, Used, in_csv};
 use bus_schemas::KernelKey;
-use warploom_cli::calendar::{DAY_MS, date};
-use warploom_cli::commands::usage::kernel_text;
-use warploom_cli::csv;
-use warploom_cli::usage::{Books, By, Label, MOVED, Used, in_csv};
 
 use crate::prices::Prices;
 
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_month_is_from_its_first_day_to_the_next_months() {
-        let day = |text: &str| warploom_cli::calendar::parse(text, 0).unwrap() / DAY_MS;
+        let day = |text: &str| admin::calendar::parse(text, 0).unwrap() / DAY_MS;
         let of = |text: &str| month(day(text));
         assert_eq!(of("2026-11-26"), ("2026-11-01".into(), "2026-12-01".into()));
         assert_eq!(of("2024-02-29"), ("2024-02-01".into(), "2024-03-01".into()));

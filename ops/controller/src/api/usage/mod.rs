@@ -2,15 +2,15 @@
 
 mod export;
 
+use admin::calendar::{DAY_MS, date, now_ms, parse};
+use admin::usage::kernel_text;
+use admin::usage::{Books, By, Label, Query, Used};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use bus_schemas::{KernelKey, UseTotals};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use warploom_cli::calendar::{DAY_MS, date, now_ms, parse};
-use warploom_cli::commands::usage::kernel_text;
-use warploom_cli::usage::{Books, By, Label, Query, Used};
 
 use super::identity::visible;
 use crate::access::{Operation, Scope};

@@ -9,13 +9,13 @@ pub(super) mod over_bus;
 mod shared;
 mod sides;
 
+use admin::settings::Settings;
 use anyhow::{Result, ensure};
 
 use sides::{BLOCK, BLOCKS, Sides};
 pub(super) use sides::{CHAT, TRAIN};
 
 use super::metric::{Goal, Metric, Spec, metrics};
-use warploom_cli::settings::Settings;
 
 metrics! {
     OVER_BUS = "chat_p99_ratio", "ratio", Goal::AtMost(1.3),

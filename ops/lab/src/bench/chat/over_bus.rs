@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::ChildStdout;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
+use admin::settings::Settings;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use client_agent::Client;
 use workloads::{SplitMix64, Workload};
@@ -13,7 +14,6 @@ use crate::bench::bench_cluster::TIMEOUT;
 use crate::bench::preempt;
 use crate::virtual_device::VirtualDevice;
 use warploom_cli::local::{LocalCluster, RoleProcess};
-use warploom_cli::settings::Settings;
 
 /// Orders to train, and its answers once it has obeyed.
 const GO: &str = "go";

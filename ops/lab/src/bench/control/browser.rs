@@ -88,7 +88,7 @@ impl Browser {
         let (ready, is_ready) = mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
-            warploom_cli::commands::block_on(async {
+            admin::block_on(async {
                 let browser = Self {
                     client: client()?,
                     url,

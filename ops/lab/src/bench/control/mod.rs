@@ -6,6 +6,7 @@ mod page;
 
 use std::time::{Duration, Instant};
 
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use bus_schemas::TenantSettings;
 use client_agent::{Client, Function, Session, Settings as Login};
@@ -19,7 +20,6 @@ use super::pager::processor_ns;
 use browser::Browser;
 use goals::{LAG, LIST, RSS, WATCH};
 pub(super) use page::page;
-use warploom_cli::settings::Settings;
 
 /// All metrics of this benchmark.
 pub(super) fn metrics() -> &'static [Spec] {

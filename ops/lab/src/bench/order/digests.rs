@@ -10,6 +10,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use bus_schemas::{ClusterSettings, GpuTail, TenantSettings};
 use serde_json::Value;
@@ -18,9 +20,7 @@ use super::backlog::{Backlog, OPS, SESSIONS, profile};
 use crate::bench::bench_cluster::cluster_of;
 use crate::bench::{Goal, Metric, metrics};
 use test_cluster::{Processes, TestCluster};
-use warploom_cli::admin::Administrator;
 use warploom_cli::local::LocalCluster;
-use warploom_cli::settings::Settings;
 
 metrics! {
     DIGESTS = "distinct_digests_50", "digests", Goal::AtMost(1.0),

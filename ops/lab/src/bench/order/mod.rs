@@ -7,11 +7,11 @@ pub(super) mod own;
 mod scale;
 mod uncontended;
 
+use admin::settings::Settings;
 use anyhow::Result;
 
 use super::bench_cluster::Bench;
 use super::metric::{Metric, Spec};
-use warploom_cli::settings::Settings;
 
 /// All metrics of the order.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {

@@ -3,13 +3,12 @@
 
 use std::process::Command;
 
+use admin::output;
 use anyhow::{Context, Result, anyhow, bail};
 use workloads::suite::{CASES, Case};
 
 use super::opencl::{Buffers, Kernel, OpenCl};
 use super::peer::{Peer, difference, fastest};
-
-use warploom_cli::output;
 
 /// Argument of `warploom bench` that starts that process.
 pub(in crate::bench) const PROCESS: &str = ".pocl";

@@ -7,11 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use admin::output;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::driver::{Driver, check};
-use warploom_cli::output;
 
 /// Argument of `warploom bench` that starts this program.
 pub(in crate::bench) const PROCESS: &str = ".launches";

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use admin::credentials::credentials;
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use async_nats::{Client, Event};
 use broker::Credentials;
@@ -15,8 +17,6 @@ use serde::{Deserialize, Serialize};
 use super::forger::{Facts, Forged, Forger};
 use super::secret::Secret;
 use crate::chaos::args::ChaosHostileArgs;
-use warploom_cli::credentials::credentials;
-use warploom_cli::settings::Settings;
 
 /// Messages between two looks at the clock.
 const BURST: usize = 40;

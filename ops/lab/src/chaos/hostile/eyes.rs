@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use admin::Administrator;
 use anyhow::{Result, bail};
 use async_nats::jetstream;
 use bus_schemas::Tenant;
@@ -14,7 +15,6 @@ use storage::{Storage, Stored};
 
 use super::forge::MARK;
 use crate::chaos::conduct::LOOK;
-use warploom_cli::admin::Administrator;
 
 /// Answers on forbidden subjects, and the subject of the first.
 #[derive(Debug, Clone, Default)]

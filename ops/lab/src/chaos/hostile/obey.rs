@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use admin::process;
+use admin::settings::Settings;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +15,6 @@ use super::phases::Phase;
 use super::probe::{probe, read_unwritten};
 use crate::chaos::args::ChaosHostileArgs;
 use crate::lines::say;
-use warploom_cli::process;
-use warploom_cli::settings::Settings;
 
 /// An order, one line of standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use async_nats::{Client, Subscriber};
 use broker::Credentials;
@@ -18,8 +19,7 @@ use super::attacker::{Attacked, Attacker};
 use super::secret::{BYTES, Secret};
 use crate::chaos::args::ChaosHostileArgs;
 use crate::chaos::mixing::MIX;
-use warploom_cli::credentials::client_settings;
-use warploom_cli::settings::Settings;
+use warploom_cli::client_settings::client_settings;
 
 /// Maximum wait for an answer, and the time after which a question is repeated.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use admin::output;
+use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use broker::{Broker, BrokerConfig, Lifetime};
 use bus_schemas::{Tenant, TenantSettings};
@@ -25,8 +27,6 @@ use crate::chaos::strikes::Strikes;
 use crate::chaos::watch::{Span, Watch};
 use crate::demo::RunObserver;
 use warploom_cli::local::{LocalCluster, LocalOptions, RoleProcess};
-use warploom_cli::output;
-use warploom_cli::settings::Settings;
 
 /// The tenants: the hostile one, its neighbour, and one that does nothing.
 const HOSTILE: &str = "hostile";

@@ -1,0 +1,99 @@
+//! Logs, traces and metrics of this process, according to the settings.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, anyhow, bail};
+use telemetry::{LogFormat, MetricsServer, Role, Telemetry, TelemetrySettings, start_logs};
+
+use crate::errors::UsageError;
+use crate::settings::Settings;
+
+/// Sends logs to stderr, according to the settings.
+///
+/// # Errors
+/// [`UsageError`] if the filter or the format is invalid.
+pub fn logs(settings: &Settings) -> Result<()> {
+    let format: LogFormat = settings
+        .text("log.format")
+        .parse()
+        .map_err(|error| UsageError(format!("log.format: {error}")))?;
+    start_logs(settings.text("log.filter"), format)
+        .map_err(|error| UsageError(format!("log.filter: {error}")).into())
+}
+
+/// Telemetry according to the settings; off unless an endpoint is set, or metrics are served here.
+///
+/// # Errors
+/// If the endpoint is invalid.
+pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
+    let cluster = settings.text("cluster.name");
+    let endpoint = settings.text("telemetry.otlp");
+    let chosen = TelemetrySettings {
+        page: match role {
+            Role::Leader => settings.given("leader.metrics").is_some(),
+            Role::Worker => settings.given("worker.metrics").is_some(),
+            // Its own listener serves them at a path.
+            Role::Controller => true,
+            Role::Client => false,
+        },
+        nvidia_names: settings.text("metrics.dcgm") == "on",
+        ..TelemetrySettings::from_environment(role, cluster, endpoint)
+    };
+    Telemetry::start(&chosen).map_err(|error| anyhow!("E-CONFIG-VALUE: telemetry.otlp: {error}"))
+}
+
+/// Serves metrics at the address of the setting, if it has one, until the result is dropped.
+///
+/// # Errors
+/// If the setting is no address, or if it could be reached from other hosts and that is not
+/// allowed; also if listening fails.
+pub fn metrics(
+    key: &str,
+    settings: &Settings,
+    telemetry: &Telemetry,
+) -> Result<Option<MetricsServer>> {
+    let Some(text) = settings.given(key) else {
+        return Ok(None);
+    };
+    let address = metrics_address(key, text, settings.text("metrics.public") == "on")?;
+    let server = MetricsServer::start(telemetry.clone(), address);
+    let server = server.with_context(|| format!("E-METRICS-LISTEN: {key}: listening on {text}"))?;
+    tracing::info!(address = %server.address(), "metrics can be read");
+    Ok(Some(server))
+}
+
+fn metrics_address(key: &str, text: &str, public: bool) -> Result<SocketAddr> {
+    let address: SocketAddr = text.parse().map_err(|_| {
+        UsageError(format!(
+            "E-CONFIG-VALUE: {key} = {text:?} is not ADDRESS:PORT, such as 127.0.0.1:9464"
+        ))
+    })?;
+    if !address.ip().is_loopback() && !public {
+        bail!(UsageError(format!(
+            "E-CONFIG-VALUE: {key} = {text}: others than this host could read the names of tenants and \
+             what they do: set metrics.public=on if they may, or listen on 127.0.0.1"
+        )));
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_told_to_this_host_unless_it_is_asked_for_otherwise() {
+        let address = |text, public| metrics_address("worker.metrics", text, public);
+        assert!(address("127.0.0.1:9464", false).is_ok());
+        assert!(address("[::1]:9464", false).is_ok());
+        for open in ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464"] {
+            let refused = address(open, false).unwrap_err();
+            assert!(refused.is::<UsageError>(), "{refused:#}");
+            assert!(refused.to_string().contains("metrics.public"), "{refused}");
+            assert!(address(open, true).is_ok(), "{open}");
+        }
+        for wrong in ["9464", "localhost:9464", "127.0.0.1", "127.0.0.1:65536"] {
+            assert!(address(wrong, true).unwrap_err().is::<UsageError>());
+        }
+    }
+}

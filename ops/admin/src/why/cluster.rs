@@ -1,0 +1,54 @@
+//! Reads a cluster's record for explanations.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use bus_schemas::GpuId;
+use scheduler_leader_core::replay::ReplayedPosition;
+use storage::{Stored, StoredDay, stored_days};
+
+use super::devices::{DeviceDayRow, device_days};
+use crate::administrator::{Administrator, Kept};
+use crate::record::{Followed, Scanned, scan_explained};
+
+/// Reads the current record. `tell` gets each ended position, and each open standing grant so far.
+/// Returns the devices' days, including the kept ones of the part that was cut off.
+///
+/// # Errors
+/// As [`scan_explained`]; an error if the kept days cannot be read.
+pub async fn explain(
+    administrator: &Administrator,
+    mut tell: impl FnMut(ReplayedPosition),
+) -> Result<Vec<DeviceDayRow>> {
+    let read = scan_explained(administrator, |told| {
+        if let Followed::Ended { position, .. } = told {
+            tell(*position);
+        }
+        Ok(())
+    });
+    let Scanned {
+        standing,
+        days,
+        by_epoch,
+    } = read.await?;
+    standing.into_iter().for_each(tell);
+    // Read after the record, so that it includes the parts that were cut off in the meantime.
+    let kept = kept_days(administrator).await?;
+    Ok(device_days(by_epoch.beyond(days, &kept), kept))
+}
+
+/// The kept days of the part that was cut off the record.
+async fn kept_days(administrator: &Administrator) -> Result<BTreeMap<(u64, GpuId), StoredDay>> {
+    const KEPT: Kept = Kept {
+        what: "the devices' days",
+        code: "E-WHY",
+    };
+    match administrator.bucket_of(Stored::Control, KEPT).await? {
+        None => Ok(BTreeMap::new()),
+        Some(bucket) => {
+            let days = stored_days(&bucket).await;
+            let days = days.map_err(|error| KEPT.silent(error))?.into_iter();
+            Ok(days.map(|(place, (day, _))| (place, day)).collect())
+        }
+    }
+}
