@@ -131,7 +131,7 @@ test-metrics *arguments:
     cargo build --locked
     tests/metrics/run.py {{arguments}}
 
-# writes anew what tests generate: four pages, a dashboard, and the bytes of messages that have none yet. Look at the difference
+# writes anew what tests generate: five pages, a dashboard, and the bytes of messages that have none yet. Look at the difference
 [group('daily')]
 bless:
     WARPLOOM_BLESS=1 cargo test --locked --package libcuda --lib
@@ -139,6 +139,7 @@ bless:
     WARPLOOM_BLESS=1 cargo test --locked --package device-cpu --test corpus table
     WARPLOOM_BLESS=1 cargo test --locked --package telemetry --test generated
     WARPLOOM_BLESS=1 cargo test --locked --package controller --lib
+    WARPLOOM_BLESS=1 cargo test --locked --package admin --lib codes
     WARPLOOM_BLESS=1 cargo test --locked --package bus-schemas --test golden
     .ci/prose.py --bless
     git status --short docs ops/grafana bus-schemas/tests/golden .ci

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use bus_schemas::{Admission, Feasibility, Tenant, TenantSettings};
 
 use crate::administrator::Administrator;
-use crate::errors::Unreachable;
+use crate::errors::{CommandError, ErrorCode, Unreachable};
 use crate::output;
 use crate::target::duration;
 
@@ -40,7 +40,7 @@ pub fn refuse(before: &[Admission], after: Option<&[Admission]>) -> Result<()> {
         changed || !fails(before, &target.tenant)
     });
     match worse.filter_map(advice).next() {
-        Some(advice) => Err(anyhow!("{advice}; nothing was changed")),
+        Some(advice) => Err(anyhow!(advice.with("; nothing was changed"))),
         None => Ok(()),
     }
 }
@@ -61,7 +61,7 @@ pub fn tell(tenant: &Tenant, targets: &[Admission]) -> Result<()> {
 }
 
 /// The reason that a target cannot be met, with advice; `None` if it can be met.
-fn advice(target: &Admission) -> Option<String> {
+fn advice(target: &Admission) -> Option<CommandError> {
     let gpu = target.gpu.unwrap_or(0);
     let request = duration(target.request_ns);
     let why = match target.verdict {
@@ -83,11 +83,11 @@ fn advice(target: &Admission) -> Option<String> {
             f64::from(target.load_permille) / 10.0
         ),
     };
-    Some(format!(
-        "E-TENANT-TARGET: the target of tenant {}, {}, cannot be met: {why}",
+    Some(ErrorCode::TenantTarget.failed(format!(
+        "the target of tenant {}, {}, cannot be met: {why}",
         target.tenant,
         duration(target.target_ns)
-    ))
+    )))
 }
 
 fn good_news(target: &Admission) -> String {
@@ -127,7 +127,7 @@ pub fn as_json(targets: &[Admission]) -> serde_json::Value {
             "before_ns": target.before_ns,
             "ahead_ns": target.ahead_ns,
             "load": f64::from(target.load_permille) / 1_000.0,
-            "advice": advice(target),
+            "advice": advice(target).map(|it| it.to_string()),
         })
     };
     targets.iter().map(one).collect()
@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn figures_are_told_with_what_to_do() {
-        let told = advice(&target("chat", 20_000_000, Feasibility::Crowded)).unwrap();
+        let told = advice(&target("chat", 20_000_000, Feasibility::Crowded));
+        let told = told.unwrap().to_string();
         for part in [
             "20 ms",
             "12 ms",
@@ -179,6 +180,6 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
-        assert_eq!(advice(&target("chat", 1, Feasibility::Met)), None);
+        assert!(advice(&target("chat", 1, Feasibility::Met)).is_none());
     }
 }

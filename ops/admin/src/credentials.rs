@@ -30,7 +30,11 @@ pub fn credentials(settings: &Settings) -> Result<Credentials> {
     let path = folder.join("broker/credentials.toml");
     // Credentials that cannot be accessed are not taken for missing.
     let there = path.try_exists();
-    if !there.with_context(|| format!("E-BROKER-CREDENTIALS: looking at {}", path.display()))? {
+    let there = there.map_err(|error| broker::Error::Credentials {
+        path: path.clone(),
+        reason: error.to_string(),
+    });
+    if !there? {
         return Err(nobody(&format!("{} is missing", path.display())));
     }
     // The file outlives its cluster, for the next one in the same folder.

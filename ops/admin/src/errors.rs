@@ -1,55 +1,81 @@
 //! Errors by what a caller can do about them. Each text begins with a stable code.
 
+mod codes;
+
+use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io;
 
 use bus::BusError;
 use thiserror::Error;
 
+pub use codes::ErrorCode;
+
+/// An error with a code of its own. Display: `E-CODE: detail`.
+#[derive(Debug, Error)]
+#[error("{}: {detail}", code.name())]
+pub struct CommandError {
+    code: ErrorCode,
+    class: Class,
+    detail: String,
+}
+
+impl CommandError {
+    /// Adds to the detail.
+    #[must_use]
+    pub fn with(mut self, more: &str) -> Self {
+        self.detail += more;
+        self
+    }
+}
+
+impl ErrorCode {
+    /// The error of an operation that failed.
+    pub fn failed(self, detail: impl Display) -> CommandError {
+        self.of(Class::Failed, detail)
+    }
+
+    /// The error of a caller: a setting is wrong, or what the command line names does not exist.
+    pub fn usage(self, detail: impl Display) -> CommandError {
+        self.of(Class::Usage, detail)
+    }
+
+    fn of(self, class: Class, detail: impl Display) -> CommandError {
+        CommandError {
+            code: self,
+            class,
+            detail: detail.to_string(),
+        }
+    }
+}
+
 /// No cluster answers; the text gives advice.
 #[derive(Debug, Error)]
-#[error("{}", coded("E-CLUSTER-UNREACHABLE", .0))]
+#[error("{code}: {0}", code = ErrorCode::ClusterUnreachable.name())]
 pub struct Unreachable(pub String);
 
 /// The command was called wrongly.
 #[derive(Debug, Error)]
-#[error("{}", coded("E-USAGE", .0))]
+#[error("{code}: {0}", code = ErrorCode::Usage.name())]
 pub struct UsageError(pub String);
-
-/// A setting is wrong, or something that the command line names does not exist. The text begins
-/// with its own code.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub struct Misset(pub String);
 
 /// The output of the command has no reader any more. The command ends, but has not failed.
 #[derive(Debug, Error)]
 #[error("the output has no reader any more")]
 pub struct Unread;
 
-/// Puts a code before a text, unless the text has its own.
-fn coded(code: &str, text: &str) -> String {
-    let letters = |it: u8| it == b'-' || it.is_ascii_uppercase() || it.is_ascii_digit();
-    let own = text.split_once(": ").map_or("", |(first, _)| first);
-    match own.starts_with("E-") && own.bytes().all(letters) {
-        true => text.to_owned(),
-        false => format!("{code}: {text}"),
-    }
-}
-
-/// Adds context to the error of a file that the command line names. A missing file is a usage
-/// error.
+/// Adds a code and `what` to the error of a file that the command line names. A missing file is a
+/// usage error.
 ///
 /// # Errors
-/// The error, with `what` before it.
-pub fn named<T>(done: io::Result<T>, what: impl Display) -> anyhow::Result<T> {
+/// The error with this context.
+pub fn named<T>(done: io::Result<T>, code: ErrorCode, what: impl Display) -> anyhow::Result<T> {
     done.map_err(|error| {
-        let missing = error.kind() == io::ErrorKind::NotFound;
-        let error = anyhow::Error::new(error);
-        match missing {
-            true => error.context(Misset(what.to_string())),
-            false => error.context(what.to_string()),
-        }
+        let of = match error.kind() {
+            io::ErrorKind::NotFound => Class::Usage,
+            _ => Class::Failed,
+        };
+        anyhow::Error::new(error).context(code.of(of, what))
     })
 }
 
@@ -67,20 +93,40 @@ pub enum Class {
 /// The class of an error. A downcast sees contexts, the chain sees causes.
 #[must_use]
 pub fn class(error: &anyhow::Error) -> Class {
-    let caused = |is: fn(&(dyn std::error::Error + 'static)) -> bool| error.chain().any(is);
-    let silent = |it: &(dyn std::error::Error + 'static)| {
+    let caused = |is: fn(&(dyn StdError + 'static)) -> bool| error.chain().any(is);
+    let silent = |it: &(dyn StdError + 'static)| {
         it.is::<Unreachable>() || matches!(it.downcast_ref(), Some(BusError::Unreachable { .. }))
     };
-    let wrong = |it: &(dyn std::error::Error + 'static)| {
-        let unknown = matches!(it.downcast_ref(), Some(broker::Error::UnknownTenant { .. }));
-        it.is::<UsageError>() || it.is::<Misset>() || unknown
+    let of_caller = |it: &(dyn StdError + 'static)| {
+        let own = it.downcast_ref().map(|it: &CommandError| it.class);
+        let broker = it.downcast_ref().is_some_and(|it: &broker::Error| {
+            use broker::Error::{Servers, UnknownTenant};
+            matches!(it, UnknownTenant { .. } | Servers { .. })
+        });
+        it.is::<UsageError>() || own == Some(Class::Usage) || broker
     };
+    let own = error.downcast_ref().map(|it: &CommandError| it.class);
     if error.is::<Unreachable>() || caused(silent) {
         Class::Unreachable
-    } else if error.is::<UsageError>() || error.is::<Misset>() || caused(wrong) {
+    } else if error.is::<UsageError>() || own == Some(Class::Usage) || caused(of_caller) {
         Class::Usage
     } else {
         Class::Failed
+    }
+}
+
+/// The code of an error, of its outermost part that has one.
+#[must_use]
+pub fn code(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(error) = error.downcast_ref::<CommandError>() {
+        Some(error.code.name())
+    } else if error.is::<Unreachable>() {
+        Some(ErrorCode::ClusterUnreachable.name())
+    } else if error.is::<UsageError>() {
+        Some(ErrorCode::Usage.name())
+    } else {
+        let broker = error.downcast_ref::<broker::Error>();
+        broker.map(broker::Error::code)
     }
 }
 
@@ -92,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_is_named_and_is_not_there_is_usage() {
-        let open = |kind: io::ErrorKind| named::<()>(Err(kind.into()), "E-RECORD-FILE: x");
+        let open = |kind: io::ErrorKind| named::<()>(Err(kind.into()), ErrorCode::RecordFile, "x");
         let of = |kind| class(&open(kind).unwrap_err());
         assert_eq!(of(io::ErrorKind::NotFound), Class::Usage);
         assert_eq!(of(io::ErrorKind::PermissionDenied), Class::Failed);
@@ -108,13 +154,22 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_one_code() {
-        let text = |it: &str| UsageError(it.into()).to_string();
+    fn an_error_shows_and_has_one_code() {
+        let wrong = ErrorCode::ConfigValue.usage("a.b = 1");
+        assert_eq!(wrong.to_string(), "E-CONFIG-VALUE: a.b = 1");
+        let wrong = anyhow::Error::new(wrong);
         assert_eq!(
-            text("E-BROKER-SERVERS: 2 brokers"),
-            "E-BROKER-SERVERS: 2 brokers"
+            (code(&wrong), class(&wrong)),
+            (Some("E-CONFIG-VALUE"), Class::Usage)
         );
-        assert_eq!(text("--x: none"), "E-USAGE: --x: none");
-        assert_eq!(text("E-mail: none"), "E-USAGE: E-mail: none");
+        let outer = wrong.context(ErrorCode::Replay.failed("x"));
+        assert_eq!(code(&outer), Some("E-REPLAY"), "the outermost");
+        assert_eq!(
+            code(&anyhow::anyhow!("E-MAIL: none")),
+            None,
+            "a text is not parsed"
+        );
+        let wrong = UsageError("--x: none".into());
+        assert_eq!(wrong.to_string(), "E-USAGE: --x: none");
     }
 }

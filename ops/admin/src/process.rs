@@ -5,6 +5,8 @@ use std::future::Future;
 use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::errors::ErrorCode;
+
 /// Variable with the process id of the cluster that a role belongs to.
 pub const PARENT: &str = "WARPLOOM_PARENT";
 
@@ -38,7 +40,7 @@ pub async fn unless_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<
     let stop = stop_signal()?;
     tokio::select! {
         done = work => done,
-        () = stop => bail!("E-STOPPED: told to stop before it was done"),
+        () = stop => bail!(ErrorCode::Stopped.failed("told to stop before it was done")),
     }
 }
 

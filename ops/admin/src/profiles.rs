@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use storage::Stored;
 
 use crate::administrator::{Administrator, Kept};
-use crate::errors::UsageError;
+use crate::errors::{ErrorCode, UsageError};
 
 /// The stored data that errors name.
 const KERNELS: Kept = Kept {
     what: "what was measured of kernels",
-    code: "E-PROFILE",
+    code: ErrorCode::Profile,
 };
 const VERSIONS: Kept = Kept {
     what: "profiles",
-    code: "E-PROFILE",
+    code: ErrorCode::Profile,
 };
 
 /// A version as its leader published it, or as it was pinned.
@@ -58,8 +58,9 @@ impl ProfileVersion {
         if entry.operation != Operation::Put {
             return Ok(None);
         }
-        let mut version: Self = serde_json::from_slice(&entry.value)
-            .with_context(|| format!("E-PROFILE: entry {} of the state bucket", entry.key))?;
+        let mut version: Self = serde_json::from_slice(&entry.value).with_context(|| {
+            ErrorCode::Profile.failed(format!("entry {} of the state bucket", entry.key))
+        })?;
         version.at_ms =
             u64::try_from(entry.created.unix_timestamp_nanos() / 1_000_000).unwrap_or(0);
         Ok(Some(version))

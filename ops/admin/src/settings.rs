@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 pub use bus::parse_duration;
 use bus_schemas::{BrokerUrl, without_logins};
 
-use crate::errors::Misset;
+use crate::errors::{CommandError, ErrorCode};
 use crate::nearest::meant;
 
 /// A setting that exists.
@@ -242,7 +242,7 @@ impl Settings {
                 continue;
             }
             if let Some(why) = Kind::of(known).complaint(value) {
-                bail!(self.complaint(known.key, &why));
+                bail!(self.wrong(known.key, &why));
             }
         }
         Ok(())
@@ -312,14 +312,10 @@ impl Settings {
         parse_duration(self.text(key)).with_context(|| self.wrong(key, "is no duration"))
     }
 
-    fn wrong(&self, key: &str, why: &str) -> Misset {
-        Misset(self.complaint(key, why))
-    }
-
-    fn complaint(&self, key: &str, why: &str) -> String {
+    fn wrong(&self, key: &str, why: &str) -> CommandError {
         let (value, source) = &self.values[key];
         let value = printable(key, value);
-        format!("E-CONFIG-VALUE: {key} = {value:?} ({source}) {why}")
+        ErrorCode::ConfigValue.usage(format!("{key} = {value:?} ({source}) {why}"))
     }
 }
 
@@ -336,21 +332,26 @@ type Slot = (String, Source);
 fn slot<'v>(values: &'v mut BTreeMap<&'static str, Slot>, key: &str) -> Result<&'v mut Slot> {
     values.get_mut(key).with_context(|| {
         let meant = meant(key, KNOWN.iter().map(|known| known.key));
-        format!("E-CONFIG-KEY: there is no setting {key:?}{meant}; `warploom config` lists all")
+        ErrorCode::ConfigKey.usage(format!(
+            "there is no setting {key:?}{meant}; `warploom config` lists all"
+        ))
     })
 }
 
 fn read_file(path: &Path) -> Result<Vec<(String, String)>> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("E-CONFIG-FILE: cannot read {shown}"))?;
+        .with_context(|| ErrorCode::ConfigFile.usage(format!("cannot read {shown}")))?;
     let table: toml::Table = text
         .parse()
-        .with_context(|| format!("E-CONFIG-FILE: {shown} is not TOML"))?;
+        .with_context(|| ErrorCode::ConfigFile.usage(format!("{shown} is not TOML")))?;
     let mut found = Vec::new();
     for (section, entries) in table {
         let toml::Value::Table(entries) = entries else {
-            bail!("E-CONFIG-KEY: {shown}: {section:?} stands outside any [section]");
+            bail!(
+                ErrorCode::ConfigKey
+                    .usage(format!("{shown}: {section:?} stands outside any [section]"))
+            );
         };
         for (name, value) in entries {
             let value = match value {
@@ -440,7 +441,10 @@ mod tests {
         assert_eq!(settings.text("broker.url"), "u:hunter2@h");
         for (key, value) in values {
             assert!(
-                !settings.complaint(key, "is wrong").contains("hunter2"),
+                !settings
+                    .wrong(key, "is wrong")
+                    .to_string()
+                    .contains("hunter2"),
                 "{value}"
             );
         }

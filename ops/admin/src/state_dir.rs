@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::errors::ErrorCode;
 use crate::settings::Settings;
 
 /// Timeout for the lock; a process that only checks it holds it for a moment.
@@ -63,11 +64,11 @@ impl Lock {
                 Err(TryLockError::WouldBlock) if asked.elapsed() < TIMEOUT => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                Err(TryLockError::WouldBlock) => bail!(
-                    "E-LOCAL-RUNNING: a cluster runs on {} already; use that one, or set another \
+                Err(TryLockError::WouldBlock) => bail!(ErrorCode::LocalRunning.failed(format!(
+                    "a cluster runs on {} already; use that one, or set another \
                      cluster.state_dir",
                     state_dir.display()
-                ),
+                ))),
                 Err(TryLockError::Error(error)) => {
                     return Err(error).with_context(|| format!("locking {shown}"));
                 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result, anyhow, bail};
 use telemetry::{LogFormat, MetricsServer, Role, Telemetry, TelemetrySettings, start_logs};
 
-use crate::errors::UsageError;
+use crate::errors::{ErrorCode, UsageError};
 use crate::settings::Settings;
 
 /// Sends logs to stderr, according to the settings.
@@ -39,7 +39,8 @@ pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
         nvidia_names: settings.text("metrics.dcgm") == "on",
         ..TelemetrySettings::from_environment(role, cluster, endpoint)
     };
-    Telemetry::start(&chosen).map_err(|error| anyhow!("E-CONFIG-VALUE: telemetry.otlp: {error}"))
+    Telemetry::start(&chosen)
+        .map_err(|error| anyhow!(ErrorCode::ConfigValue.failed(format!("telemetry.otlp: {error}"))))
 }
 
 /// Serves metrics at the address of the setting, if it has one, until the result is dropped.
@@ -57,20 +58,21 @@ pub fn metrics(
     };
     let address = metrics_address(key, text, settings.text("metrics.public") == "on")?;
     let server = MetricsServer::start(telemetry.clone(), address);
-    let server = server.with_context(|| format!("E-METRICS-LISTEN: {key}: listening on {text}"))?;
+    let server = server
+        .with_context(|| ErrorCode::MetricsListen.failed(format!("{key}: listening on {text}")))?;
     tracing::info!(address = %server.address(), "metrics can be read");
     Ok(Some(server))
 }
 
 fn metrics_address(key: &str, text: &str, public: bool) -> Result<SocketAddr> {
     let address: SocketAddr = text.parse().map_err(|_| {
-        UsageError(format!(
-            "E-CONFIG-VALUE: {key} = {text:?} is not ADDRESS:PORT, such as 127.0.0.1:9464"
+        ErrorCode::ConfigValue.usage(format!(
+            "{key} = {text:?} is not ADDRESS:PORT, such as 127.0.0.1:9464"
         ))
     })?;
     if !address.ip().is_loopback() && !public {
-        bail!(UsageError(format!(
-            "E-CONFIG-VALUE: {key} = {text}: others than this host could read the names of tenants and \
+        bail!(ErrorCode::ConfigValue.usage(format!(
+            "{key} = {text}: others than this host could read the names of tenants and \
              what they do: set metrics.public=on if they may, or listen on 127.0.0.1"
         )));
     }

@@ -12,6 +12,7 @@ use bus_schemas::{
 };
 
 use crate::calendar::DAY_MS;
+use crate::errors::ErrorCode;
 pub use losses::{Loss, Unsaid};
 pub use moves::{MOVED, MOVED_HEAD, in_csv, in_json, in_table, remark};
 
@@ -192,9 +193,9 @@ impl Books {
         let mut missing = UseTotals::default();
         for (incarnation, worker) in self.usage.workers() {
             let gap = worker.missing(whole).map_err(|block| {
-                anyhow::anyhow!(
-                    "E-ACCOUNTS: block {block} of worker {incarnation} does not add up to its totals"
-                )
+                anyhow::anyhow!(ErrorCode::Accounts.failed(format!(
+                    "block {block} of worker {incarnation} does not add up to its totals"
+                )))
             })?;
             missing.add(&gap);
         }

@@ -211,9 +211,29 @@ pub enum Error {
 
 impl Error {
     /// The stable code, such as `E-BROKER-NOT-FOUND`.
-    pub fn code(&self) -> String {
-        let text = self.to_string();
-        text.split(':').next().unwrap_or_default().to_owned()
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "E-BROKER-NOT-FOUND",
+            Self::Unusable { .. } => "E-BROKER-UNUSABLE",
+            Self::TooOld { .. } => "E-BROKER-TOO-OLD",
+            Self::Install { .. } => "E-BROKER-INSTALL",
+            Self::Hash { .. } => "E-BROKER-HASH",
+            Self::Start { .. } => "E-BROKER-START",
+            Self::Running { .. } => "E-BROKER-RUNNING",
+            Self::Room { .. } => "E-BROKER-ROOM",
+            Self::NotRunning { .. } => "E-BROKER-NOT-RUNNING",
+            Self::Reload { .. } => "E-BROKER-RELOAD",
+            Self::Name { .. } => "E-BROKER-NAME",
+            Self::Cluster { .. } => "E-BROKER-CLUSTER",
+            Self::Servers { .. } => "E-BROKER-SERVERS",
+            Self::OtherServers { .. } => "E-BROKER-SERVERS-OTHER",
+            Self::UnknownTenant { .. } => "E-BROKER-TENANT",
+            Self::Credentials { .. } => "E-BROKER-CREDENTIALS",
+            Self::CredentialsOpen { .. } => "E-BROKER-CREDENTIALS-OPEN",
+            Self::Shared { .. } => "E-BROKER-SHARED",
+            Self::Io { .. } => "E-BROKER-IO",
+        }
     }
 
     /// Wraps an [`io::Error`] with the operation and the file.
@@ -233,27 +253,74 @@ mod tests {
 
     #[test]
     fn the_text_begins_with_the_code() {
+        let (path, text) = (|| PathBuf::from("p"), || String::from("x"));
         let errors = [
-            Error::NotFound { reason: "x".into() },
+            Error::NotFound { reason: text() },
+            Error::Unusable {
+                path: path(),
+                reason: text(),
+            },
+            Error::TooOld {
+                path: path(),
+                found: MINIMUM_VERSION,
+            },
+            Error::Install {
+                into: path(),
+                reason: text(),
+            },
+            Error::Hash {
+                path: path(),
+                expected: text(),
+                found: text(),
+            },
             Error::Start {
-                reason: "exit status: 1".into(),
-                log: vec!["[FTL] no".into()],
+                reason: text(),
+                log: vec![text()],
+            },
+            Error::Running {
+                state_dir: path(),
+                pid: 1,
+            },
+            Error::Room {
+                store: path(),
+                bytes: 1,
+                least: 2,
+            },
+            Error::NotRunning { state_dir: path() },
+            Error::Reload {
+                reason: text(),
+                log: vec![text()],
+            },
+            Error::Name {
+                what: "x",
+                name: text(),
+            },
+            Error::Cluster {
+                path: path(),
+                found: text(),
+                wanted: text(),
+            },
+            Error::Servers { servers: 2 },
+            Error::OtherServers {
+                state_dir: path(),
+                found: 1,
+                wanted: 3,
+            },
+            Error::UnknownTenant { tenant: text() },
+            Error::Credentials {
+                path: path(),
+                reason: text(),
             },
             Error::CredentialsOpen {
-                path: "c.toml".into(),
+                path: path(),
                 mode: 0o644,
             },
+            Error::Shared { dir: path() },
             Error::io("reading", Path::new("x"))(io::ErrorKind::NotFound.into()),
         ];
         for error in errors {
-            let code = error.code();
-            let named = code
-                .bytes()
-                .all(|sign| sign.is_ascii_uppercase() || sign == b'-');
-            assert!(
-                named && code.starts_with(concat!("E-", "BROKER-")),
-                "{error}"
-            );
+            let begin = format!("{}: ", error.code());
+            assert!(error.to_string().starts_with(&begin), "{error}");
         }
     }
 }

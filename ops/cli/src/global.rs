@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use admin::completion;
-use admin::errors::Misset;
 use admin::output;
 use admin::settings::Settings;
 use anyhow::Result;
@@ -74,7 +73,7 @@ impl Global {
     /// The settings of this invocation: from the file, the environment and the flags.
     ///
     /// # Errors
-    /// [`Misset`] if one of them cannot be read.
+    /// [`admin::errors::Class::Usage`] if one of them cannot be read.
     pub fn settings(&self) -> Result<Settings> {
         for key in twice(&self.set) {
             output::note(format_args!(
@@ -90,8 +89,7 @@ impl Global {
         };
         flags.extend(filter.map(|filter| ("log.filter".to_owned(), filter.to_owned())));
         let variable = |name: &str| std::env::var(name).ok();
-        let settings = Settings::resolve(self.config.as_deref(), variable, &flags);
-        settings.map_err(|error| Misset(format!("{error:#}")).into())
+        Settings::resolve(self.config.as_deref(), variable, &flags)
     }
 }
 

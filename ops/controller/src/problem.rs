@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use admin::errors::{Unreachable, UsageError};
+use admin::errors::{self, Class};
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -178,35 +178,22 @@ impl Problem {
     }
 }
 
-/// Splits a text into its leading error code and the rest.
-fn code(text: &str) -> Option<(&str, &str)> {
-    let (code, rest) = text.split_once(": ")?;
-    let is_code = code.starts_with("E-")
-        && code
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte == b'-');
-    is_code.then_some((code, rest))
-}
-
 impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
-        let text = format!("{error:#}");
-        let (code, detail) = code(&text).unwrap_or(("E-API-FAILED", &text));
-        let has = |is: fn(&(dyn std::error::Error + 'static)) -> bool| error.chain().any(is);
-        let status = if error.is::<Unreachable>() || has(|it| it.is::<Unreachable>()) {
-            StatusCode::SERVICE_UNAVAILABLE
-        } else if error.is::<UsageError>() || has(|it| it.is::<UsageError>()) {
-            StatusCode::UNPROCESSABLE_ENTITY
-        } else if let Some(failure) = error.downcast_ref::<Failure>() {
-            return Self::of(
-                StatusCode::CONFLICT,
-                failure.code.name(),
-                failure.detail.clone(),
-            );
-        } else {
-            StatusCode::CONFLICT
+        let status = match (errors::class(&error), error.downcast_ref::<Failure>()) {
+            (Class::Unreachable, _) => StatusCode::SERVICE_UNAVAILABLE,
+            (Class::Usage, _) => StatusCode::UNPROCESSABLE_ENTITY,
+            (Class::Failed, Some(Failure { code, detail, .. })) => {
+                return Self::of(StatusCode::CONFLICT, code.name(), detail.clone());
+            }
+            (Class::Failed, None) => StatusCode::CONFLICT,
         };
-        Self::of(status, code, detail)
+        let code = errors::code(&error).unwrap_or("E-API-FAILED");
+        let text = format!("{error:#}");
+        // The text repeats the code, which has a field of its own.
+        let own = text.strip_prefix(code);
+        let detail = own.and_then(|rest| rest.strip_prefix(": "));
+        Self::of(status, code, detail.unwrap_or(&text))
     }
 }
 
@@ -226,6 +213,8 @@ impl IntoResponse for Problem {
 
 #[cfg(test)]
 mod tests {
+    use admin::errors::{ErrorCode, Unreachable, UsageError};
+
     use super::*;
 
     #[test]
@@ -239,9 +228,10 @@ mod tests {
             (
                 anyhow::anyhow!(UsageError("x".into())).context("y"),
                 422,
-                "E-API-FAILED",
+                "E-USAGE",
             ),
-            (anyhow::anyhow!("E-REPLAY: x"), 409, "E-REPLAY"),
+            (ErrorCode::Replay.failed("x").into(), 409, "E-REPLAY"),
+            (anyhow::anyhow!("E-MAIL: x"), 409, "E-API-FAILED"),
             (anyhow::anyhow!("x: y"), 409, "E-API-FAILED"),
         ] {
             let problem = Problem::from(error);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -63,15 +63,15 @@ pub(crate) fn tls(cert: Option<&str>, key: Option<&str>) -> Result<Option<TlsAcc
     let read = || -> Result<ServerConfig> {
         let chain = CertificateDer::pem_file_iter(cert)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .with_context(|| format!("E-API-TLS: reading {}", cert.display()))?;
+            .with_context(|| ErrorCode::ApiTls.failed(format!("reading {}", cert.display())))?;
         let key = PrivateKeyDer::from_pem_file(key)
-            .with_context(|| format!("E-API-TLS: reading {}", key.display()))?;
+            .with_context(|| ErrorCode::ApiTls.failed(format!("reading {}", key.display())))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key);
-        config.context("E-API-TLS: the certificate and its key")
+        config.context(ErrorCode::ApiTls.failed("the certificate and its key"))
     };
     let mut config = read()?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -87,7 +87,7 @@ pub(crate) async fn listen(address: Option<&str>, secure: bool) -> Result<TcpLis
             }
         }
         let any = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
-        return any.context("E-API-LISTEN: listening on 127.0.0.1");
+        return any.context(ErrorCode::ApiListen.failed("listening on 127.0.0.1"));
     };
     let address: SocketAddr = text.parse().map_err(|_| {
         UsageError(format!(
@@ -102,7 +102,7 @@ pub(crate) async fn listen(address: Option<&str>, secure: bool) -> Result<TcpLis
         )));
     }
     let listener = TcpListener::bind(address).await;
-    listener.with_context(|| format!("E-API-LISTEN: listening on {address}"))
+    listener.with_context(|| ErrorCode::ApiListen.failed(format!("listening on {address}")))
 }
 
 /// The URL for a browser on this host.

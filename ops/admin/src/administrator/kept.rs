@@ -11,13 +11,13 @@ use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind, Stream};
 use storage::{Storage, Stored};
 
 use super::Administrator;
-use crate::errors::Unreachable;
+use crate::errors::{ErrorCode, Unreachable};
 
 /// Name of stored data for error messages, with the error code for a refusal by the broker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     pub(crate) what: &'static str,
-    pub(crate) code: &'static str,
+    pub(crate) code: ErrorCode,
 }
 
 impl Kept {
@@ -25,7 +25,7 @@ impl Kept {
     pub(crate) fn failed<E: Error + 'static>(self, error: E) -> anyhow::Error {
         let Self { what, code } = self;
         match refused(&error) {
-            true => anyhow!("{code}: the broker does not hand out {what}: {error}"),
+            true => anyhow!(code.failed(format!("the broker does not hand out {what}: {error}"))),
             false => self.silent(error),
         }
     }
@@ -83,7 +83,7 @@ mod tests {
 
     const KEPT: Kept = Kept {
         what: "the usage blocks",
-        code: "E-ACCOUNTS",
+        code: ErrorCode::Accounts,
     };
 
     fn answer(code: u16) -> jetstream::Error {

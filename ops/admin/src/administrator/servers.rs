@@ -10,7 +10,7 @@ use storage::{Copies, Storage, Stored};
 
 use super::Administrator;
 use crate::credentials::logged_in;
-use crate::errors::Unreachable;
+use crate::errors::{ErrorCode, Unreachable};
 
 /// Time that one server may take to answer one question about stored data.
 const ASK: Duration = Duration::from_secs(1);
@@ -115,11 +115,11 @@ impl Administrator {
         let storage = self.unread_storage();
         storage.set_replicas(replicas);
         storage.ensure_one(Stored::State).await.map_err(|error| {
-            anyhow!(
-                "E-CLUSTER-REPLICAS: the broker does not keep {replicas} copies: it has not as many \
+            anyhow!(ErrorCode::ClusterReplicas.failed(format!(
+                "the broker does not keep {replicas} copies: it has not as many \
                  servers, they are not all there, or they have no room; `warploom status` shows \
                  them: {error}"
-            )
+            )))
         })
     }
 

@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use serde::{Serialize, Serializer};
 
 use super::{ASK, Administrator};
+use crate::errors::ErrorCode;
 use crate::memory::{place, place_name};
 
 /// Maximum number of pages of sessions.
@@ -162,11 +163,11 @@ impl Administrator {
                 return Ok(true);
             }
             if asked.elapsed() > self.patience {
-                bail!(
-                    "E-SESSION-BUSY: session {id} is to end, and has not after {:?}: what of it runs \
+                bail!(ErrorCode::SessionBusy.failed(format!(
+                    "session {id} is to end, and has not after {:?}: what of it runs \
                      on its worker goes on to its end, or all grants are held",
                     self.patience
-                );
+                )));
             }
             tokio::time::sleep(LOOK).await;
         }

@@ -80,7 +80,7 @@ impl StoredMessages {
             let message = message.map_err(|error| self.kept.failed(error))?;
             let code = self.kept.code;
             let info = message.info();
-            let info = info.map_err(|error| anyhow::anyhow!("{code}: {error}"))?;
+            let info = info.map_err(|error| code.failed(error))?;
             self.left = info.pending;
             self.config.deliver_policy = DeliverPolicy::ByStartSequence {
                 start_sequence: info.stream_sequence + 1,
@@ -111,10 +111,11 @@ mod tests {
     use test_cluster::TestBroker;
 
     use super::*;
+    use crate::errors::ErrorCode;
 
     const KEPT: Kept = Kept {
         what: "the messages",
-        code: "E-ACCOUNTS",
+        code: ErrorCode::Accounts,
     };
 
     /// A stream with ten messages on one subject.

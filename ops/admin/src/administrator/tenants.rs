@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::Administrator;
 use super::sessions::SessionFilter;
-use crate::errors::{Unreachable, UsageError};
+use crate::errors::{ErrorCode, Unreachable, UsageError};
 
 /// Attempts at a change that conflicts with other changes.
 const TRIES: u32 = 8;
@@ -264,10 +264,10 @@ impl Administrator {
         let there = self.all_sessions_of(tenant).await?;
         if !force && !there.is_empty() {
             let count = there.len();
-            bail!(
-                "E-TENANT-BUSY: tenant {tenant} has sessions ({count}); `--force` ends them, and \
+            bail!(ErrorCode::TenantBusy.failed(format!(
+                "tenant {tenant} has sessions ({count}); `--force` ends them, and \
                  `warploom session list --tenant {tenant}` shows them"
-            );
+            )));
         }
         let mut ended = 0;
         if !there.is_empty() {
@@ -356,10 +356,10 @@ impl Administrator {
             bail!(unknown(tenant));
         }
         let Some(mut broker) = self.own_broker().await? else {
-            bail!(
-                "E-TENANT-LOGIN: this broker was not started by `warploom up` on this host: its logins \
+            bail!(ErrorCode::TenantLogin.failed(
+                "this broker was not started by `warploom up` on this host: its logins \
                  are changed where it is configured (docs/howto/broker.md)"
-            );
+            ));
         };
         let name = tenant.to_string();
         let renewed = blocking(move || {
@@ -368,7 +368,8 @@ impl Administrator {
         });
         let renewed = renewed.await;
         let (login, credentials) = renewed.with_context(|| {
-            format!("E-TENANT-LOGIN: tenant {tenant} has not been given a new password")
+            ErrorCode::TenantLogin
+                .failed(format!("tenant {tenant} has not been given a new password"))
         })?;
         let user = login.login.user;
         Ok(RenewedLogin { user, credentials })

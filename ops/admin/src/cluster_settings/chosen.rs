@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{ClusterSetting, REPLICAS, check};
 use crate::administrator::Administrator;
+use crate::errors::ErrorCode;
 
 /// Attempts at a change that conflicts with other changes.
 const ATTEMPTS: usize = 16;
@@ -30,7 +31,7 @@ impl Chosen {
     pub fn settings(&self) -> Result<ClusterSettings> {
         serde_json::from_value(Value::Object(self.values.clone()))
             .map(ClusterSettings::with_limits)
-            .context("E-CLUSTER-SETTINGS: the settings' entry in the state bucket")
+            .context(ErrorCode::ClusterSettings.failed("the settings' entry in the state bucket"))
     }
 }
 
@@ -67,8 +68,9 @@ impl Administrator {
             return Ok(Chosen::default());
         };
         let values = match entry.operation {
-            Operation::Put => serde_json::from_slice(&entry.value)
-                .context("E-CLUSTER-SETTINGS: the settings' entry in the state bucket")?,
+            Operation::Put => serde_json::from_slice(&entry.value).context(
+                ErrorCode::ClusterSettings.failed("the settings' entry in the state bucket"),
+            )?,
             Operation::Delete | Operation::Purge => Map::new(),
         };
         Ok(Chosen {
@@ -94,7 +96,10 @@ impl Administrator {
                 return Ok(settings);
             }
         }
-        bail!("E-CLUSTER-SETTINGS: others change the settings at the same time; try again")
+        bail!(
+            ErrorCode::ClusterSettings
+                .failed("others change the settings at the same time; try again")
+        )
     }
 
     /// As [`Self::change_cluster`], for settings as they were read; `None` if they have changed

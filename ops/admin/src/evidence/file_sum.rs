@@ -5,6 +5,8 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::errors::ErrorCode;
+
 /// Name of the manifest.
 pub(super) const MANIFEST: &str = "manifest.json";
 /// Name of its signature.
@@ -50,10 +52,12 @@ impl FileSum {
         };
         ensure!(
             self == named,
-            "E-EVIDENCE-MANIFEST: {} has {}; the manifest says {}",
-            path.display(),
-            said(self),
-            said(named)
+            ErrorCode::EvidenceManifest.failed(format!(
+                "{} has {}; the manifest says {}",
+                path.display(),
+                said(self),
+                said(named)
+            ))
         );
         Ok(())
     }

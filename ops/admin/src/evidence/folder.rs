@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::file_sum::{FILES, FileSum, MANIFEST, SIGNATURE};
+use crate::errors::ErrorCode;
 
 /// The checksums of all files in a directory and its subdirectories, except the manifest's own
 /// files and [`FILES`]. They are sorted by name; in a subdirectory the name is the path from the
@@ -20,12 +21,17 @@ pub(super) fn beside(dir: &Path) -> Result<Vec<FileSum>> {
 
 fn walk(dir: &Path, prefix: &str, found: &mut BTreeMap<String, FileSum>) -> Result<()> {
     let shown = dir.display();
-    let entries = fs::read_dir(dir).with_context(|| format!("E-EVIDENCE-FILE: reading {shown}"))?;
+    let entries = fs::read_dir(dir)
+        .with_context(|| ErrorCode::EvidenceFile.failed(format!("reading {shown}")))?;
     for entry in entries {
-        let entry = entry.with_context(|| format!("E-EVIDENCE-FILE: reading {shown}"))?;
+        let entry =
+            entry.with_context(|| ErrorCode::EvidenceFile.failed(format!("reading {shown}")))?;
         let (path, name) = (entry.path(), entry.file_name());
         let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
-            bail!("E-EVIDENCE-FILE: the name of {} is no text", path.display());
+            bail!(
+                ErrorCode::EvidenceFile
+                    .failed(format!("the name of {} is no text", path.display()))
+            );
         };
         // A link may have another target later.
         let kind = entry.file_type()?;
@@ -33,13 +39,14 @@ fn walk(dir: &Path, prefix: &str, found: &mut BTreeMap<String, FileSum>) -> Resu
             walk(&path, &format!("{name}/"), found)?;
         } else if !kind.is_file() {
             bail!(
-                "E-EVIDENCE-FILE: {} is neither a file nor a folder",
-                path.display()
+                ErrorCode::EvidenceFile
+                    .failed(format!("{} is neither a file nor a folder", path.display()))
             );
         } else if ![MANIFEST, SIGNATURE].contains(&&*name) && !FILES.contains(&&*name) {
             let sum = sum(&path, &name);
-            let sum =
-                sum.with_context(|| format!("E-EVIDENCE-FILE: reading {}", path.display()))?;
+            let sum = sum.with_context(|| {
+                ErrorCode::EvidenceFile.failed(format!("reading {}", path.display()))
+            })?;
             found.insert(name, sum);
         }
     }
@@ -79,8 +86,8 @@ pub(super) fn compare(dir: &Path, named: &[FileSum]) -> Result<()> {
         let path = dir.join(&sum.name);
         match named.get(&sum.name) {
             None => bail!(
-                "E-EVIDENCE-MANIFEST: the manifest names no {}",
-                path.display()
+                ErrorCode::EvidenceManifest
+                    .failed(format!("the manifest names no {}", path.display()))
             ),
             Some(named) => sum.same_as(named, &path)?,
         }
@@ -88,8 +95,7 @@ pub(super) fn compare(dir: &Path, named: &[FileSum]) -> Result<()> {
     let mut missing = named.keys();
     match missing.find(|name| !found.iter().any(|sum| sum.name == ***name)) {
         Some(name) => bail!(
-            "E-EVIDENCE-MANIFEST: {} is missing",
-            dir.join(name).display()
+            ErrorCode::EvidenceManifest.failed(format!("{} is missing", dir.join(name).display()))
         ),
         None => Ok(()),
     }

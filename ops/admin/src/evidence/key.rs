@@ -9,6 +9,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 
+use crate::errors::ErrorCode;
+
 /// Name of the file in the state folder.
 const FILE: &str = "evidence.key";
 /// Bytes of a seed.
@@ -26,16 +28,18 @@ impl EvidenceKey {
         let path = state_dir.join(FILE);
         let shown = path.display();
         let made = make(state_dir, &path);
-        made.with_context(|| format!("E-EVIDENCE-KEY: cannot make {shown}"))?;
+        made.with_context(|| ErrorCode::EvidenceKey.failed(format!("cannot make {shown}")))?;
         let mut text = String::new();
         // A seed and a line break; anything longer is invalid.
         File::open(&path)
             .and_then(|file| file.take(4 * SEED as u64).read_to_string(&mut text))
-            .with_context(|| format!("E-EVIDENCE-KEY: cannot read {shown}"))?;
+            .with_context(|| ErrorCode::EvidenceKey.failed(format!("cannot read {shown}")))?;
         let seed = unhex(text.trim()).filter(|seed| seed.len() == SEED);
         let pair = seed.and_then(|seed| Ed25519KeyPair::from_seed_unchecked(&seed).ok());
         pair.map(Self).with_context(|| {
-            format!("E-EVIDENCE-KEY: {shown} holds no key; without it, a new one is made")
+            ErrorCode::EvidenceKey.failed(format!(
+                "{shown} holds no key; without it, a new one is made"
+            ))
         })
     }
 

@@ -10,6 +10,7 @@ use super::file_sum::{FILES, FileSum, MANIFEST, SIGNATURE};
 use super::folder;
 use super::key::{EvidenceKey, check};
 use super::model::{Evidence, WorkerEnd};
+use crate::errors::ErrorCode;
 
 /// The only version so far.
 const VERSION: u32 = 1;
@@ -49,8 +50,9 @@ impl Evidence {
     /// # Errors
     /// If they cannot be written.
     pub fn write(&self, dir: &Path, key: &EvidenceKey) -> Result<()> {
-        std::fs::create_dir_all(dir)
-            .with_context(|| format!("E-EVIDENCE-FILE: cannot make {}", dir.display()))?;
+        std::fs::create_dir_all(dir).with_context(|| {
+            ErrorCode::EvidenceFile.failed(format!("cannot make {}", dir.display()))
+        })?;
         let contents = [
             lines(&self.submitted)?,
             lines(&self.started)?,
@@ -83,10 +85,13 @@ impl Evidence {
     /// differs from the manifest, `E-EVIDENCE-LINE` if a line is invalid.
     pub fn read(dir: &Path, key: Option<&str>) -> Result<(Self, Seal)> {
         let manifest = signed(dir, key)
-            .with_context(|| format!("E-EVIDENCE-MANIFEST: {}", dir.join(MANIFEST).display()))?;
+            .with_context(|| ErrorCode::EvidenceManifest.failed(dir.join(MANIFEST).display()))?;
         let named: Vec<_> = manifest.files.iter().map(|file| &*file.name).collect();
         if named != FILES {
-            bail!("E-EVIDENCE-MANIFEST: it names the files {named:?} and not {FILES:?}");
+            bail!(
+                ErrorCode::EvidenceManifest
+                    .failed(format!("it names the files {named:?} and not {FILES:?}"))
+            );
         }
         let mut sums = manifest.files.iter();
         let mut next = || sums.next().context("a file more");
@@ -161,7 +166,7 @@ fn parse<T: DeserializeOwned>(dir: &Path, sum: &FileSum) -> Result<Vec<T>> {
     lines
         .map(|(number, line)| {
             serde_json::from_slice(line).with_context(|| {
-                format!("E-EVIDENCE-LINE: {}, line {}", path.display(), number + 1)
+                ErrorCode::EvidenceLine.failed(format!("{}, line {}", path.display(), number + 1))
             })
         })
         .collect()
@@ -170,18 +175,19 @@ fn parse<T: DeserializeOwned>(dir: &Path, sum: &FileSum) -> Result<Vec<T>> {
 fn read(path: &Path) -> Result<Vec<u8>> {
     let shown = path.display();
     let size = std::fs::metadata(path)
-        .with_context(|| format!("E-EVIDENCE-FILE: cannot open {shown}"))?
+        .with_context(|| ErrorCode::EvidenceFile.failed(format!("cannot open {shown}")))?
         .len();
     ensure!(
         size <= LIMIT,
-        "E-EVIDENCE-FILE: {shown} has {size} bytes, more than {LIMIT}"
+        ErrorCode::EvidenceFile.failed(format!("{shown} has {size} bytes, more than {LIMIT}"))
     );
-    std::fs::read(path).with_context(|| format!("E-EVIDENCE-FILE: cannot read {shown}"))
+    std::fs::read(path)
+        .with_context(|| ErrorCode::EvidenceFile.failed(format!("cannot read {shown}")))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes)
-        .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))
+        .with_context(|| ErrorCode::EvidenceFile.failed(format!("cannot write {}", path.display())))
 }
 
 fn lines<T: Serialize>(lines: &[T]) -> Result<Vec<u8>> {

@@ -20,6 +20,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
+use crate::errors::ErrorCode;
+
 pub use chains::{Chains, WorkerChain};
 pub use check::EvidenceCheck;
 pub use file_sum::FileSum;
@@ -36,12 +38,13 @@ pub use model::{
 pub fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let shown = path.display();
     let file = std::fs::File::open(path)
-        .with_context(|| format!("E-EVIDENCE-FILE: cannot open {shown}"))?;
+        .with_context(|| ErrorCode::EvidenceFile.failed(format!("cannot open {shown}")))?;
     let lines = BufReader::new(file).lines().enumerate();
     lines
         .map(|(number, line)| {
-            serde_json::from_str(&line?)
-                .with_context(|| format!("E-EVIDENCE-LINE: {shown}, line {}", number + 1))
+            serde_json::from_str(&line?).with_context(|| {
+                ErrorCode::EvidenceLine.failed(format!("{shown}, line {}", number + 1))
+            })
         })
         .collect()
 }

@@ -12,6 +12,7 @@ use bus_schemas::Epoch;
 use scheduler_leader_core::replay::{Anchor, Replay};
 
 use super::{Block, Record, read, write};
+use crate::errors::ErrorCode;
 
 const PREFIX: &str = "segment-";
 const SUFFIX: &str = ".record";
@@ -54,15 +55,27 @@ impl Segment {
     fn read(&self) -> Result<Record> {
         let shown = self.path.display();
         let bytes = fs::read(&self.path);
-        let bytes = bytes.with_context(|| format!("E-RECORD-FILE: cannot read {shown}"))?;
-        read(&bytes).with_context(|| format!("E-RECORD-FILE: {shown}"))
+        let bytes =
+            bytes.with_context(|| ErrorCode::RecordFile.failed(format!("cannot read {shown}")))?;
+        read(&bytes).with_context(|| ErrorCode::RecordFile.failed(&shown))
+    }
+
+    /// Adds the ends of the workers' chains. The export that wrote the segment may not have heard
+    /// them.
+    fn learn_ends(&self, dir: &Path, record: &Record) -> Result<()> {
+        let there = self.read()?;
+        if !record.ends.is_empty() && there.ends.is_empty() {
+            store(dir, self.number, record, &there.blocks)?;
+        }
+        Ok(())
     }
 }
 
 /// The segments of a folder, in the order in which they were written.
 fn segments(dir: &Path) -> Result<Vec<Segment>> {
     let shown = dir.display();
-    let entries = fs::read_dir(dir).with_context(|| format!("E-RECORD-FILE: reading {shown}"))?;
+    let entries = fs::read_dir(dir)
+        .with_context(|| ErrorCode::RecordFile.failed(format!("reading {shown}")))?;
     let mut found = Vec::new();
     for entry in entries {
         found.extend(Segment::of(entry?.path()));
@@ -70,7 +83,9 @@ fn segments(dir: &Path) -> Result<Vec<Segment>> {
     found.sort();
     for (number, segment) in (1..).zip(&found) {
         if segment.number != number {
-            bail!("E-RECORD-FILE: segment {number} of the archive in {shown} is missing");
+            bail!(ErrorCode::RecordFile.failed(format!(
+                "segment {number} of the archive in {shown} is missing"
+            )));
         }
     }
     Ok(found)
@@ -93,7 +108,10 @@ pub fn read_archive(dir: &Path) -> Result<Record> {
         let record = segment.read()?;
         if !whole.cluster.is_empty() && whole.cluster != record.cluster {
             let (shown, cluster) = (segment.path.display(), &whole.cluster);
-            bail!("E-RECORD-FILE: {shown} is of another cluster than {cluster}");
+            bail!(
+                ErrorCode::RecordFile
+                    .failed(format!("{shown} is of another cluster than {cluster}"))
+            );
         }
         whole.cluster = record.cluster;
         whole.blocks.extend(record.blocks);
@@ -113,7 +131,7 @@ pub fn add(dir: &Path, record: &Record) -> Result<Added> {
     // Blocks of earlier epochs were appended again, and connect to nothing.
     let least = record.anchor()?.map_or(0, |anchor| anchor.epoch);
     let first = record.blocks.iter().map(|block| block.0.max(least)).min();
-    let first = first.context("E-REPLAY: the record is empty")?;
+    let first = first.context(ErrorCode::Replay.failed("the record is empty"))?;
     let mut known = BTreeSet::new();
     for segment in &found {
         // An earlier segment has no block in common with the record, unless it is another record.
@@ -121,7 +139,10 @@ pub fn add(dir: &Path, record: &Record) -> Result<Added> {
             let there = segment.read()?;
             if there.cluster != record.cluster {
                 let (shown, of) = (dir.display(), &there.cluster);
-                bail!("E-ARCHIVE-OTHER: {shown} is an archive of cluster {of}");
+                bail!(
+                    ErrorCode::ArchiveOther
+                        .failed(format!("{shown} is an archive of cluster {of}"))
+                );
             }
             known.extend(there.blocks.iter().map(fingerprint));
         }
@@ -134,15 +155,18 @@ pub fn add(dir: &Path, record: &Record) -> Result<Added> {
     };
     let overlap = numbered(&record.blocks, least) > numbered(&new, least);
     if !found.is_empty() && !overlap && !leads_to(dir, record)? {
-        bail!(
-            "E-ARCHIVE-GAP: the record begins with epoch {first}, and what lies between it and the \
+        bail!(ErrorCode::ArchiveGap.failed(format!(
+            "the record begins with epoch {first}, and what lies between it and the \
              archive in {} was cut off before it was exported; begin another archive in an empty \
              folder, and export more often than record.max_bytes and record.max_age cut",
             dir.display()
-        );
+        )));
     }
     let segments = found.len() as u64;
     if numbered(&new, 0) == 0 {
+        if let Some(last) = found.last() {
+            last.learn_ends(dir, record)?;
+        }
         return Ok(Added {
             blocks: 0,
             bytes: 0,
@@ -197,7 +221,9 @@ fn store(dir: &Path, number: u64, record: &Record, blocks: &[Block]) -> Result<u
         fs::rename(&half, &path)?;
         File::open(dir)?.sync_all()
     };
-    written().with_context(|| format!("E-RECORD-FILE: cannot write {}", path.display()))?;
+    written().with_context(|| {
+        ErrorCode::RecordFile.failed(format!("cannot write {}", path.display()))
+    })?;
     Ok(bytes.len() as u64)
 }
 
@@ -210,9 +236,12 @@ fn lock(dir: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).mode(0o600);
     let file = file.open(dir.join(LOCK));
-    let file = file.with_context(|| format!("E-RECORD-FILE: cannot write to {shown}"))?;
+    let file =
+        file.with_context(|| ErrorCode::RecordFile.failed(format!("cannot write to {shown}")))?;
     let taken = file.try_lock();
-    taken.with_context(|| format!("E-ARCHIVE-BUSY: another export to {shown} is under way"))?;
+    taken.with_context(|| {
+        ErrorCode::ArchiveBusy.failed(format!("another export to {shown} is under way"))
+    })?;
     Ok(file)
 }
 
@@ -227,6 +256,7 @@ fn fingerprint(block: &Block) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::{Chain, GpuTail, Incarnation};
     use test_cluster::TempDir;
 
     use super::*;
@@ -259,6 +289,26 @@ mod tests {
         let mut blocks: Vec<_> = whole.blocks.iter().map(|it| (it.0, it.1)).collect();
         blocks.sort_unstable();
         assert_eq!(blocks, [(1, 1), (1, 2), (2, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn an_export_without_blocks_adds_ends_that_the_last_one_did_not_hear() {
+        let dir = TempDir::new().expect("a folder");
+        let mut heard = record(&[(1, 1)]);
+        add(dir.path(), &heard).expect("added");
+        let tail = GpuTail {
+            gpu: 0,
+            position: 5,
+            chain: Chain::default(),
+        };
+        heard.ends = vec![(Incarnation(7), tail)];
+        let added = add(dir.path(), &heard).expect("ends only");
+        assert_eq!((added.blocks, added.segments), (0, 1));
+        let ends = || read_archive(dir.path()).expect("whole").ends;
+        assert_eq!(ends(), heard.ends);
+        // An export that does not hear them takes none away.
+        add(dir.path(), &record(&[(1, 1)])).expect("nothing to add");
+        assert_eq!(ends(), heard.ends);
     }
 
     #[test]

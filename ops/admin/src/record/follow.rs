@@ -14,10 +14,11 @@ use storage::EpochDays;
 use tokio::time::Instant;
 
 use super::messages::{
-    KEPT, UNNAMED, block, blocks_of, message_id, record, sequence, stored_ms, there,
+    KEPT, block, blocks_of, message_id, record, sequence, stored_ms, there, unnamed,
 };
 use super::news::News;
 use crate::administrator::Administrator;
+use crate::errors::ErrorCode;
 
 /// An event for a follower of the record.
 #[derive(Debug)]
@@ -193,7 +194,7 @@ async fn leaders(administrator: &Administrator, epoch: Epoch) -> Result<usize> {
     let mut leaders = BTreeSet::new();
     while let Some(message) = messages.next().await? {
         let id = message_id(&message).and_then(|id| id.split('.').nth(1));
-        leaders.insert(id.context(UNNAMED)?.to_owned());
+        leaders.insert(id.with_context(unnamed)?.to_owned());
     }
     Ok(leaders.len())
 }
@@ -213,11 +214,11 @@ fn advance(
             });
         }
     });
-    advanced.context("E-REPLAY: the record does not replay")?;
+    advanced.context(ErrorCode::Replay.failed("the record does not replay"))?;
     told
 }
 
 fn add(replay: &mut Replay, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<()> {
     let added = replay.add(epoch, number, bytes);
-    added.context("E-REPLAY: the record does not replay")
+    added.context(ErrorCode::Replay.failed("the record does not replay"))
 }

@@ -3,22 +3,24 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use async_nats::jetstream;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::{self, ErrorCode};
 use bus_schemas::Epoch;
 use storage::Stored;
 
 use super::Block;
 use crate::administrator::{Administrator, Kept, StoredMessages};
-use crate::errors::Unreachable;
+use crate::errors::{CommandError, ErrorCode, Unreachable};
 
 /// The stored data that errors name.
 pub(super) const KEPT: Kept = Kept {
     what: "the record",
-    code: "E-REPLAY",
+    code: ErrorCode::Replay,
 };
 /// The error of a block without an identifying message id.
-pub(super) const UNNAMED: &str = "E-REPLAY: a block has no message id <epoch>.<leader>.<number>";
+pub(super) fn unnamed() -> CommandError {
+    ErrorCode::Replay.failed("a block has no message id <epoch>.<leader>.<number>")
+}
 /// Pause before a server that cannot answer yet is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -94,7 +96,7 @@ fn is_passing(error: &anyhow::Error) -> bool {
     if error.is::<Unreachable>() {
         return true;
     }
-    let code = ErrorCode::CLUSTER_NOT_AVAILABLE.0;
+    let code = jetstream::ErrorCode::CLUSTER_NOT_AVAILABLE.0;
     format!("{error:#}").contains(&format!("error code {code}"))
 }
 
@@ -102,7 +104,7 @@ pub(super) async fn record(administrator: &Administrator) -> Result<jetstream::s
     let stream = administrator.stream(Stored::Record, KEPT).await?;
     stream.with_context(|| {
         let name = administrator.subjects().record_stream();
-        format!("E-REPLAY: there is no record stream {name}")
+        ErrorCode::Replay.failed(format!("there is no record stream {name}"))
     })
 }
 
@@ -131,7 +133,7 @@ pub(super) fn block(message: &jetstream::Message) -> Result<Block> {
 
 /// A block's epoch and number.
 pub(super) fn name(message: &jetstream::Message) -> Result<(Epoch, u64)> {
-    message_id(message).and_then(block_id).context(UNNAMED)
+    message_id(message).and_then(block_id).with_context(unnamed)
 }
 
 /// A message's sequence in the stream.

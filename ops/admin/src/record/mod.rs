@@ -30,7 +30,7 @@ pub use row::{PositionRow, rows};
 pub use stream::{of_cluster, stream_blocks};
 
 use crate::administrator::Administrator;
-use crate::errors::named;
+use crate::errors::{ErrorCode, named};
 use crate::settings::Settings;
 
 /// The source of an order.
@@ -68,14 +68,15 @@ impl Source {
         let shown = path.display();
         let bytes = named(
             std::fs::read(path),
-            format_args!("E-RECORD-FILE: cannot read {shown}"),
+            ErrorCode::RecordFile,
+            format_args!("cannot read {shown}"),
         )?;
         let source = if file::is_record(&bytes) {
             read(&bytes).map(Self::Record)
         } else {
             read_listing(&bytes).map(Self::Listing)
         };
-        source.with_context(|| format!("E-RECORD-FILE: {}", path.display()))
+        source.with_context(|| ErrorCode::RecordFile.failed(path.display()))
     }
 
     /// The rows of the order, in order.

@@ -5,6 +5,8 @@ use bus_schemas::{Epoch, GpuTail, Incarnation};
 use scheduler_leader_core::replay::{self, Anchor, Replay, Replayed, ReplayedPosition};
 use scheduler_leader_core::why::DeviceDay;
 
+use crate::errors::ErrorCode;
+
 /// A block of the record: epoch, number, bytes.
 pub type Block = (Epoch, u64, Vec<u8>);
 
@@ -29,7 +31,8 @@ impl Record {
     /// # Errors
     /// If it does not replay.
     pub fn replay(&self) -> Result<Replayed> {
-        replay::replay(&self.blocks, &[]).context("E-REPLAY: the record does not replay")
+        replay::replay(&self.blocks, &[])
+            .context(ErrorCode::Replay.failed("the record does not replay"))
     }
 
     /// The anchor, if the beginning was cut off.
@@ -37,7 +40,7 @@ impl Record {
     /// # Errors
     /// If the anchor cannot be read.
     pub fn anchor(&self) -> Result<Option<Anchor>> {
-        replay::beginning(&self.blocks).context("E-REPLAY: the record's anchor")
+        replay::beginning(&self.blocks).context(ErrorCode::Replay.failed("the record's anchor"))
     }
 
     /// Recomputes the order. `tell` gets each ended position with its waits, and each open standing
@@ -49,13 +52,13 @@ impl Record {
         let mut blocks: Vec<&Block> = self.blocks.iter().collect();
         blocks.sort_by_key(|(epoch, number, _)| (*number != Anchor::NUMBER, *epoch, *number));
         let mut replay = Replay::forgetful().explaining();
-        let wrong = "E-REPLAY: the record does not replay";
+        let wrong = || ErrorCode::Replay.failed("the record does not replay");
         // One epoch at a time, so that only its blocks of the replay are kept.
         for epoch in blocks.chunk_by(|one, other| one.0 == other.0 || other.1 == Anchor::NUMBER) {
             for (epoch, number, bytes) in epoch {
-                replay.add(*epoch, *number, bytes).context(wrong)?;
+                replay.add(*epoch, *number, bytes).with_context(wrong)?;
             }
-            replay.advance(&mut tell).context(wrong)?;
+            replay.advance(&mut tell).with_context(wrong)?;
         }
         replay.standing().into_iter().for_each(tell);
         Ok(replay.device_days())
@@ -79,15 +82,15 @@ impl Record {
 pub fn whole(replayed: &Replayed) -> Result<()> {
     let before = replayed.anchor.as_ref().map_or(0, |anchor| anchor.skipped);
     match replayed.holes.first() {
-        None if before > 0 => bail!(
-            "E-REPLAY-HOLE: of {before} positions before the anchor neither the record nor a seal's \
+        None if before > 0 => bail!(ErrorCode::ReplayHole.failed(format!(
+            "of {before} positions before the anchor neither the record nor a seal's \
              tail told anything"
-        ),
+        ))),
         None => Ok(()),
-        Some(hole) => bail!(
-            "E-REPLAY-HOLE: {} positions were accepted that are neither in the record nor in a seal's \
+        Some(hole) => bail!(ErrorCode::ReplayHole.failed(format!(
+            "{} positions were accepted that are neither in the record nor in a seal's \
              tail, the first of them: {hole}",
             replayed.skipped
-        ),
+        ))),
     }
 }

@@ -12,6 +12,7 @@ use scheduler_leader_core::replay::Anchor;
 
 use super::messages::{KEPT, name, open, sequence};
 use crate::administrator::Administrator;
+use crate::errors::ErrorCode;
 
 /// Time that a new epoch waits for late blocks of the epoch before.
 const STRAGGLERS: Duration = Duration::from_millis(300);
@@ -60,9 +61,9 @@ impl News {
             if sequence(&message) <= read {
                 return Ok(Some(Vec::new()));
             }
-            bail!(
-                "E-REPLAY: a block of epoch {epoch} was stored late: the record is to be read anew"
-            );
+            bail!(ErrorCode::Replay.failed(format!(
+                "a block of epoch {epoch} was stored late: the record is to be read anew"
+            )));
         }
         let begins = self.newest > 0 && epoch > self.newest;
         self.newest = self.newest.max(epoch);

@@ -10,6 +10,7 @@ use storage::Stored;
 
 use super::{Books, Query};
 use crate::administrator::{Administrator, Kept, StoredMessages};
+use crate::errors::ErrorCode;
 
 /// Maximum delay in milliseconds between the cutting of a block and its arrival in the stream: a
 /// broker can be unavailable, and clocks differ.
@@ -19,7 +20,7 @@ const READS: u32 = 5;
 /// The stored data that errors name.
 const KEPT: Kept = Kept {
     what: "the usage blocks",
-    code: "E-ACCOUNTS",
+    code: ErrorCode::Accounts,
 };
 
 /// Books during reading: first the folded blocks, then all others.
@@ -73,7 +74,8 @@ impl Administrator {
             }
         }
         anyhow::bail!(
-            "E-ACCOUNTS: the usage blocks are folded while they are read; read them again"
+            ErrorCode::Accounts
+                .failed("the usage blocks are folded while they are read; read them again")
         )
     }
 
@@ -115,7 +117,9 @@ impl Administrator {
         while let Some(message) = messages.next().await? {
             let block = decode::<UsageBlock>(&message.payload).map_err(|error| {
                 let failure = Failure::from(error);
-                anyhow::anyhow!("E-ACCOUNTS: {}: {failure}", message.subject)
+                anyhow::anyhow!(
+                    ErrorCode::Accounts.failed(format!("{}: {failure}", message.subject))
+                )
             })?;
             take(block);
         }

@@ -9,6 +9,7 @@ use storage::{Stored, StoredDay, stored_days};
 
 use super::devices::{DeviceDayRow, device_days};
 use crate::administrator::{Administrator, Kept};
+use crate::errors::ErrorCode;
 use crate::record::{Followed, Scanned, scan_explained};
 
 /// Reads the current record. `tell` gets each ended position, and each open standing grant so far.
@@ -41,7 +42,7 @@ pub async fn explain(
 async fn kept_days(administrator: &Administrator) -> Result<BTreeMap<(u64, GpuId), StoredDay>> {
     const KEPT: Kept = Kept {
         what: "the devices' days",
-        code: "E-WHY",
+        code: ErrorCode::Why,
     };
     match administrator.bucket_of(Stored::Control, KEPT).await? {
         None => Ok(BTreeMap::new()),

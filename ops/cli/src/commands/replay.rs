@@ -8,7 +8,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use admin::Administrator;
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use admin::evidence::{Ordered, WorkerEnd};
 use admin::output;
 use admin::record::{AnchorLine, Record, Source, With, stream_blocks, whole};
@@ -131,10 +131,10 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
     whole(&order)?;
     match &args.expect {
         Some(expected) if *expected != found.digest => {
-            bail!(
-                "E-REPLAY: the replay arrives at {}, not at {expected}",
+            bail!(ErrorCode::Replay.failed(format!(
+                "the replay arrives at {}, not at {expected}",
                 found.digest
-            )
+            )))
         }
         _ => Ok(()),
     }
@@ -207,7 +207,8 @@ async fn record(args: &ReplayArgs, settings: &Settings) -> Result<Record> {
 
 /// Stops at a position and prints the order there.
 fn until(record: &Record, stop: Stop, json: bool) -> Result<()> {
-    let stopped = replay::replay_until(&record.blocks, stop).context("E-REPLAY")?;
+    let stopped = replay::replay_until(&record.blocks, stop)
+        .context(ErrorCode::Replay.failed("the record does not replay"))?;
     match json {
         true => output::line(stopped::json(&stopped)?),
         false => output::line(stopped::tables(&stopped)),
@@ -215,15 +216,16 @@ fn until(record: &Record, stop: Stop, json: bool) -> Result<()> {
 }
 
 fn write(path: &Path, positions: &[ReplayedPosition]) -> Result<()> {
-    let file = std::fs::File::create(path)
-        .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))?;
+    let file = std::fs::File::create(path).with_context(|| {
+        ErrorCode::EvidenceFile.failed(format!("cannot write {}", path.display()))
+    })?;
     let mut out = std::io::BufWriter::new(file);
     for position in positions {
         serde_json::to_writer(&mut out, &ordered(position))?;
         out.write_all(b"\n")?;
     }
     out.flush()
-        .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))
+        .with_context(|| ErrorCode::EvidenceFile.failed(format!("cannot write {}", path.display())))
 }
 
 fn ordered(position: &ReplayedPosition) -> Ordered {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use admin::block_on;
 use admin::completion;
 use admin::credentials::credentials;
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use admin::process::{follow_parent, has_parent, stop_signal};
 use admin::settings::Settings;
 use admin::telemetry::{logs, metrics, telemetry};
@@ -134,17 +134,15 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     worker.share = chosen(args.share.as_deref(), settings, "worker.share")?;
     worker.metering = settings.duration("worker.metering")?;
     if worker.metering.is_zero() {
-        bail!(UsageError(
-            "E-CONFIG-VALUE: worker.metering must be more than 0: 1s is usual".into()
-        ));
+        bail!(ErrorCode::ConfigValue.usage("worker.metering must be more than 0: 1s is usual"));
     }
     let chunk_memory = settings.bytes("worker.chunk_memory")?;
     worker.chunk_memory = chunk_memory.unwrap_or_else(host_memory::for_copies);
     worker.chunk_idle = settings.duration("worker.chunk_idle")?;
     worker.overcommit = settings.number("worker.overcommit")?;
     if !(100..=MOST_OVERCOMMIT).contains(&worker.overcommit) {
-        bail!(UsageError(format!(
-            "E-CONFIG-VALUE: worker.overcommit is 100 to {MOST_OVERCOMMIT} percent, not {}",
+        bail!(ErrorCode::ConfigValue.usage(format!(
+            "worker.overcommit is 100 to {MOST_OVERCOMMIT} percent, not {}",
             worker.overcommit
         )));
     }
@@ -158,8 +156,8 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     let _metrics = metrics("worker.metrics", settings, &worker.telemetry)?;
     let threads = settings.number("worker.threads")?;
     if threads > MOST_THREADS {
-        bail!(UsageError(format!(
-            "E-CONFIG-VALUE: worker.threads is {MOST_THREADS} at most, not {threads}"
+        bail!(ErrorCode::ConfigValue.usage(format!(
+            "worker.threads is {MOST_THREADS} at most, not {threads}"
         )));
     }
     let device = DeviceSettings {

@@ -1,6 +1,7 @@
 //! `warploom session`: list, show, end.
 
 use admin::completion;
+use admin::errors::ErrorCode;
 use admin::output;
 use admin::session_table::{facts, table};
 use admin::settings::Settings;
@@ -107,9 +108,9 @@ fn print(session: &SessionRow) -> Result<()> {
 }
 
 fn unknown<T>(session: SessionId) -> Result<T> {
-    bail!(
-        "E-SESSION-UNKNOWN: there is no session {session}: `warploom session list` names those there are"
-    )
+    bail!(ErrorCode::SessionUnknown.failed(format!(
+        "there is no session {session}: `warploom session list` names those there are"
+    )))
 }
 
 async fn show(id: SessionId, administrator: &Administrator, json: bool) -> Result<()> {

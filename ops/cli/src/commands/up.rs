@@ -44,7 +44,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
         let error = broker::Error::Servers {
             servers: options.brokers,
         };
-        bail!(UsageError(error.to_string()));
+        bail!(error);
     }
     options.leaders = args
         .leaders

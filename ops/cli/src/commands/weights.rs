@@ -25,7 +25,7 @@ use storage::{TensorChunks, Weights, WeightsError, WeightsStore};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::weights::{FileTensor, WeightsFileError, tensors};
-use admin::errors::{Misset, Unreachable};
+use admin::errors::{ErrorCode, Unreachable};
 
 /// `warploom weights`.
 #[derive(Debug, Subcommand)]
@@ -125,17 +125,17 @@ pub async fn weights(command: &WeightsCommand, settings: &Settings, json: bool) 
 /// Converts an error of the store for a command.
 fn stored(error: WeightsError) -> anyhow::Error {
     match error {
-        WeightsError::Full => anyhow!(
-            "E-WEIGHTS-FULL: the store of weights has no room for it: remove some (`warploom weights remove`), or \
+        WeightsError::Full => anyhow!(ErrorCode::WeightsFull.failed(
+            "the store of weights has no room for it: remove some (`warploom weights remove`), or \
              allow more: `warploom --set weights.max_bytes=SIZE weights add …`"
-        ),
+        )),
         WeightsError::Broker(why) => {
             anyhow!(Unreachable(format!(
                 "the broker's JetStream does not answer ({why})"
             )))
         }
-        WeightsError::Source(why) => anyhow!("E-WEIGHTS-FILE: {why}"),
-        error @ WeightsError::Unreadable(..) => anyhow!("E-WEIGHTS-STORE: {error}"),
+        WeightsError::Source(why) => anyhow!(ErrorCode::WeightsFile.failed(&why)),
+        error @ WeightsError::Unreadable(..) => anyhow!(ErrorCode::WeightsStore.failed(&error)),
     }
 }
 
@@ -145,24 +145,27 @@ fn read(files: &[PathBuf]) -> Result<Vec<FileTensor>> {
     for file in files {
         let tensors = tensors(file).map_err(|error| match &error {
             WeightsFileError::Io { error: io, .. } if io.kind() == ErrorKind::NotFound => {
-                Misset(error.to_string()).into()
+                ErrorCode::WeightsFile.usage(error)
             }
-            _ => anyhow!(error),
+            _ => ErrorCode::WeightsFile.failed(error),
         });
         for tensor in tensors? {
             if !names.insert(tensor.name.clone()) {
-                bail!(
-                    "E-WEIGHTS-FILE: {} has tensor {} again",
+                bail!(ErrorCode::WeightsFile.failed(format!(
+                    "{} has tensor {} again",
                     file.display(),
                     tensor.name
-                );
+                )));
             }
             all.push(tensor);
         }
     }
     all.retain(|tensor| tensor.bytes >= OFFER_BYTES);
     if all.is_empty() {
-        bail!("E-WEIGHTS-FILE: no tensor has 256 KiB or more: there is nothing worth keeping");
+        bail!(
+            ErrorCode::WeightsFile
+                .failed("no tensor has 256 KiB or more: there is nothing worth keeping")
+        );
     }
     Ok(all)
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use admin::Administrator;
 use admin::calendar::moment;
 use admin::completion;
+use admin::errors::ErrorCode;
 use admin::output;
 use admin::record::{PositionRow, Source};
 use admin::settings::Settings;
@@ -112,10 +113,10 @@ async fn read(
                 let days = record.explain(|row| read.take(args, row))?;
                 device_days(days, BTreeMap::new())
             }
-            Source::Listing(_) => bail!(
-                "E-WHY: a list of positions has no times: `warploom order export --out \
+            Source::Listing(_) => bail!(ErrorCode::Why.failed(
+                "a list of positions has no times: `warploom order export --out \
                  run.record` writes a record"
-            ),
+            )),
         },
         Some(administrator) => explain(administrator, |row| read.take(args, row)).await?,
     };
@@ -189,9 +190,9 @@ fn days(days: &[DeviceDayRow], json: bool) -> Result<()> {
 fn device(gpu: GpuId, args: &WhyArgs, read: &Read, json: bool) -> Result<()> {
     let of: Vec<_> = read.days.iter().filter(|day| day.gpu == gpu).collect();
     if of.is_empty() {
-        bail!(
-            "E-WHY: the record tells nothing of gpu {gpu}: `warploom worker list` shows those there are"
-        );
+        bail!(ErrorCode::Why.failed(format!(
+            "the record tells nothing of gpu {gpu}: `warploom worker list` shows those there are"
+        )));
     }
     if args.each {
         return each(read, json);
@@ -206,10 +207,10 @@ fn one_session(
     json: bool,
 ) -> Result<()> {
     if !read.found && waits_for.is_none() {
-        bail!(
-            "E-WHY: neither the record nor the leader knows of session {session}: `warploom session list` \
+        bail!(ErrorCode::Why.failed(format!(
+            "neither the record nor the leader knows of session {session}: `warploom session list` \
              shows those there are"
-        );
+        )));
     }
     if args.each {
         return each(&read, json);
@@ -257,25 +258,25 @@ fn each(read: &Read, json: bool) -> Result<()> {
 
 fn launch(target: Target, read: &Read, json: bool) -> Result<()> {
     let row = match read.rows.as_slice() {
-        [] => bail!(
-            "E-WHY: the record has no {target} that has ended: `warploom order show` lists those there are"
-        ),
+        [] => bail!(ErrorCode::Why.failed(format!(
+            "the record has no {target} that has ended: `warploom order show` lists those there are"
+        ))),
         [row] => row,
         several => {
             let those = several
                 .iter()
                 .map(|row| format!("{}/{}", row.epoch, row.global));
             let those: Vec<_> = those.collect();
-            bail!(
-                "E-WHY: {target} is there {} times: say one of {}",
+            bail!(ErrorCode::Why.failed(format!(
+                "{target} is there {} times: say one of {}",
                 several.len(),
                 those.join(", ")
-            );
+            )));
         }
     };
     let Some(explained) = ExplainedRow::of(row) else {
         let kind = PositionRow::from(row).kind;
-        bail!("E-WHY: {target} ({kind}) ran nothing with recorded times");
+        bail!(ErrorCode::Why.failed(format!("{target} ({kind}) ran nothing with recorded times")));
     };
     if json {
         return output::line(serde_json::to_string(&explained)?);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use admin::Administrator;
 use admin::completion;
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use admin::output;
 use admin::settings::Settings;
 use admin::table::fitted;
@@ -121,11 +121,11 @@ fn starts(like: Which) -> String {
 fn may_stay(worker: &WorkerStatus) -> Result<()> {
     let (id, gpu) = (worker.incarnation, worker.gpu);
     if worker.draining {
-        bail!(
-            "E-WORKER-LEAVES: worker {id} (gpu {gpu}) had no sessions and leaves already, which cannot be \
+        bail!(ErrorCode::WorkerLeaves.failed(format!(
+            "worker {id} (gpu {gpu}) had no sessions and leaves already, which cannot be \
              undone: {}",
             starts(Which::Gpu(gpu))
-        );
+        )));
     }
     Ok(())
 }
@@ -158,11 +158,11 @@ async fn drain(args: &DrainArgs, administrator: &Administrator, json: bool) -> R
     let mut workers = after.workers.iter().filter(|worker| !worker.lost);
     let worker = workers.find(|worker| worker.incarnation == incarnation);
     let worker = worker.with_context(|| match args.undo {
-        true => format!(
-            "E-WORKER-LEAVES: the worker has left meanwhile: {}",
+        true => ErrorCode::WorkerLeaves.failed(format!(
+            "the worker has left meanwhile: {}",
             starts(Which::Gpu(gpu))
-        ),
-        false => UsageError("the worker has left meanwhile".into()).to_string(),
+        )),
+        false => ErrorCode::Usage.failed("the worker has left meanwhile"),
     })?;
     if args.undo {
         may_stay(worker)?;
@@ -207,7 +207,7 @@ async fn left(worker: Incarnation, mut known: u64, administrator: &Administrator
             return Ok(());
         };
         if !there.draining {
-            bail!("E-WORKER-DRAIN: it was undone: the worker gets new sessions");
+            bail!(ErrorCode::WorkerDrain.failed("it was undone: the worker gets new sessions"));
         }
         if there.sessions != known {
             known = there.sessions;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use admin::Administrator;
+use admin::errors::ErrorCode;
 use admin::output;
 use anyhow::{Result, bail};
 use broker::Credentials;
@@ -50,10 +51,10 @@ pub(super) async fn choose(wanted: Wanted, credentials: &Credentials) -> Result<
             Ok(gpu)
         }
         (Ok(gpu), _) => Ok(gpu),
-        (Err((gpu, other)), _) => bail!(
-            "E-WORKER-NUMBER: gpu {gpu} has a live worker, {other}: name another number, or leave \
+        (Err((gpu, other)), _) => bail!(ErrorCode::WorkerNumber.failed(format!(
+            "gpu {gpu} has a live worker, {other}: name another number, or leave \
              --gpu and worker.gpu out to get the next free one"
-        ),
+        ))),
     }
 }
 

@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use admin::errors::ErrorCode;
 use anyhow::{Context, Result, bail};
 use bus_schemas::{ModuleHash, Tenant};
 
@@ -109,11 +110,11 @@ pub fn library(setting: Option<&str>) -> Result<PathBuf> {
                 .iter()
                 .map(|path| path.display().to_string())
                 .collect();
-            bail!(
-                "E-RUN-LIBRARY: {LIBRARY} is at none of {}; build it with `cargo build --release \
+            bail!(ErrorCode::RunLibrary.failed(format!(
+                "{LIBRARY} is at none of {}; build it with `cargo build --release \
                    -p libcuda`, or set run.library",
                 list.join(", ")
-            )
+            )))
         }
     }
 }

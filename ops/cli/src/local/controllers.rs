@@ -1,5 +1,6 @@
 //! Starts controllers of a local cluster, and waits for them.
 
+use admin::errors::ErrorCode;
 use anyhow::{Context, Result};
 
 use super::controller::Controller;
@@ -16,7 +17,7 @@ impl LocalCluster {
         let said = Controller::said(&mut role, self.options().deadline).await;
         let said = said.with_context(|| {
             let log = role.log().display();
-            format!("E-LOCAL-START: {name} does not come up; see {log}")
+            ErrorCode::LocalStart.failed(format!("{name} does not come up; see {log}"))
         })?;
         self.controllers.push(Controller { role, said });
         Ok(self.controllers.last_mut().expect("just pushed"))

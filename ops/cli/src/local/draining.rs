@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use admin::errors::ErrorCode;
 use anyhow::{Result, bail};
 use rustix::process::Signal;
 
@@ -118,6 +119,8 @@ impl Draining {
             return Ok(());
         }
         let names = self.killed.join(", ");
-        bail!("E-LOCAL-STOP: {names} did not end within {TIMEOUT:?} and had to be killed")
+        bail!(ErrorCode::LocalStop.failed(format!(
+            "{names} did not end within {TIMEOUT:?} and had to be killed"
+        )))
     }
 }

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use admin::errors::ErrorCode;
 use anyhow::{Result, bail};
 
 use super::{LocalCluster, RoleProcess, new_id};
@@ -56,7 +57,10 @@ impl LocalCluster {
                     None => self.log(name),
                 };
                 let said = last_line(&log, 0);
-                bail!("E-LOCAL-START: {name} does not stay up; it said: {said}");
+                bail!(
+                    ErrorCode::LocalStart
+                        .failed(format!("{name} does not stay up; it said: {said}"))
+                );
             }
         }
     }

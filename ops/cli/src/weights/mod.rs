@@ -14,7 +14,7 @@ use extent::{Extent, NAME_BYTES, malformed};
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsFileError {
     /// It cannot be read.
-    #[error("E-WEIGHTS-FILE: {}: {error}", path.display())]
+    #[error("{}: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -22,7 +22,7 @@ pub enum WeightsFileError {
         error: std::io::Error,
     },
     /// It is no file of weights, or a damaged one.
-    #[error("E-WEIGHTS-FILE: {}: {why}", path.display())]
+    #[error("{}: {why}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,

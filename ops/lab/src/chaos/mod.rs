@@ -34,7 +34,7 @@ mod word;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use admin::evidence::EvidenceKey;
 use admin::output;
 use admin::process;
@@ -103,11 +103,7 @@ pub async fn chaos(args: &ChaosArgs, settings: &Settings, json: bool) -> Result<
     if let Some(evidence) = &args.evidence {
         logs::keep(dir.path(), evidence);
     }
-    bail!(
-        "E-CHAOS-FAILED: seed {}: {}",
-        args.seed,
-        complaints.join("; ")
-    )
+    bail!(ErrorCode::ChaosFailed.failed(format!("seed {}: {}", args.seed, complaints.join("; "))))
 }
 
 fn shape(args: &ChaosArgs) -> Result<Shape> {

@@ -32,7 +32,7 @@ pub use tenant::{Heard, TenantProcess};
 pub use args::{DemoArgs, DemoTenantArgs};
 
 use crate::logs;
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 pub use warploom_cli::commands::replay::ReplaySummary;
 use warploom_cli::display::ProgressLine;
 
@@ -66,7 +66,7 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
         output::line(report.table())?;
     }
     if !report.ok {
-        bail!("E-DEMO-FAILED: {}", report.complaints.join("; "));
+        bail!(ErrorCode::DemoFailed.failed(report.complaints.join("; ")));
     }
     Ok(())
 }
@@ -96,7 +96,9 @@ fn check(args: &DemoArgs) -> Result<()> {
         std::fs::create_dir_all(dir)
             .and_then(|()| std::fs::write(&probe, ""))
             .and_then(|()| std::fs::remove_file(&probe))
-            .with_context(|| format!("E-EVIDENCE-FILE: writing into {}", dir.display()))?;
+            .with_context(|| {
+                ErrorCode::EvidenceFile.failed(format!("writing into {}", dir.display()))
+            })?;
     }
     Ok(())
 }
@@ -247,9 +249,9 @@ impl<'a> Demo<'a> {
             match next {
                 Some(next) => break next,
                 None if at.elapsed() > SOON => {
-                    bail!(
-                        "E-DEMO-FAILED: no successor has granted anything {SOON:?} after the leader's death"
-                    )
+                    bail!(ErrorCode::DemoFailed.failed(format!(
+                        "no successor has granted anything {SOON:?} after the leader's death"
+                    )))
                 }
                 None => tokio::time::sleep(Duration::from_millis(2)).await,
             }

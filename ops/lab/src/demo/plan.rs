@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use bus_schemas::{Tenant, TenantSettings};
 use serde::Deserialize;
 
-use admin::errors::{UsageError, named};
+use admin::errors::{ErrorCode, UsageError, named};
 
 /// One tenant of a demo.
 #[derive(Debug, Clone)]
@@ -79,7 +79,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<TenantPlan>> {
     let shown = path.display();
     let text = named(
         std::fs::read_to_string(path),
-        format_args!("E-DEMO-TENANTS: reading {shown}"),
+        ErrorCode::DemoTenants,
+        format_args!("reading {shown}"),
     )?;
     let file: File = toml::from_str(&text)
         .map_err(|error| UsageError(format!("{shown} is no tenants file: {error}")))?;

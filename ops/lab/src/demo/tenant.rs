@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use admin::errors::ErrorCode;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
@@ -206,7 +207,9 @@ impl TenantProcess {
         let mut why = self.heard().complaints;
         why.push(machine_load());
         let (name, why) = (self.role.name(), why.join("; "));
-        bail!("E-DEMO-FAILED: {name} ended while it was at work ({status}): {why}")
+        bail!(ErrorCode::DemoFailed.failed(format!(
+            "{name} ended while it was at work ({status}): {why}"
+        )))
     }
 
     /// Sends SIGKILL.

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use admin::errors::named;
+use admin::errors::{ErrorCode, named};
 use admin::output::{line, note};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -99,11 +99,11 @@ pub(super) fn faults(args: &FaultsArgs, json: bool) -> Result<()> {
     }
     let seeds = outcome.failed.iter().map(|failed| failed.failure.seed);
     let seeds: Vec<String> = seeds.map(|seed| seed.to_string()).collect();
-    bail!(
-        "E-FAULTS: {} runs failed, of seeds {}",
+    bail!(ErrorCode::Faults.failed(format!(
+        "{} runs failed, of seeds {}",
         seeds.len(),
         seeds.join(", ")
-    )
+    )))
 }
 
 /// Turns a panic in a core into a failure with its message, without printing it.
@@ -125,8 +125,12 @@ fn bar() -> ProgressBar {
 }
 
 fn script(path: &Path, trace: bool, json: bool) -> Result<()> {
-    let what = || format!("E-FAULTS-SCRIPT: {}", path.display());
-    let text = named(std::fs::read_to_string(path), what())?;
+    let what = || ErrorCode::FaultsScript.failed(path.display());
+    let text = named(
+        std::fs::read_to_string(path),
+        ErrorCode::FaultsScript,
+        path.display(),
+    )?;
     let script = Script::read(&text).with_context(what)?;
     let options = Options {
         troubles: None,
@@ -155,7 +159,7 @@ fn script(path: &Path, trace: bool, json: bool) -> Result<()> {
                 line(json!({ "failed": [failed] }))?;
             }
             failure.tail.iter().for_each(note);
-            bail!("E-FAULTS: {failure}")
+            bail!(ErrorCode::Faults.failed(&failure))
         }
     }
 }
@@ -165,7 +169,7 @@ fn write(dir: &Path, failed: &[Failed]) -> Result<Vec<PathBuf>> {
     if failed.is_empty() {
         return Ok(Vec::new());
     }
-    std::fs::create_dir_all(dir).with_context(|| format!("E-OUTPUT-FILE: {}", dir.display()))?;
+    std::fs::create_dir_all(dir).with_context(|| ErrorCode::OutputFile.failed(dir.display()))?;
     let mut files: Vec<PathBuf> = Vec::new();
     for each in failed {
         let seed = each.failure.seed;
@@ -177,7 +181,7 @@ fn write(dir: &Path, failed: &[Failed]) -> Result<Vec<PathBuf>> {
         }
         let text = each.script.text()?;
         std::fs::write(&path, text)
-            .with_context(|| format!("E-OUTPUT-FILE: {}", path.display()))?;
+            .with_context(|| ErrorCode::OutputFile.failed(path.display()))?;
         files.push(path);
     }
     Ok(files)

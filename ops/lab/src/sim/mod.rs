@@ -15,7 +15,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use admin::csv;
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use sim_compare::compare::{Pair, Terms, alone, pairs, timeline};
@@ -60,14 +60,16 @@ fn workloads(args: &WorkloadsArgs, json: bool) -> Result<()> {
 
 fn compare(args: &CompareArgs, json: bool) -> Result<()> {
     let models = match &args.workloads {
-        Some(dir) => sim_compare::read_dir(dir).context("E-WORKLOAD-FILE")?,
+        Some(dir) => sim_compare::read_dir(dir)
+            .with_context(|| ErrorCode::WorkloadFile.failed(dir.display()))?,
         None => models(args.seed),
     };
     let chosen = chosen(&models, &args.pairs)?;
     if let Some(path) = &args.timeline {
         let first = &chosen[0];
-        write_timeline(path, first, args)
-            .with_context(|| format!("E-OUTPUT-FILE: the timeline {}", path.display()))?;
+        write_timeline(path, first, args).with_context(|| {
+            ErrorCode::OutputFile.failed(format!("the timeline {}", path.display()))
+        })?;
         eprintln!(
             "{}: {} under {}",
             path.display(),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use admin::errors::ErrorCode;
 use anyhow::{Context, Result};
 use sim_compare::plot::{Mark, Plot, Scale, Series};
 use sim_compare::{Nanos, Policy};
@@ -10,13 +11,13 @@ use super::runs::{Comparison, PairRuns};
 
 /// Writes all plots. Returns their number.
 pub(super) fn write(dir: &Path, comparison: &Comparison) -> Result<usize> {
-    std::fs::create_dir_all(dir).with_context(|| format!("E-OUTPUT-FILE: {}", dir.display()))?;
+    std::fs::create_dir_all(dir).with_context(|| ErrorCode::OutputFile.failed(dir.display()))?;
     let mut written = 0;
     let mut save = |name: String, plot: &Plot| {
         let path = dir.join(name);
         written += 1;
         std::fs::write(&path, plot.svg())
-            .with_context(|| format!("E-OUTPUT-FILE: {}", path.display()))
+            .with_context(|| ErrorCode::OutputFile.failed(path.display()))
     };
     let Some(first) = comparison.serial.first() else {
         return Ok(0);

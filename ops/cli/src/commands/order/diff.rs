@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use admin::errors::ErrorCode;
 use admin::output;
 use admin::record::{Difference, PositionRow, Source, difference};
 use anyhow::{Result, bail};
@@ -31,11 +32,10 @@ pub(super) fn diff(args: &DiffArgs, json: bool) -> Result<()> {
     }
     match &found.first {
         None => Ok(()),
-        Some(first) => bail!(
-            "E-ORDER-DIFFERS: the orders part at gpu {} position {}",
-            first.gpu,
-            first.position
-        ),
+        Some(first) => bail!(ErrorCode::OrderDiffers.failed(format!(
+            "the orders part at gpu {} position {}",
+            first.gpu, first.position
+        ))),
     }
 }
 

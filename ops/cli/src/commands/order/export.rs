@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use admin::output;
 use admin::record::{self, Format, Source, write, write_listing};
 use admin::settings::Settings;
@@ -84,7 +84,8 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
         }
     };
     let shown = out.display();
-    std::fs::write(out, &bytes).with_context(|| format!("E-RECORD-FILE: cannot write {shown}"))?;
+    std::fs::write(out, &bytes)
+        .with_context(|| ErrorCode::RecordFile.failed(format!("cannot write {shown}")))?;
     let size = bytes.len();
     match json {
         true => output::line(serde_json::json!({ "positions": positions, "bytes": size })),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use admin::errors::ErrorCode;
 use admin::output;
 use admin::record::Source;
 use admin::settings::Settings;
@@ -35,7 +36,7 @@ pub(super) async fn timeline(args: &TimelineArgs, settings: &Settings, json: boo
     let timeline = Timeline::new(&rows);
     let shown = args.out.display();
     std::fs::write(&args.out, timeline.svg())
-        .with_context(|| format!("E-RECORD-FILE: cannot write {shown}"))?;
+        .with_context(|| ErrorCode::RecordFile.failed(format!("cannot write {shown}")))?;
     let (positions, bars) = (timeline.positions(), timeline.bars());
     match json {
         true => output::line(serde_json::json!({ "positions": positions, "bars": bars })),

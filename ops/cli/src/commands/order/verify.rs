@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use admin::evidence::{Evidence, WorkerChain};
 use admin::output;
 use admin::record::{First, GpuCheck, OrderCheck, Source, With, is_archive};
@@ -52,13 +52,12 @@ pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Resul
         tell(&check)?;
     }
     if let Some(first) = &check.first {
-        bail!("E-ORDER-DISAGREES: {}", at(first));
+        bail!(ErrorCode::OrderDisagrees.failed(at(first)));
     }
     match &args.expect {
-        Some(expected) if *expected != check.digest => bail!(
-            "E-ORDER-DISAGREES: the order's digest is {}, not {expected}",
-            check.digest
-        ),
+        Some(expected) if *expected != check.digest => bail!(ErrorCode::OrderDisagrees.failed(
+            format!("the order's digest is {}, not {expected}", check.digest)
+        )),
         _ => Ok(()),
     }
 }
@@ -181,8 +180,8 @@ fn evidence(dir: &Path, key: Option<&str>, json: bool) -> Result<()> {
     }
     if !check.is_clean() {
         bail!(
-            "E-EVIDENCE-DISAGREES: the evidence in {} does not agree",
-            dir.display()
+            ErrorCode::EvidenceDisagrees
+                .failed(format!("the evidence in {} does not agree", dir.display()))
         );
     }
     Ok(())

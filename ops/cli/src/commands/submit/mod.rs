@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::client_settings::client_settings_of;
 use admin::block_on;
 use admin::credentials::credentials;
-use admin::errors::UsageError;
+use admin::errors::{ErrorCode, UsageError};
 use admin::output;
 use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
@@ -178,8 +178,9 @@ fn show(
     session.copy_out(buffer.address, &mut contents)?;
     let argument = output.argument;
     if let Some(file) = &output.file {
-        std::fs::write(file, &contents)
-            .with_context(|| format!("E-SUBMIT-FILE: cannot write {}", file.display()))?;
+        std::fs::write(file, &contents).with_context(|| {
+            ErrorCode::SubmitFile.failed(format!("cannot write {}", file.display()))
+        })?;
     }
     let values = buffer.element.show(&contents);
     match &output.file {
