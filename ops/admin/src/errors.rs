@@ -11,7 +11,7 @@ use thiserror::Error;
 
 pub use codes::ErrorCode;
 
-/// An error with a code of its own. Display: `E-CODE: detail`.
+/// An error with a code of its own, which its text begins with.
 #[derive(Debug, Error)]
 #[error("{}: {detail}", code.name())]
 pub struct CommandError {
@@ -165,7 +165,7 @@ mod tests {
         let outer = wrong.context(ErrorCode::Replay.failed("x"));
         assert_eq!(code(&outer), Some("E-REPLAY"), "the outermost");
         assert_eq!(
-            code(&anyhow::anyhow!("E-MAIL: none")),
+            code(&anyhow::anyhow!("E-M: none")),
             None,
             "a text is not parsed"
         );

@@ -82,6 +82,7 @@ fn metrics_address(key: &str, text: &str, public: bool) -> Result<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::errors::{Class, class};
 
     #[test]
     fn metrics_are_told_to_this_host_unless_it_is_asked_for_otherwise() {
@@ -90,12 +91,12 @@ mod tests {
         assert!(address("[::1]:9464", false).is_ok());
         for open in ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464"] {
             let refused = address(open, false).unwrap_err();
-            assert!(refused.is::<UsageError>(), "{refused:#}");
+            assert_eq!(class(&refused), Class::Usage, "{refused:#}");
             assert!(refused.to_string().contains("metrics.public"), "{refused}");
             assert!(address(open, true).is_ok(), "{open}");
         }
         for wrong in ["9464", "localhost:9464", "127.0.0.1", "127.0.0.1:65536"] {
-            assert!(address(wrong, true).unwrap_err().is::<UsageError>());
+            assert_eq!(class(&address(wrong, true).unwrap_err()), Class::Usage);
         }
     }
 }

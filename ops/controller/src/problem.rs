@@ -231,7 +231,7 @@ mod tests {
                 "E-USAGE",
             ),
             (ErrorCode::Replay.failed("x").into(), 409, "E-REPLAY"),
-            (anyhow::anyhow!("E-MAIL: x"), 409, "E-API-FAILED"),
+            (anyhow::anyhow!("E-M: x"), 409, "E-API-FAILED"),
             (anyhow::anyhow!("x: y"), 409, "E-API-FAILED"),
         ] {
             let problem = Problem::from(error);
