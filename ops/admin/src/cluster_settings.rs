@@ -142,7 +142,7 @@ fn check(settings: &ClusterSettings) -> Result<()> {
 /// Waits until the leader orders by the settings; without a leader, the next one reads them.
 ///
 /// # Errors
-/// [`admin::errors::Unreachable`] if the leader does not.
+/// [`crate::errors::Unreachable`] if the leader does not.
 pub async fn applied(administrator: &Administrator) -> Result<()> {
     let unled = "no leader answers; the next one will order by these settings";
     let late = "the leader does not order by the new settings";

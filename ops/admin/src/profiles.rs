@@ -217,7 +217,7 @@ impl Administrator {
 /// Waits until the leader reports the change; without a leader, the next one reads it.
 ///
 /// # Errors
-/// [`admin::errors::Unreachable`] if the leader does not.
+/// [`crate::errors::Unreachable`] if the leader does not.
 pub async fn applied(
     administrator: &Administrator,
     done: impl Fn(&ProfileStatus) -> bool + Send + Sync,
