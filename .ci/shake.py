@@ -34,7 +34,7 @@ from dataclasses import asdict, dataclass
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STARTS = re.compile(r"\b(?:CARGO_BIN_EXE_\w+|TestBroker|TestCluster|DemoCluster|LoadedCluster)\b")
 # The unit tests of these libraries start a nats-server as well.
-LIBRARIES = ("actors", "admin", "warploom-cli")
+LIBRARIES = ("actors", "admin")
 QUIET, LOADED = "quiet", "loaded"
 
 

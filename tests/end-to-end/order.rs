@@ -226,13 +226,17 @@ async fn an_archive_keeps_what_is_cut_off() {
 /// Fills a bucket up to its limit with values of its own. A lower limit instead would not last: a
 /// leader that has just started gives the bucket its bytes back.
 async fn fill(bucket: &Store) {
+    let until = Instant::now() + SOON;
     let (mut bytes, mut fillers) = (512 << 10, 0);
     while bytes > 0 {
         let value = vec![0; bytes].into();
         match bucket.put(format!("filler.{fillers}"), value).await {
             Ok(_) => fillers += 1,
             Err(error) if format!("{error:?}").contains("maximum bytes") => bytes /= 2,
-            Err(error) => eprintln!("asked again: {error:?}"),
+            Err(error) => {
+                assert!(Instant::now() < until, "{error:?}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
         }
     }
     assert!(fillers > 0, "the bucket is full before anything is stored");

@@ -99,11 +99,7 @@ pub fn class(error: &anyhow::Error) -> Class {
     };
     let of_caller = |it: &(dyn StdError + 'static)| {
         let own = it.downcast_ref().map(|it: &CommandError| it.class);
-        let broker = it.downcast_ref().is_some_and(|it: &broker::Error| {
-            use broker::Error::{Servers, UnknownTenant};
-            matches!(it, UnknownTenant { .. } | Servers { .. })
-        });
-        it.is::<UsageError>() || own == Some(Class::Usage) || broker
+        it.is::<UsageError>() || own == Some(Class::Usage)
     };
     let own = error.downcast_ref().map(|it: &CommandError| it.class);
     if error.is::<Unreachable>() || caused(silent) {
@@ -115,7 +111,7 @@ pub fn class(error: &anyhow::Error) -> Class {
     }
 }
 
-/// The code of an error, of its outermost part that has one.
+/// The code of an error: that of its outermost [`CommandError`], else of what it is or was caused by.
 #[must_use]
 pub fn code(error: &anyhow::Error) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<CommandError>() {
@@ -142,9 +138,6 @@ mod tests {
         let of = |kind| class(&open(kind).unwrap_err());
         assert_eq!(of(io::ErrorKind::NotFound), Class::Usage);
         assert_eq!(of(io::ErrorKind::PermissionDenied), Class::Failed);
-        let unknown = broker::Error::UnknownTenant { tenant: "a".into() };
-        let unknown = anyhow::Error::new(unknown).context("a login");
-        assert_eq!(class(&unknown), Class::Usage);
         let silent = BusError::Unreachable {
             url: "nats://h".into(),
             detail: "no".into(),

@@ -62,9 +62,18 @@ pub fn code(error: &anyhow::Error) -> u8 {
     let refused = error
         .chain()
         .find_map(|it| it.downcast_ref::<client_agent::Error>());
+    // The command line named them.
+    let named = error.chain().any(|it| {
+        use broker::Error::{Servers, UnknownTenant};
+        matches!(
+            it.downcast_ref(),
+            Some(UnknownTenant { .. } | Servers { .. })
+        )
+    });
     match (class(error), refused.map(client_agent::Error::code)) {
         (Class::Unreachable, _) | (_, Some(Code::NoLeader)) => UNREACHABLE,
         (Class::Usage, _) | (_, Some(Code::UnknownTenant)) => USAGE,
+        (Class::Failed, _) if named => USAGE,
         (Class::Failed, _) => FAILED,
     }
 }
@@ -84,6 +93,8 @@ mod tests {
         ] {
             assert_eq!(code(&error), expected, "{error}");
         }
+        let unknown = broker::Error::UnknownTenant { tenant: "a".into() };
+        assert_eq!(code(&anyhow::Error::new(unknown).context("a login")), USAGE);
         let silent = || BusError::Unreachable {
             url: "nats://h".into(),
             detail: "no".into(),

@@ -60,14 +60,10 @@ impl Segment {
         read(&bytes).with_context(|| ErrorCode::RecordFile.failed(&shown))
     }
 
-    /// Adds the ends of the workers' chains. The export that wrote the segment may not have heard
-    /// them.
-    fn learn_ends(&self, dir: &Path, record: &Record) -> Result<()> {
-        let there = self.read()?;
-        if !record.ends.is_empty() && there.ends.is_empty() {
-            store(dir, self.number, record, &there.blocks)?;
-        }
-        Ok(())
+    /// True if the record has the ends of the workers' chains and the segment has none. The export
+    /// that wrote the segment may not have heard them.
+    fn lacks_ends(&self, record: &Record) -> Result<bool> {
+        Ok(!record.ends.is_empty() && self.read()?.ends.is_empty())
     }
 }
 
@@ -164,12 +160,17 @@ pub fn add(dir: &Path, record: &Record) -> Result<Added> {
     }
     let segments = found.len() as u64;
     if numbered(&new, 0) == 0 {
-        if let Some(last) = found.last() {
-            last.learn_ends(dir, record)?;
+        let (mut segments, mut bytes) = (segments, 0);
+        if let Some(last) = found.last()
+            && last.lacks_ends(record)?
+        {
+            // A segment without blocks: those that are there are never changed.
+            segments += 1;
+            bytes = store(dir, segments, record, &[])?;
         }
         return Ok(Added {
             blocks: 0,
-            bytes: 0,
+            bytes,
             segments,
         });
     }
@@ -303,12 +304,17 @@ mod tests {
         };
         heard.ends = vec![(Incarnation(7), tail)];
         let added = add(dir.path(), &heard).expect("ends only");
-        assert_eq!((added.blocks, added.segments), (0, 1));
+        assert_eq!((added.blocks, added.segments), (0, 2));
         let ends = || read_archive(dir.path()).expect("whole").ends;
         assert_eq!(ends(), heard.ends);
         // An export that does not hear them takes none away.
-        add(dir.path(), &record(&[(1, 1)])).expect("nothing to add");
+        for again in [&record(&[(1, 1)]), &heard] {
+            let added = add(dir.path(), again).expect("nothing to add");
+            assert_eq!((added.bytes, added.segments), (0, 2));
+        }
         assert_eq!(ends(), heard.ends);
+        let more = add(dir.path(), &record(&[(1, 1), (2, 1)])).expect("added");
+        assert_eq!((more.blocks, more.segments), (1, 3));
     }
 
     #[test]

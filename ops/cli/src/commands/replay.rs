@@ -208,7 +208,7 @@ async fn record(args: &ReplayArgs, settings: &Settings) -> Result<Record> {
 /// Stops at a position and prints the order there.
 fn until(record: &Record, stop: Stop, json: bool) -> Result<()> {
     let stopped = replay::replay_until(&record.blocks, stop)
-        .context(ErrorCode::Replay.failed("the record does not replay"))?;
+        .map_err(|error| ErrorCode::Replay.failed(error))?;
     match json {
         true => output::line(stopped::json(&stopped)?),
         false => output::line(stopped::tables(&stopped)),

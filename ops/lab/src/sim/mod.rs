@@ -60,8 +60,9 @@ fn workloads(args: &WorkloadsArgs, json: bool) -> Result<()> {
 
 fn compare(args: &CompareArgs, json: bool) -> Result<()> {
     let models = match &args.workloads {
-        Some(dir) => sim_compare::read_dir(dir)
-            .with_context(|| ErrorCode::WorkloadFile.failed(dir.display()))?,
+        Some(dir) => {
+            sim_compare::read_dir(dir).map_err(|error| ErrorCode::WorkloadFile.failed(error))?
+        }
         None => models(args.seed),
     };
     let chosen = chosen(&models, &args.pairs)?;
