@@ -3,8 +3,11 @@
 //! bills.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
 use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use bus_schemas::TenantSettings;
@@ -20,14 +23,18 @@ use crate::usage::{number, table};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// The first of this many consecutive ports without a listener.
+/// The first of this many consecutive ports without a listener. They lie below the ephemeral ports,
+/// which connections of other tests take, and below those of brokers.
 fn ports(count: u16) -> u16 {
+    // Another process of tests begins elsewhere.
+    static BEGINS: LazyLock<u16> =
+        LazyLock::new(|| (RandomState::new().hash_one(0) % 9_000) as u16);
+    static ASKED: AtomicU16 = AtomicU16::new(0);
     for _ in 0..100 {
-        let any = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let first = any.local_addr().expect("an address").port();
-        let others = (1..count).map(|behind| first.checked_add(behind));
-        let free = |port: Option<u16>| TcpListener::bind(("127.0.0.1", port?)).ok();
-        if others.map(free).collect::<Option<Vec<_>>>().is_some() {
+        let behind = ASKED.fetch_add(count, Ordering::Relaxed);
+        let first = 10_000 + (*BEGINS + behind) % 9_000;
+        let free = |behind| TcpListener::bind(("127.0.0.1", first + behind)).ok();
+        if (0..count).map(free).collect::<Option<Vec<_>>>().is_some() {
             return first;
         }
     }
@@ -303,6 +310,14 @@ async fn up_says_where_metrics_are_read_and_who_comes_back_is_read_there_again()
         let url = told[name].as_str().expect("a URL");
         Interface::new(url.strip_suffix("/metrics").expect("its path"))
     };
+    let asked = Instant::now();
+    // `up` waits for one leader; the other one may still be starting.
+    for role in ["leader-0", "leader-1"] {
+        while of(role).try_get("/metrics").await.is_none() {
+            assert!(asked.elapsed() < SOON, "{role} is not read");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
     let epochs = [read(&of("leader-0")).await, read(&of("leader-1")).await];
     let leading = epochs
         .iter()

@@ -95,7 +95,13 @@ impl Server {
             let port = loop {
                 tries -= 1;
                 match wait_until_listening(&process, &start.paths, start.timeout) {
-                    Err(error) if start.port.is_none() && tries > 0 && is_taken(&error) => {
+                    // A server that is only late is not replaced: the store is still its own.
+                    Err(error)
+                        if start.port.is_none()
+                            && tries > 0
+                            && process.exited().is_some()
+                            && is_taken(&error) =>
+                    {
                         process = start.spawn()?;
                     }
                     listening => break listening?,
