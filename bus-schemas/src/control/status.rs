@@ -86,6 +86,10 @@ pub struct Status {
     pub global: GlobalPosition,
     /// True if grants are held.
     pub held: bool,
+    /// True while the leader waits for the seal of a worker that it knows: the positions of that
+    /// worker are missing. Earlier leaders do not send it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// The workers.
     #[serde(with = "list")]
     pub workers: Vec<WorkerStatus>,

@@ -264,6 +264,7 @@ pub(crate) fn status() -> Status {
         recorded: 38,
         global: 9,
         held: false,
+        partial: false,
         workers: vec![worker],
         places: vec![PlaceStatus {
             group: "batch".parse().unwrap(),

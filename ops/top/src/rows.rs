@@ -263,6 +263,7 @@ pub(crate) mod tests {
                 recorded: 1,
                 global: 17,
                 held: false,
+                partial: false,
                 workers: vec![worker],
                 places: Vec::new(),
                 tenants: vec![tenant("train", 9, true), tenant("chat", 2, false)],

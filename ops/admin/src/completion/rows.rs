@@ -156,6 +156,7 @@ mod tests {
             recorded: 0,
             global: 0,
             held: false,
+            partial: false,
             // Two workers of one device, and a lost one.
             workers: vec![
                 worker(1, 0, false),

@@ -14,7 +14,8 @@ use storage::EpochDays;
 use tokio::time::Instant;
 
 use super::messages::{
-    KEPT, block, blocks_of, message_id, record, sequence, stored_ms, there, unnamed,
+    KEPT, Uncut, block, blocks_of, first_sequence, is_cut, message_id, record, sequence, stored_ms,
+    there, unnamed,
 };
 use super::news::News;
 use crate::administrator::Administrator;
@@ -50,7 +51,7 @@ pub async fn follow(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let replay = Replay::forgetful();
-    replay_stream(administrator, replay, false, |_, _| (), tell)
+    replay_stream(administrator, replay, false, tell)
         .await
         .map(drop)
 }
@@ -64,7 +65,7 @@ pub async fn follow_explained(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let replay = Replay::forgetful().explaining();
-    replay_stream(administrator, replay, false, |_, _| (), tell)
+    replay_stream(administrator, replay, false, tell)
         .await
         .map(drop)
 }
@@ -90,9 +91,9 @@ pub async fn scan_explained(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<Scanned> {
     let replay = Replay::forgetful().explaining();
+    let mut replay = replay_stream(administrator, replay, true, tell).await?;
     let mut by_epoch = EpochDays::default();
-    let begins = |epoch, replay: &mut Replay| by_epoch.begins(epoch, || replay.device_days());
-    let mut replay = replay_stream(administrator, replay, true, begins, tell).await?;
+    by_epoch.know(replay.device_days_before_epochs());
     Ok(Scanned {
         standing: replay.standing(),
         days: replay.device_days(),
@@ -105,20 +106,25 @@ async fn replay_stream(
     // Of a record of any length only the newest part is kept.
     mut replay: Replay,
     ends: bool,
-    mut begins: impl FnMut(Epoch, &mut Replay),
     mut tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<Replay> {
     // A record that was cut off begins with an anchor, which was stored later.
-    for (epoch, number, bytes) in blocks_of(administrator, Some(Anchor::EPOCH)).await? {
+    let mut uncut = Uncut::begin(administrator).await?;
+    let (behind, epochs, anchors) = loop {
+        let stream = record(administrator).await?;
+        let behind = stream.cached_info().state.last_sequence;
+        let epochs = storage::epochs(&stream, administrator.subjects()).await;
+        let epochs = epochs.map_err(|error| KEPT.silent(error))?;
+        let anchors = blocks_of(administrator, Some(Anchor::EPOCH)).await?;
+        if uncut.is_whole(administrator).await? {
+            break (behind, epochs, anchors);
+        }
+    };
+    for (epoch, number, bytes) in anchors {
         add(&mut replay, epoch, number, &bytes)?;
     }
-    let stream = record(administrator).await?;
-    let behind = stream.cached_info().state.last_sequence;
-    let epochs = storage::epochs(&stream, administrator.subjects()).await;
-    let epochs = epochs.map_err(|error| KEPT.silent(error))?;
     let mut read = BTreeMap::new();
     for epoch in epochs {
-        begins(epoch, &mut replay);
         let through = replay_epoch(administrator, epoch, &mut replay, &mut tell).await?;
         read.insert(epoch, through);
     }
@@ -165,6 +171,7 @@ async fn next_or_standing(
 
 /// Replays the existing blocks of an epoch. A store that lost its tail may have an epoch with two
 /// leaders; then one leader's blocks follow the other's. Returns the sequence of the last block.
+/// Fails if the epoch was cut off before all of it was read.
 async fn replay_epoch(
     administrator: &Administrator,
     epoch: Epoch,
@@ -174,14 +181,18 @@ async fn replay_epoch(
     let at_once = leaders(administrator, epoch).await? > 1;
     let place = (DeliverPolicy::All, false);
     let mut messages = there(administrator, Some(epoch), place).await?;
-    let mut through = 0;
+    let (mut from, mut through) = (None, 0);
     while let Some(message) = messages.next().await? {
         let (epoch, number, bytes) = block(&message)?;
         add(replay, epoch, number, &bytes)?;
         through = sequence(&message);
+        from.get_or_insert(through);
         if !at_once {
             advance(replay, None, tell)?;
         }
+    }
+    if from < Some(first_sequence(administrator).await?) {
+        return Err(is_cut().into());
     }
     advance(replay, None, tell)?;
     Ok(through)

@@ -108,6 +108,44 @@ pub(super) async fn record(administrator: &Administrator) -> Result<jetstream::s
     })
 }
 
+/// Sequence of the stream's first message. It rises when the record is cut.
+pub(super) async fn first_sequence(administrator: &Administrator) -> Result<u64> {
+    let stream = record(administrator).await?;
+    Ok(stream.cached_info().state.first_sequence)
+}
+
+/// A reading that is repeated until no cut happens meanwhile. A cut takes blocks away, and stores
+/// its anchor behind the last block that was asked for.
+pub(super) struct Uncut {
+    asked: Instant,
+    first: u64,
+}
+
+impl Uncut {
+    /// Call before the first reading.
+    pub(super) async fn begin(administrator: &Administrator) -> Result<Self> {
+        Ok(Self {
+            asked: Instant::now(),
+            first: first_sequence(administrator).await?,
+        })
+    }
+
+    /// Returns true if the last reading is whole. Fails if cuts do not stop.
+    pub(super) async fn is_whole(&mut self, administrator: &Administrator) -> Result<bool> {
+        let first = first_sequence(administrator).await?;
+        let before = std::mem::replace(&mut self.first, first);
+        if before != first && self.asked.elapsed() > administrator.stall() {
+            return Err(is_cut().into());
+        }
+        Ok(before == first)
+    }
+}
+
+/// The error of a reader that was overtaken by a cut.
+pub(super) fn is_cut() -> CommandError {
+    ErrorCode::Replay.failed("the record was cut while it was read; run the command again")
+}
+
 async fn try_open(
     administrator: &Administrator,
     epoch: Option<Epoch>,

@@ -5,42 +5,49 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use bus_schemas::{GpuTail, Status};
 
-use super::messages::blocks_of;
+use super::messages::{Uncut, blocks_of};
 use super::{Block, Record};
 use crate::administrator::Administrator;
 
 /// The cluster's record so far, with the ends of the workers' chains. The record includes
-/// everything that the workers had accepted when they were asked. If leaders keep changing, the
-/// ends are left out.
+/// everything that the workers had accepted when they were asked. The ends are left out if no leader
+/// answers, or if leaders keep changing.
 ///
 /// # Errors
 /// If there is no stream, or if it stalls.
 pub async fn of_cluster(administrator: &Administrator) -> Result<Record> {
-    let asked = Instant::now();
-    let mut seen = administrator.status(administrator.glance()).await.ok();
-    let mut status = seen.clone();
-    while let (Some(first), Some(now)) = (&seen, &status) {
-        if now.epoch == first.epoch && now.recorded >= first.input {
-            break;
-        }
-        if asked.elapsed() > administrator.patience() {
-            seen = None;
-            break;
-        }
-        if now.epoch != first.epoch {
-            // Another leader, or another term of the same one: it may have handed over less.
-            seen.clone_from(&status);
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        status = administrator.status(administrator.patience()).await.ok();
-    }
+    let recorded = recorded_status(administrator).await;
     Ok(Record {
         cluster: administrator.subjects().cluster().to_string(),
         blocks: stream_blocks(administrator).await?,
-        // Without an answer, it is unknown if the chains are recorded.
-        ends: ends(status.and(seen).as_ref()),
+        ends: ends(recorded.as_ref()),
         marks: Vec::new(),
     })
+}
+
+/// Asks the leader until the record includes one of its answers, and returns that one. The answer
+/// names all workers, unless one of them stays silent until the patience ends.
+async fn recorded_status(administrator: &Administrator) -> Option<Status> {
+    let asked = Instant::now();
+    let mut first = administrator.status(administrator.glance()).await.ok()?;
+    let mut answer = Some(first.clone());
+    loop {
+        let late = asked.elapsed() > administrator.patience();
+        if let Some(now) = answer {
+            // Another leader, or another term of the same one, may have taken over less.
+            if now.epoch != first.epoch || (first.partial && !now.partial) {
+                first.clone_from(&now);
+            }
+            if now.recorded >= first.input && (!first.partial || late) {
+                return Some(first);
+            }
+        }
+        if late {
+            return None;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        answer = administrator.status(administrator.patience()).await.ok();
+    }
 }
 
 /// The ends of the workers' chains, as the leader heard them.
@@ -63,5 +70,11 @@ fn ends(status: Option<&Status>) -> Vec<(bus_schemas::Incarnation, GpuTail)> {
 /// # Errors
 /// If there is no stream, if it stalls, or if a message in it is no block.
 pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> {
-    blocks_of(administrator, None).await
+    let mut uncut = Uncut::begin(administrator).await?;
+    loop {
+        let blocks = blocks_of(administrator, None).await?;
+        if uncut.is_whole(administrator).await? {
+            return Ok(blocks);
+        }
+    }
 }

@@ -53,13 +53,15 @@ impl Term {
         None
     }
 
-    /// Returns true if every heard worker is sealed, and enough time has passed to hear all.
+    /// Returns true if every known worker is sealed.
+    fn is_sealed(&self, cx: &Context<'_>) -> bool {
+        self.streams.are_sealed() && !cx.members.expects_any()
+    }
+
+    /// Returns true if every known worker is sealed, and enough time has passed to hear all.
     fn is_settled(&self, cx: &Context<'_>) -> bool {
-        let sealed = self.streams.are_sealed();
         let since = self.listening_since.max(cx.connected_at);
-        sealed
-            && !cx.members.expects_any()
-            && cx.now >= since.saturating_add(cx.config.worker_silence)
+        self.is_sealed(cx) && cx.now >= since.saturating_add(cx.config.worker_silence)
     }
 
     fn tenant(
@@ -310,6 +312,7 @@ impl Term {
             recorded: self.recorder.recorded(),
             global: self.scheduler.global(),
             held: self.scheduler.held(),
+            partial: !self.is_sealed(cx),
             workers: self.scheduler.workers().into_iter().map(worker).collect(),
             places: self.scheduler.workers().into_iter().map(place).collect(),
             tenants: self

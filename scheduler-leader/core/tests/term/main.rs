@@ -12,6 +12,7 @@ mod profiles;
 mod quotas;
 mod servers;
 mod starved;
+mod statuses;
 mod stopping;
 mod suspended;
 mod worker;
