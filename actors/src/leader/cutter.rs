@@ -38,7 +38,8 @@ struct Found {
 
 /// The record as far as it has been replayed.
 struct Reader {
-    replay: Replay,
+    /// `None` if a replay failed: the reader cannot go on.
+    replay: Option<Replay>,
     /// The epoch that is being read, 0 before the first.
     epoch: Epoch,
     /// Lowest sequence that its next block can have.
@@ -50,6 +51,10 @@ struct Reader {
     found: Vec<Found>,
     /// Activity of devices, for the report by day.
     days: EpochDays,
+    /// Sequence of the stream's first message, as this reader knows it.
+    first: u64,
+    /// A purge that may have happened: the sequence up to which, and the bytes before it.
+    purging: Option<(u64, u64)>,
 }
 
 /// The place of a term's first block.
@@ -60,22 +65,23 @@ struct Begins {
     stored: u64,
 }
 
-/// Checks periodically while the candidate leads, and cuts an excess; never returns.
+/// Checks periodically while the candidate leads, and cuts an excess; never returns. The reader
+/// outlives errors of the broker and a time without the lease, for it may have days that it could
+/// not store.
 pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Router>) {
     let (mut reader, mut repeated) = (None, Repeated::default());
     loop {
         tokio::time::sleep(LOOK).await;
         if !router.leading.get() {
-            reader = None;
             continue;
         }
         let age = router.record_age.get();
-        match look(&storage, &subjects, reader.take(), age).await {
-            Ok(kept) => {
+        match look(&storage, &subjects, &mut reader, age).await {
+            Ok(()) => {
                 repeated.is_over();
-                reader = kept;
             }
             Err(error) => {
+                reader.take_if(|reader| reader.replay.is_none());
                 if let Some(unsaid) = repeated.happened(std::time::Instant::now()) {
                     tracing::warn!(error, unsaid, "the record cannot be cut");
                 }
@@ -89,28 +95,30 @@ fn now() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Cuts the excess of the record, and returns the reader for the next check.
+/// Cuts the excess of the record.
 async fn look(
     storage: &Storage,
     subjects: &Subjects,
-    reader: Option<Reader>,
+    reader: &mut Option<Reader>,
     age: u64,
-) -> Result<Option<Reader>, String> {
+) -> Result<(), String> {
     let name = storage.name(Stored::Record);
     let stream = storage.jetstream().get_stream(&name).await;
     let stream = stream.map_err(|error| error.to_string())?;
-    let Some((bytes, before)) = too_much(stream.cached_info(), age) else {
-        return Ok(reader);
+    let info = stream.cached_info();
+    let Some((bytes, before)) = too_much(info, age) else {
+        return Ok(());
     };
-    let mut reader = match reader {
+    // If another leader cut the record, blocks may be gone that this reader has not read.
+    reader.take_if(|reader| !reader.begins_with(info.state.first_sequence));
+    let reader = match reader {
         Some(reader) => reader,
-        None => Reader::start(&stream, subjects).await?,
+        None => reader.insert(Reader::start(&stream, subjects).await?),
     };
-    let cut = reader.reach((&stream, subjects), bytes, before).await?;
-    if let Some(cut) = cut {
-        reader.cut(storage, subjects, &stream, (cut, age)).await?;
+    match reader.reach((&stream, subjects), bytes, before).await? {
+        Some(cut) => reader.cut(storage, subjects, &stream, (cut, age)).await,
+        None => Ok(()),
     }
-    Ok(Some(reader))
 }
 
 /// Returns the bytes to remove and the time before which blocks are too old; `None` if the record
@@ -129,21 +137,46 @@ fn too_much(info: &stream::Info, age: u64) -> Option<(u64, u64)> {
 impl Reader {
     /// Starts at the first block in the stream, with the stored anchors.
     async fn start(stream: &stream::Stream, subjects: &Subjects) -> Result<Self, String> {
-        let mut reader = Self {
-            replay: Replay::forgetful().explaining(),
+        let mut replay = Replay::forgetful().explaining();
+        for message in read(stream, 0, Some(subjects.record(Anchor::EPOCH))).await? {
+            let (epoch, number) = named(&message)?;
+            let added = replay.add(epoch, number, &message.payload);
+            added.map_err(|error| error.to_string())?;
+        }
+        Ok(Self {
+            replay: Some(replay),
             epoch: 0,
             next: 1,
             bytes: 0,
             begins: None,
             found: Vec::new(),
             days: EpochDays::default(),
-        };
-        for message in read(stream, 0, Some(subjects.record(Anchor::EPOCH))).await? {
-            let (epoch, number) = named(&message)?;
-            let added = reader.replay.add(epoch, number, &message.payload);
-            added.map_err(|error| error.to_string())?;
+            first: stream.cached_info().state.first_sequence,
+            purging: None,
+        })
+    }
+
+    /// Returns true if the stream begins where this reader left it.
+    fn begins_with(&mut self, first: u64) -> bool {
+        if self.purging.is_some_and(|(before, _)| before == first) {
+            self.is_purged();
         }
-        Ok(reader)
+        self.first == first
+    }
+
+    /// Notes that the purge has happened.
+    fn is_purged(&mut self) {
+        let Some((before, bytes)) = self.purging.take() else {
+            return;
+        };
+        self.first = before;
+        self.bytes -= bytes;
+        for later in &mut self.found {
+            later.bytes -= bytes;
+        }
+        if let Some((_, at)) = &mut self.begins {
+            at.bytes = at.bytes.saturating_sub(bytes);
+        }
     }
 
     /// Replays until it finds an anchor with at least `bytes` before it. With `bytes` 0, the anchor
@@ -188,20 +221,21 @@ impl Reader {
             (self.epoch, self.next) = (epoch, 1);
             return Ok(true);
         }
-        let mut part = Vec::new();
+        let (mut part, mut next, mut bytes) = (Vec::new(), self.next, self.bytes);
         for message in messages {
             let info = message.info().map_err(|error| error.to_string())?;
             let (epoch, number) = named(&message)?;
             let at = Begins {
                 sequence: info.stream_sequence,
-                bytes: self.bytes,
+                bytes,
                 stored: u64::try_from(info.published.unix_timestamp()).unwrap_or(0),
             };
-            self.next = info.stream_sequence + 1;
-            self.bytes += (message.payload.len() + 128) as u64;
+            next = info.stream_sequence + 1;
+            bytes += (message.payload.len() + 128) as u64;
             part.push((epoch, number, message.payload.to_vec(), at));
         }
         self.replay_part(part).await?;
+        (self.next, self.bytes) = (next, bytes);
         Ok(true)
     }
 
@@ -210,16 +244,14 @@ impl Reader {
         &mut self,
         part: Vec<(Epoch, u64, Vec<u8>, Begins)>,
     ) -> Result<(), String> {
-        let mut replay = std::mem::take(&mut self.replay);
+        let mut replay = self.replay.take().ok_or("its replay failed before")?;
         let mut begins = self.begins;
-        let mut days = std::mem::take(&mut self.days);
         let replayed = tokio::task::spawn_blocking(move || {
             let mut found = Vec::<Found>::new();
             for (epoch, number, bytes, at) in part {
                 replay.add(epoch, number, &bytes)?;
                 if begins.is_none_or(|(of, _)| of < epoch) {
                     begins = Some((epoch, at));
-                    days.begins(epoch, || replay.device_days());
                 }
                 replay.advance(|_| {})?;
                 if let (Some(anchor), Some((epoch, at))) = (replay.anchor(), begins)
@@ -234,13 +266,13 @@ impl Reader {
                     });
                 }
             }
-            Ok::<_, scheduler_leader_core::replay::ReplayError>((replay, begins, found, days))
+            Ok::<_, scheduler_leader_core::replay::ReplayError>((replay, begins, found))
         });
-        let (replay, begins, found, days) = replayed
+        let (replay, begins, found) = replayed
             .await
             .map_err(|error| error.to_string())?
             .map_err(|error| format!("it does not replay: {error}"))?;
-        (self.replay, self.begins, self.days) = (replay, begins, days);
+        (self.replay, self.begins) = (Some(replay), begins);
         for found in found {
             let known = self.found.last().map(|last| last.anchor.epoch);
             if known.is_none_or(|known| known < found.anchor.epoch) {
@@ -275,33 +307,33 @@ impl Reader {
         }
         self.keep_days(storage, anchor.epoch).await;
         let before = first_of(stream, subjects, &found).await?;
+        self.purging = Some((before, found.bytes));
         let purged = stream.purge().sequence(before).await;
         purged.map_err(|error| error.to_string())?;
+        self.is_purged();
         let (epoch, positions) = (anchor.epoch, anchor.positions);
         tracing::info!(epoch, positions, "the record is cut off before this epoch");
-        self.bytes -= found.bytes;
-        for later in &mut self.found {
-            later.bytes -= found.bytes;
-        }
-        if let Some((_, at)) = &mut self.begins {
-            at.bytes = at.bytes.saturating_sub(found.bytes);
-        }
         Ok(())
     }
 
     /// Keeps the activity of devices in the part to be cut off. A failure of this report must not
     /// prevent the cut, without which the record would soon have no room.
     async fn keep_days(&mut self, storage: &Storage, before: Epoch) {
+        if let Some(replay) = &mut self.replay {
+            self.days.know(replay.device_days_before_epochs());
+        }
         let kept = match storage.bucket(Stored::Control).await {
             Ok(bucket) => self.days.keep(&bucket, before).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = kept {
-            tracing::warn!(
+        match (kept, &mut self.replay) {
+            (Ok(()), Some(replay)) => replay.merge_device_days(before),
+            (Ok(()), None) => {}
+            (Err(error), _) => tracing::warn!(
                 before,
                 error,
                 "what devices did before this epoch is not kept"
-            );
+            ),
         }
     }
 }

@@ -64,9 +64,11 @@ pub struct EpochDays {
 }
 
 impl EpochDays {
-    /// Notes the activity before the start of an epoch.
-    pub fn begins(&mut self, epoch: Epoch, days: impl FnOnce() -> Vec<DeviceDay>) {
-        self.by_epoch.entry(epoch).or_insert_with(days);
+    /// Takes the activity before each epoch, as it is known now. It stays as it was for the last
+    /// epoch that was cut off: the next cut adds what became known since.
+    pub fn know(&mut self, before: BTreeMap<Epoch, Vec<DeviceDay>>) {
+        let new = before.into_iter().filter(|(epoch, _)| *epoch > self.cut);
+        self.by_epoch.extend(new);
     }
 
     /// Returns the part of the record's days that is not stored yet. Some of it may have been
@@ -253,7 +255,7 @@ mod tests {
     fn replayed(from: usize) -> EpochDays {
         // Added by each epoch: day, busy, idle.
         let epochs = [(10, 5, 1), (10, 7, 2), (11, 4, 3), (11, 1, 1), (12, 9, 9)];
-        let mut days = EpochDays::default();
+        let mut before = BTreeMap::new();
         for epoch in from..=epochs.len() {
             let mut sums = BTreeMap::<u64, (u64, u64)>::new();
             for (of, busy, idle) in epochs.iter().take(epoch).skip(from) {
@@ -263,8 +265,10 @@ mod tests {
             let rows = sums
                 .into_iter()
                 .map(|(of, (busy, idle))| day(of, busy, idle));
-            days.begins(epoch as Epoch + 1, || rows.collect());
+            before.insert(epoch as Epoch + 1, rows.collect());
         }
+        let mut days = EpochDays::default();
+        days.know(before);
         days
     }
 

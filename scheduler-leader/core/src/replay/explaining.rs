@@ -1,5 +1,9 @@
 //! Replays that explain the waits of positions and the use of devices.
 
+use std::collections::BTreeMap;
+
+use bus_schemas::Epoch;
+
 use super::recompute::Replay;
 use super::replayed::ReplayedPosition;
 use crate::why::DeviceDay;
@@ -36,5 +40,23 @@ impl Replay {
         };
         explainer.rest();
         explainer.days()
+    }
+
+    /// Use of the devices before each replayed epoch served them, as far as it is known now: the
+    /// end of work that a leader left behind is reported to its successor.
+    #[must_use]
+    pub fn device_days_before_epochs(&mut self) -> BTreeMap<Epoch, Vec<DeviceDay>> {
+        let Some(explainer) = &mut self.explainer else {
+            return BTreeMap::new();
+        };
+        explainer.rest();
+        explainer.days_before_epochs()
+    }
+
+    /// Keeps the days of the epochs before this one together from now on.
+    pub fn merge_device_days(&mut self, before: Epoch) {
+        if let Some(explainer) = &mut self.explainer {
+            explainer.merge_days(before);
+        }
     }
 }

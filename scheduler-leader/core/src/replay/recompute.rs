@@ -153,7 +153,7 @@ impl Replay {
         };
         self.chains.begin_term();
         if let Some(explainer) = &mut self.explainer {
-            explainer.begin_term();
+            explainer.begin_term(of.0);
         }
         self.epochs += 1;
         self.term = Some(ReplayedTerm {

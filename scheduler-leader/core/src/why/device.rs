@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{GpuId, SessionId, Tenant};
+use bus_schemas::{Epoch, GpuId, SessionId, Tenant};
 
 use super::cause::Cause;
 use super::sums::{Key, Sums, Wait};
@@ -14,6 +14,8 @@ const DAY: Nanos = 86_400_000_000_000;
 const KEPT: usize = 16_384;
 /// Number of idle stretches that may turn out to have been busy.
 const BOOKED: usize = 64;
+/// Maximum number of terms that a device's time is kept apart by.
+const TERMS: usize = 64;
 
 /// A device on one day of the leaders' clock. It is a calendar day (UTC) if the leader's process
 /// provides the zero of its clock.
@@ -36,8 +38,26 @@ pub(super) struct Day {
     pub(super) idle: Sums,
 }
 
-/// All devices' days.
-pub(super) type Days = BTreeMap<(u64, GpuId), Day>;
+impl Day {
+    /// Adds another part of the same day.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
+        self.idle.add_all(&other.idle);
+    }
+
+    /// Returns the day as it is told.
+    pub(super) fn told(&self, (day, gpu): (u64, GpuId)) -> DeviceDay {
+        DeviceDay {
+            day,
+            gpu,
+            busy_ns: self.busy_ns,
+            idle: self.idle.waits(),
+        }
+    }
+}
+
+/// All devices' days, apart by the epoch that served the device.
+pub(super) type Days = BTreeMap<(Epoch, u64, GpuId), Day>;
 
 /// Times at which a position reached each stage, by the leader's clock.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +119,8 @@ pub(super) struct Device {
     booked: VecDeque<((Nanos, Nanos), Key)>,
     /// Time through which it is accounted.
     until: Nanos,
+    /// The epochs that served it, each with its start there. Time before the first is the first's.
+    terms: VecDeque<(Nanos, Epoch)>,
 }
 
 impl Device {
@@ -110,7 +132,20 @@ impl Device {
             idle: VecDeque::new(),
             booked: VecDeque::new(),
             until: now,
+            terms: VecDeque::new(),
         }
+    }
+
+    /// Notes that an epoch's leader serves it from now on, unless it already did. A replay that
+    /// begins with this epoch knows the device since the same moment.
+    pub(super) fn serve(&mut self, now: Nanos, epoch: Epoch) {
+        if self.terms.back().is_some_and(|(_, last)| *last == epoch) {
+            return;
+        }
+        if self.terms.len() >= TERMS {
+            self.terms.pop_front();
+        }
+        self.terms.push_back((now, epoch));
     }
 
     /// Sets the cause of idle time from now on.
@@ -132,8 +167,8 @@ impl Device {
         self.unbook_idle((start, end), days);
         let from = start.max(self.until);
         if end > from {
-            each_day((from, end), |day, ns| {
-                let day = days.entry((day, self.gpu)).or_default();
+            each_part((from, end), &self.terms, |epoch, day, ns| {
+                let day = days.entry((epoch, day, self.gpu)).or_default();
                 day.busy_ns = day.busy_ns.saturating_add(ns);
             });
             self.until = end;
@@ -195,10 +230,11 @@ impl Device {
             };
             let cause = cause.unwrap_or((Cause::Unknown, None));
             let mut rest = stretch.1.saturating_sub(stretch.0);
-            let booked = &mut self.booked;
+            let (booked, terms) = (&mut self.booked, &self.terms);
             let mut book = |key: &Key, part: (Nanos, Nanos)| {
-                each_day(part, |day, ns| {
-                    days.entry((day, gpu)).or_default().idle.add(key, ns);
+                each_part(part, terms, |epoch, day, ns| {
+                    let day = days.entry((epoch, day, gpu)).or_default();
+                    day.idle.add(key, ns);
                 });
                 booked.push_back((part, key.clone()));
             };
@@ -235,8 +271,8 @@ impl Device {
                 kept.push_back(((from, to), key));
                 continue;
             }
-            each_day(wrong, |day, ns| {
-                let day = days.entry((day, self.gpu)).or_default();
+            each_part(wrong, &self.terms, |epoch, day, ns| {
+                let day = days.entry((epoch, day, self.gpu)).or_default();
                 day.idle.take(&key, ns);
                 day.busy_ns = day.busy_ns.saturating_add(ns);
             });
@@ -255,12 +291,21 @@ fn overlap(one: (Nanos, Nanos), other: (Nanos, Nanos)) -> u64 {
     one.1.min(other.1).saturating_sub(one.0.max(other.0))
 }
 
-/// Reports the parts of a stretch by day.
-fn each_day((mut from, to): (Nanos, Nanos), mut tell: impl FnMut(u64, u64)) {
+/// Reports the parts of a stretch by epoch and day.
+fn each_part(
+    (mut from, to): (Nanos, Nanos),
+    terms: &VecDeque<(Nanos, Epoch)>,
+    mut tell: impl FnMut(Epoch, u64, u64),
+) {
     while from < to {
         let day = from / DAY;
-        let end = (day + 1).saturating_mul(DAY).min(to);
-        tell(day, end - from);
+        let next = terms.partition_point(|(since, _)| *since <= from);
+        let (_, epoch) = terms.get(next.saturating_sub(1)).unwrap_or(&(0, 0));
+        let mut end = (day + 1).saturating_mul(DAY).min(to);
+        if let Some((since, _)) = terms.get(next.max(1)) {
+            end = end.min(*since);
+        }
+        tell(*epoch, day, end - from);
         from = end;
     }
 }
@@ -296,10 +341,10 @@ mod tests {
     type Told = (u64, u64, Vec<(Cause, u64)>);
 
     fn told(days: &Days) -> Vec<Told> {
-        let day = |(place, day): (&(u64, GpuId), &Day)| {
+        let day = |(place, day): (&(Epoch, u64, GpuId), &Day)| {
             let waits = day.idle.waits().into_iter();
             let waits = waits.map(|wait| (wait.cause, wait.ns)).collect();
-            (place.0, day.busy_ns, waits)
+            (place.1, day.busy_ns, waits)
         };
         days.iter().map(day).collect()
     }
@@ -375,5 +420,28 @@ mod tests {
         device.rest(DAY + 70, &mut days);
         let idle = |ns| vec![(Cause::Program, ns)];
         assert_eq!(told(&days), [(0, 20, idle(30)), (1, 30, idle(40))]);
+    }
+
+    #[test]
+    fn a_device_that_two_epochs_served_has_the_time_of_each_as_a_replay_from_there_has() {
+        let late = stages([90, 95, 95, 0, 100, 260]);
+        let (mut device, mut days) = (Device::new(0, 0), Days::new());
+        device.serve(0, 4);
+        device.set_cause(0, PROGRAM);
+        // It rests until the first leader's last input. The next leader serves it from 200 on, and
+        // hears only then that it was busy.
+        device.rest(150, &mut days);
+        device.serve(200, 5);
+        device.add_work(&late, whose(1, 2), &mut days);
+        device.rest(300, &mut days);
+        let idle = |ns| vec![(Cause::Program, ns)];
+        assert_eq!(told(&days), [(0, 100, idle(100)), (0, 60, idle(40))]);
+        let (mut device, mut anchored) = (Device::new(0, 200), Days::new());
+        device.serve(200, 5);
+        device.set_cause(200, PROGRAM);
+        device.add_work(&late, whose(1, 2), &mut anchored);
+        device.rest(300, &mut anchored);
+        assert_eq!(anchored.get(&(5, 0, 0)), days.get(&(5, 0, 0)));
+        assert_eq!(anchored.len(), 1);
     }
 }

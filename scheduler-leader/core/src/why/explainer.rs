@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    CostRun, DoneReport, GpuId, GpuPosition, Grant, GrantKind, Incarnation, OpNumber, Outcome,
-    ReportTimes, SessionId,
+    CostRun, DoneReport, Epoch, GpuId, GpuPosition, Grant, GrantKind, Incarnation, OpNumber,
+    Outcome, ReportTimes, SessionId,
 };
 
 use super::cause::Cause;
 use super::clock::WorkerClock;
-use super::device::{Days, Device, DeviceDay, Whose};
+use super::device::{Day, Days, Device, DeviceDay, Whose};
 use super::line::{Line, Waited};
 use super::position::{
     Granted, Timing, add_part, add_unknown, slice_timing, stages_of, standing_timing,
@@ -91,11 +91,14 @@ pub(crate) struct Explainer {
     /// ops are announced again.
     stale: BTreeMap<SessionId, Vec<(OpNumber, OpNumber, Waited)>>,
     days: Days,
+    /// The epochs by which the days are apart; the last one is being replayed.
+    epochs: BTreeSet<Epoch>,
 }
 
 impl Explainer {
     /// Starts a term.
-    pub(crate) fn begin_term(&mut self) {
+    pub(crate) fn begin_term(&mut self, epoch: Epoch) {
+        self.epochs.insert(epoch);
         self.stale.clear();
         for worker in self.workers.values_mut() {
             worker.clock = WorkerClock::default();
@@ -207,11 +210,13 @@ impl Explainer {
             // The session had ended by then.
             self.lines.remove(&session);
         }
+        let epoch = self.epochs.last().copied().unwrap_or(0);
         for at in scheduler.served() {
             let worker = self.workers.entry(at.incarnation);
             let worker = worker.or_insert_with(|| Worker::new(at.gpu, self.now));
             let here = owner.filter(|(_, incarnation)| *incarnation == at.incarnation);
             worker.waiting.extend(here.map(|(session, _)| session));
+            worker.device.serve(self.now, epoch);
             worker.look(&at, self.now, &mut self.lines, scheduler);
         }
     }
@@ -323,13 +328,34 @@ impl Explainer {
     /// The time of the devices so far, by day and device. If work is granted, the time since the
     /// last end is not included yet.
     pub(crate) fn days(&self) -> Vec<DeviceDay> {
-        let told = self.days.iter().map(|((day, gpu), it)| DeviceDay {
-            day: *day,
-            gpu: *gpu,
-            busy_ns: it.busy_ns,
-            idle: it.idle.waits(),
-        });
-        told.collect()
+        let mut sums = BTreeMap::<(u64, GpuId), Day>::new();
+        for ((_, day, gpu), part) in &self.days {
+            sums.entry((*day, *gpu)).or_default().add(part);
+        }
+        told(&sums)
+    }
+
+    /// The time of the devices before each epoch served them, as far as it is known now.
+    pub(crate) fn days_before_epochs(&self) -> BTreeMap<Epoch, Vec<DeviceDay>> {
+        let mut sums = BTreeMap::<(u64, GpuId), Day>::new();
+        let mut parts = self.days.iter().peekable();
+        let mut before = BTreeMap::new();
+        for epoch in &self.epochs {
+            while let Some(((_, day, gpu), part)) = parts.next_if(|((of, ..), _)| of < epoch) {
+                sums.entry((*day, *gpu)).or_default().add(part);
+            }
+            before.insert(*epoch, told(&sums));
+        }
+        before
+    }
+
+    /// Merges the days of the epochs before this one.
+    pub(crate) fn merge_days(&mut self, before: Epoch) {
+        self.epochs = self.epochs.split_off(&before);
+        let rest = self.days.split_off(&(before, 0, 0));
+        for ((_, day, gpu), part) in std::mem::replace(&mut self.days, rest) {
+            self.days.entry((0, day, gpu)).or_default().add(&part);
+        }
     }
 
     /// Accounts for the time until now on workers without granted work.
@@ -339,6 +365,11 @@ impl Explainer {
             worker.device.rest(self.now, &mut self.days);
         }
     }
+}
+
+/// The days as they are told.
+fn told(sums: &BTreeMap<(u64, GpuId), Day>) -> Vec<DeviceDay> {
+    sums.iter().map(|(place, day)| day.told(*place)).collect()
 }
 
 /// Rank of the first cause that lasts only until the next grant.

@@ -46,6 +46,13 @@ impl Sums {
         }
     }
 
+    /// Adds the times of others.
+    pub(crate) fn add_all(&mut self, others: &Self) {
+        for (key, ns) in &others.0 {
+            self.add(key, *ns);
+        }
+    }
+
     /// Removes a time that was added by mistake.
     pub(crate) fn take(&mut self, key: &Key, ns: u64) {
         let whole = (key.0, None);
