@@ -199,7 +199,7 @@ def subjects(since):
         # A copy without the history: there is nothing to be held.
         return []
     found = []
-    for commit in filter(None, (entry.strip() for entry in log.split("\x1e"))):
+    for commit in filter(None, (entry.strip("\n") for entry in log.split("\x1e"))):
         name, subject, body = commit.split("\x1f")
         if len(subject) > SUBJECT:
             found.append(f"{name}: the subject has {len(subject)} characters, {SUBJECT} at most: {subject}")

@@ -182,7 +182,7 @@ async fn an_archive_keeps_what_is_cut_off() {
         let added = &tool.json(&["order", "export", "--archive", archive])[0];
         assert!(added["blocks"].as_u64() > Some(0), "{added}");
     }
-    // The record is cut behind what the other one has, whose epoch may be high by now.
+    // The cut must take what the other one lacks, and its epoch may be high by now.
     let left = loaded.epoch_above(0, SOON).await.epoch;
     let mut behind = 0;
     while behind <= left.max(7) {

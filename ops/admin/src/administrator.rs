@@ -38,6 +38,8 @@ const ASK: Duration = Duration::from_millis(500);
 
 /// Default of `command.deadline`, used by [`Administrator::connect`].
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause before a server that gave up a login is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// A connection with the cluster's login.
 pub struct Administrator {
@@ -108,20 +110,24 @@ impl Administrator {
         }
         let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
         let subjects = Subjects::new(&cluster);
-        let mut options = async_nats::ConnectOptions::new()
-            .name("administrator")
-            .connection_timeout(credentials.entry_patience(patience))
-            .custom_inbox_prefix(subjects.cluster_inbox());
-        options = logged_in(options, credentials, credentials.cluster_user.as_ref());
-        let client = options
-            .connect(credentials.url.addresses())
-            .await
-            .map_err(|error| {
-                let url = &credentials.url;
-                Unreachable(format!(
-                    "no broker answers at {url} ({error}); is `warploom up` running?"
-                ))
-            })?;
+        let asked = Instant::now();
+        let client = loop {
+            let options = async_nats::ConnectOptions::new()
+                .name("administrator")
+                .connection_timeout(credentials.entry_patience(patience))
+                .custom_inbox_prefix(subjects.cluster_inbox());
+            let options = logged_in(options, credentials, credentials.cluster_user.as_ref());
+            match options.connect(credentials.url.addresses()).await {
+                Ok(client) => break client,
+                Err(error) if gave_up(&error) && asked.elapsed() < patience => {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(error) => bail!(Unreachable(format!(
+                    "no broker answers at {} ({error}); is `warploom up` running?",
+                    credentials.url
+                ))),
+            }
+        };
         Ok(Self {
             client,
             subjects,
@@ -330,4 +336,12 @@ impl Administrator {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
+}
+
+/// True if the server ended the connection because the login came too late. On a busy machine the
+/// next attempt may be in time.
+fn gave_up(error: &async_nats::ConnectError) -> bool {
+    let source = std::error::Error::source(error);
+    let said = source.and_then(|source| source.downcast_ref::<async_nats::ServerError>());
+    matches!(said, Some(async_nats::ServerError::Other(_)))
 }

@@ -42,7 +42,7 @@ impl Replay {
         explainer.days()
     }
 
-    /// Use of the devices before each replayed epoch served them, as far as it is known now: the
+    /// Use of the devices before each replayed epoch served them, as far as it is known now. The
     /// end of work that a leader left behind is reported to its successor.
     #[must_use]
     pub fn device_days_before_epochs(&mut self) -> BTreeMap<Epoch, Vec<DeviceDay>> {
