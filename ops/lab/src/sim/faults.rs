@@ -10,7 +10,7 @@ use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sim_faults::coverage::{Coverage, FAULTS, Part};
 use sim_faults::{Campaign, CampaignOutcome, Failed, Options, Script, Totals, Tracing, Troubles};
 
@@ -200,49 +200,22 @@ fn print(outcome: &CampaignOutcome, files: &[PathBuf]) -> Result<()> {
     line(summary(&outcome.totals, outcome.classes, failed))
 }
 
-fn numbers(totals: &Totals) -> Value {
-    json!({
-        "runs": totals.runs,
-        "events": totals.steps,
-        "virtual_seconds": totals.time as f64 / 1e9,
-        "ops": totals.ops,
-        "positions_void": totals.voids,
-        "sessions_ended": totals.ended,
-        "sessions_failed": totals.failed,
-        "runs_with_failover": totals.failovers,
-        "reigns": totals.epochs,
-        "faults": totals.faults,
-        "positions_replayed": totals.replayed,
-        "positions_adopted": totals.adopted,
-        "sessions_adopted": totals.adopted_sessions,
-        "lost_workers_compared": totals.gone,
-        "positions_unrecorded_by_name": totals.unrecorded,
-        "gaps_named": totals.gaps,
-        "slices_of_closed_sessions_stopped": totals.stopped,
-        "sessions_given_up": totals.gave_up,
-        "leaders_followed_by_themselves": totals.renewed,
-        "runs_with_two_leaders_at_once": totals.rivals,
-        "epochs_given_twice": totals.epochs_twice,
-        "shares_compared": totals.compared,
-        "accesses_judged": totals.touched,
-        "sessions_refused_memory": totals.denied,
-        "sessions_swapped_out": totals.swaps,
-        "usage_reports_compared": totals.metered,
-        "several_devices_had": totals.several,
-        "requests_told_to_wait": totals.declined,
-        "several_devices_half_begun_when_a_worker_died": totals.halved,
-        "workers_drained": totals.drained,
-        "drained_workers_told_to_leave": totals.dismissed,
-    })
+fn numbers(totals: &Totals) -> Map<String, Value> {
+    let (runs, seconds) = (json!(totals.runs), json!(totals.time as f64 / 1e9));
+    let mut numbers = Map::from_iter([
+        ("runs".to_owned(), runs),
+        ("virtual_seconds".to_owned(), seconds),
+    ]);
+    let counts = totals.counts.named().into_iter();
+    numbers.extend(counts.map(|(name, count)| (name.to_owned(), json!(count))));
+    numbers
 }
 
 fn summary(totals: &Totals, classes: u64, failed: usize) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    if let Value::Object(rows) = numbers(totals) {
-        for (name, value) in rows {
-            table.add_row([name.replace('_', " "), value.to_string()]);
-        }
+    for (name, value) in numbers(totals) {
+        table.add_row([name.replace('_', " "), value.to_string()]);
     }
     if classes > 0 {
         table.add_row(["kinds of events".to_owned(), classes.to_string()]);

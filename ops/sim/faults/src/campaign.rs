@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::coverage::Coverage;
 use crate::exhaustive::{classes, trials};
-use crate::run::{Options, RunFailure, RunReport, play};
+use crate::run::{Counts, Options, RunFailure, RunReport, play};
 use crate::scene::Scene;
 use crate::script::Script;
 use crate::shrink::shrink;
@@ -36,106 +36,18 @@ pub struct Campaign {
 pub struct Totals {
     /// Runs in which everything held.
     pub runs: u64,
-    /// Events handled.
-    pub steps: u64,
     /// Virtual nanoseconds.
     pub time: Nanos,
-    /// Ops that ran.
-    pub ops: u64,
-    /// Positions that ended void.
-    pub voids: u64,
-    /// Sessions that ended in good order.
-    pub ended: u64,
-    /// Sessions that failed for a good reason.
-    pub failed: u64,
-    /// Runs with more than one leader.
-    pub failovers: u64,
-    /// Terms.
-    pub epochs: u64,
-    /// Faults injected.
-    pub faults: u64,
-    /// Positions in the replays of the records.
-    pub replayed: u64,
-    /// Positions in the replays that were taken from seals' tails.
-    pub adopted: u64,
-    /// Sessions that were opened and closed within a leader's last append.
-    pub adopted_sessions: u64,
-    /// Workers that are gone, with chains that match the record.
-    pub gone: u64,
-    /// Positions that the record names as unrecorded.
-    pub unrecorded: u64,
-    /// Times that a leader left inputs unrecorded.
-    pub gaps: u64,
-    /// Slices of closed sessions that were stopped.
-    pub stopped: u64,
-    /// Sessions with a client that timed out.
-    pub gave_up: u64,
-    /// Times that a leader took over from itself.
-    pub renewed: u64,
-    /// Runs in which two leaders led at the same time.
-    pub rivals: u64,
-    /// Epochs that a store gave out twice, to two nodes.
-    pub epochs_twice: u64,
-    /// Comparisons of two tenants' shares.
-    pub compared: u64,
-    /// Checked accesses to memory.
-    pub touched: u64,
-    /// Sessions that were refused memory.
-    pub denied: u64,
-    /// Times that a session's memory was swapped out.
-    pub swaps: u64,
-    /// Reports of use that were compared with the actual use.
-    pub metered: u64,
-    /// Blocks with moves of memory that were compared with the actual moves.
-    pub moved: u64,
-    /// Granted requests for several devices.
-    pub several: u64,
-    /// Refusals sent to clients, which ask again.
-    pub declined: u64,
-    /// Requests for several devices during which a worker died, when some sessions had begun and others had
-    /// not.
-    pub halved: u64,
-    /// Workers that a leader reported as drained.
-    pub drained: u64,
-    /// Drained workers that had no session left and were told to leave.
-    pub dismissed: u64,
+    /// The counters.
+    pub counts: Counts,
 }
 
 impl Totals {
     /// Adds a run.
     pub fn add(&mut self, report: &RunReport) {
         self.runs += 1;
-        self.steps += report.steps;
         self.time += report.time;
-        self.ops += report.ops;
-        self.voids += report.voids;
-        self.ended += report.ended;
-        self.failed += report.failed;
-        self.failovers += u64::from(report.epochs > 1);
-        self.epochs += report.epochs;
-        self.faults += report.faults;
-        self.replayed += report.replayed;
-        self.adopted += report.adopted;
-        self.adopted_sessions += report.adopted_sessions;
-        self.gone += report.gone;
-        self.unrecorded += report.unrecorded;
-        self.gaps += report.gaps;
-        self.stopped += report.stopped;
-        self.gave_up += report.gave_up;
-        self.renewed += report.renewed;
-        self.rivals += u64::from(report.rivals > 0);
-        self.epochs_twice += report.epochs_twice;
-        self.compared += report.compared;
-        self.touched += report.touched;
-        self.denied += report.denied;
-        self.swaps += report.swaps;
-        self.metered += report.metered;
-        self.moved += report.moved;
-        self.several += report.several;
-        self.declined += report.declined;
-        self.halved += report.halved;
-        self.drained += report.drained;
-        self.dismissed += report.dismissed;
+        self.counts.add(&report.counts);
     }
 }
 

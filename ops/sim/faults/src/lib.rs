@@ -4,7 +4,7 @@
 //!
 //! ```
 //! let report = sim_faults::run(7, &sim_faults::Options::default()).map_err(|f| f.to_string())?;
-//! assert!(report.ops > 0);
+//! assert!(report.counts.ops > 0);
 //! # Ok::<(), String>(())
 //! ```
 
@@ -40,7 +40,7 @@ pub use campaign::{Campaign, CampaignOutcome, Failed, Totals, campaign};
 pub use check::Violation;
 pub use faults::Troubles;
 pub use mutants::Mutant;
-pub use run::{Options, RunFailure, RunReport, Tracing, play, run};
+pub use run::{Counts, Options, RunFailure, RunReport, Tracing, play, run};
 pub use scene::Scene;
 pub use script::{Script, ScriptError};
 pub use shrink::{Shrunk, shrink};

@@ -119,8 +119,10 @@ mod tests {
             steps = ["load 0 1", "launch 1 1 0 0", "sync", "wait", "close"]
         "#;
         let script = Script::read(text).unwrap();
-        let report = crate::play(&script.scene, &crate::Options::default()).unwrap();
-        assert_eq!((report.ops, report.ended, report.several), (3, 1, 0));
+        let counts = crate::play(&script.scene, &crate::Options::default())
+            .unwrap()
+            .counts;
+        assert_eq!((counts.ops, counts.ended, counts.several), (3, 1, 0));
         let wide = text.replacen("conduct =", "devices = 2\nconduct =", 1);
         let joined = r#"
             [[scene.worker]]
@@ -131,9 +133,11 @@ mod tests {
         "#;
         let wide = wide.replacen("[[scene.client]]", joined, 1);
         let script = Script::read(&wide).unwrap();
-        let report = crate::play(&script.scene, &crate::Options::default()).unwrap();
-        assert_eq!((report.ops, report.ended, report.several), (6, 2, 1));
-        assert!(report.declined > 0, "it waited for the second worker");
+        let counts = crate::play(&script.scene, &crate::Options::default())
+            .unwrap()
+            .counts;
+        assert_eq!((counts.ops, counts.ended, counts.several), (6, 2, 1));
+        assert!(counts.declined > 0, "it waited for the second worker");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One run: a scene, played to its end and judged.
 
+mod counts;
 mod inject;
 mod report;
 mod roster;
@@ -24,6 +25,7 @@ use crate::scene::{CLUSTER, Scene};
 use crate::trace::Trace;
 use crate::watch::Watch;
 
+pub use counts::Counts;
 pub use report::{Options, RunFailure, RunReport, Tracing};
 
 /// Maximum lines of the trace in a failure.
@@ -206,14 +208,26 @@ impl Play {
         let observer = &self.cluster.observer;
         RunReport {
             seed: self.scene.seed,
-            steps: self.cluster.steps,
             time: self.cluster.now,
             history: self.history,
+            counts: self.counts(&replay),
+            steady: observer.steady.exact,
+            coverage: observer.coverage.clone(),
+        }
+    }
+
+    fn counts(&self, replay: &Replay) -> Counts {
+        let observer = &self.cluster.observer;
+        let terms = observer.terms.len() as u64;
+        let epochs: BTreeSet<u64> = observer.terms.iter().map(|term| term.0).collect();
+        Counts {
+            steps: self.cluster.steps,
             ops: observer.sessions.ops,
             voids: observer.positions.voids,
-            epochs: observer.terms.len() as u64,
             ended: observer.sessions.ends.0,
             failed: observer.sessions.ends.1,
+            failovers: u64::from(terms > 1),
+            epochs: terms,
             faults: self.faults,
             replayed: replay.positions,
             adopted: replay.adopted,
@@ -223,12 +237,9 @@ impl Play {
             gaps: observer.keeping.gaps,
             stopped: observer.stops.ended,
             gave_up: observer.sessions.gave_up,
-            epochs_twice: {
-                let epochs: BTreeSet<u64> = observer.terms.iter().map(|term| term.0).collect();
-                (observer.terms.len() - epochs.len()) as u64
-            },
             renewed: observer.renewed(),
-            rivals: observer.rivals,
+            rivals: u64::from(observer.rivals > 0),
+            epochs_twice: terms - epochs.len() as u64,
             compared: observer.windows.compared,
             touched: observer.memory.touched,
             denied: observer.memory.denied.len() as u64,
@@ -241,8 +252,6 @@ impl Play {
             drained: observer.drains.held.len() as u64,
             dismissed: observer.drains.left(),
             harm: observer.harm(),
-            steady: observer.steady.exact,
-            coverage: observer.coverage.clone(),
         }
     }
 
