@@ -181,16 +181,16 @@ codes! {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::Code;
+
     use super::*;
 
     /// Columns of the page.
     const COLUMNS: usize = 110;
-    const BEGINS: &str = "## Of commands\n\n";
-    const ENDS: &str = "\n## Of the controller";
 
     /// An entry of the page, its lines at most [`COLUMNS`] wide.
-    fn entry(code: ErrorCode) -> String {
-        let text = format!("- **{}**: {}", code.name(), code.meaning());
+    fn entry((name, place, meaning): (&str, &str, &str)) -> String {
+        let text = format!("- **{name}**{place}: {meaning}");
         let mut lines = vec![String::new()];
         for word in text.split(' ') {
             let line = lines.last_mut().expect("the first one");
@@ -203,7 +203,21 @@ mod tests {
         lines.join("\n") + "\n"
     }
 
-    /// `WARPLOOM_BLESS=1` writes the section.
+    fn of_bus(code: Code) -> String {
+        let retry = if code.retryable() { "yes" } else { "no" };
+        let place = format!(" ({}, CUDA {}, retry {retry})", code.number(), code.cuda());
+        entry((code.name(), &place, code.meaning()))
+    }
+
+    /// The page with the entries of one section replaced.
+    fn with(page: &str, heading: &str, entries: &str) -> String {
+        let section = page.find(heading).expect("the section");
+        let from = section + page[section..].find("\n- **").expect("its entries") + 1;
+        let until = from + page[from..].find("\n## ").expect("the next section");
+        [&page[..from], entries, &page[until..]].concat()
+    }
+
+    /// `WARPLOOM_BLESS=1` writes the sections.
     #[test]
     fn the_page_lists_every_code_with_its_meaning() {
         let path = concat!(
@@ -211,20 +225,19 @@ mod tests {
             "/../../docs/reference/errors.md"
         );
         let page = std::fs::read_to_string(path).expect("the page");
-        let from = page.find(BEGINS).expect("the section") + BEGINS.len();
-        let until = from + page[from..].find(ENDS).expect("the next section");
-        let section: String = ErrorCode::ALL.iter().map(|code| entry(*code)).collect();
+        let bus: String = Code::ALL.iter().map(|code| of_bus(*code)).collect();
+        let commands = ErrorCode::ALL.iter();
+        let commands: String = commands
+            .map(|code| entry((code.name(), "", code.meaning())))
+            .collect();
+        let blessed = with(&page, "## On the bus", &bus);
+        let blessed = with(&blessed, "## Of commands", &commands);
         if std::env::var_os("WARPLOOM_BLESS").is_some() {
-            let blessed = format!("{}{section}{}", &page[..from], &page[until..]);
             std::fs::write(path, blessed).expect("written");
             return;
         }
         let renew = "differs: WARPLOOM_BLESS=1 cargo test -p admin --lib codes";
-        assert_eq!(
-            &page[from..until],
-            section,
-            "docs/reference/errors.md {renew}"
-        );
+        assert_eq!(page, blessed, "docs/reference/errors.md {renew}");
     }
 
     #[test]
