@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use admin::evidence::{
-    Evidence, EvidenceKey, KILLED, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
+    Evidence, EvidenceKey, KILLED, SessionFailure, Started, Submitted, WorkerEnd,
 };
+use admin::record::PositionRow;
 use bus_schemas::{Chain, ChainEntry, GpuTail, GrantKind};
 use lab::chaos::Checker;
 use serde::Serialize;
@@ -127,7 +128,7 @@ fn run(evidence: &mut Evidence, end: &mut End, global: u64, line: Line) {
             first,
             last: granted,
         });
-        evidence.order.push(Ordered {
+        evidence.order.push(PositionRow {
             gpu,
             incarnation: worker.into(),
             position,
@@ -139,7 +140,7 @@ fn run(evidence: &mut Evidence, end: &mut End, global: u64, line: Line) {
             kind: kind.name().into(),
             first,
             last: granted,
-            adopted: false,
+            ..PositionRow::default()
         });
     }
     evidence.started.push(Started {

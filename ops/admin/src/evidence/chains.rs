@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{Chain, ChainEntry, GpuTail, GrantKind, Tenant, digest};
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, Ordered, Started};
-use crate::record::With;
+use super::{Evidence, Started};
+use crate::record::{PositionRow, With};
 
 /// The workers' chains, by their logs and by the replay. Both digests cover the same workers at the
 /// same positions.
@@ -70,7 +70,7 @@ impl Evidence {
     #[must_use]
     pub fn chains(&self) -> Chains {
         let started = chains(self.started.iter().map(Started::link), &BTreeMap::new());
-        let ordered = chains(self.order.iter().map(Ordered::link), &self.cut());
+        let ordered = chains(self.order.iter().map(PositionRow::link), &self.cut());
         let mut keys: BTreeSet<(u32, &str)> = started.keys().copied().collect();
         keys.extend(ordered.keys().copied());
         let mut compared = Chains::default();
@@ -184,7 +184,7 @@ impl Started {
     }
 }
 
-impl Ordered {
+impl PositionRow {
     fn link(&self) -> Link<'_> {
         Link {
             worker: (self.gpu, &self.incarnation),
@@ -200,8 +200,8 @@ impl Ordered {
 mod tests {
     use super::*;
 
-    fn ordered(incarnation: &str, position: u64) -> Ordered {
-        Ordered {
+    fn ordered(incarnation: &str, position: u64) -> PositionRow {
+        PositionRow {
             gpu: 0,
             incarnation: incarnation.into(),
             position,
@@ -213,11 +213,11 @@ mod tests {
             kind: "run".into(),
             first: position,
             last: position,
-            adopted: false,
+            ..PositionRow::default()
         }
     }
 
-    fn started(line: &Ordered) -> Started {
+    fn started(line: &PositionRow) -> Started {
         Started {
             gpu: line.gpu,
             incarnation: line.incarnation.clone(),

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Evidence, KILLED, Ordered, Started, Submitted};
+use super::{Evidence, KILLED, Started, Submitted};
+use crate::record::PositionRow;
 
 /// Maximum number of positions that a worker which died may have been running.
 const RUNNING: usize = 1 << 16;
@@ -324,7 +325,7 @@ fn sorted<'a, T: std::fmt::Debug, K: Ord>(
     }
 }
 
-fn same(started: &Started, ordered: &Ordered) -> bool {
+fn same(started: &Started, ordered: &PositionRow) -> bool {
     let whose = (
         started.gpu,
         &started.session,

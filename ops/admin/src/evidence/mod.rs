@@ -28,7 +28,7 @@ pub use file_sum::FileSum;
 pub use key::EvidenceKey;
 pub use manifest::{Manifest, Seal, sign_again};
 pub use model::{
-    Evidence, InjectedFault, KILLED, Kill, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
+    Evidence, InjectedFault, KILLED, Kill, SessionFailure, Started, Submitted, WorkerEnd,
 };
 
 /// Reads a file of one JSON object a line.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::With;
+use crate::record::{PositionRow, With};
 
 /// A line of `submitted.jsonl`: ops a client sent for the first time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,36 +65,6 @@ impl Started {
     }
 }
 
-/// A line of `order.jsonl`: a position according to the record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ordered {
-    /// The device.
-    pub gpu: u32,
-    /// The worker.
-    pub incarnation: String,
-    /// The gpu position.
-    pub position: u64,
-    /// The position in the cluster's order, within the epoch.
-    pub global: u64,
-    /// The epoch that granted it.
-    pub epoch: u64,
-    /// The session's tenant.
-    pub tenant: String,
-    /// The session's number among its tenant's, from 1.
-    pub ordinal: u64,
-    /// The session.
-    pub session: String,
-    /// `run`, `open`, `close`, `standing`, `revoke` or `return`.
-    pub kind: String,
-    /// First op.
-    pub first: u64,
-    /// Last op.
-    pub last: u64,
-    /// True if it was not recomputed: its inputs died with a leader, and the worker handed it over.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub adopted: bool,
-}
-
 /// A line of `kills.jsonl`: a leader that was killed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kill {
@@ -154,7 +124,7 @@ pub struct Evidence {
     /// `started.jsonl`.
     pub started: Vec<Started>,
     /// `order.jsonl`.
-    pub order: Vec<Ordered>,
+    pub order: Vec<PositionRow>,
     /// `kills.jsonl`.
     pub kills: Vec<Kill>,
     /// `failures.jsonl`.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::record::PositionRow;
 
 fn submitted(session: &str, first: u64, last: u64) -> Submitted {
     let (session, tenant) = (session.to_owned(), "chat".to_owned());
@@ -52,7 +53,7 @@ fn good() -> Evidence {
         let (session, tenant, outcome) =
             (session.to_owned(), "chat".to_owned(), outcome.to_owned());
         let later = u64::from(global > 3);
-        evidence.order.push(Ordered {
+        evidence.order.push(PositionRow {
             gpu: 0,
             incarnation: incarnation.clone(),
             position,
@@ -65,7 +66,7 @@ fn good() -> Evidence {
             kind: kind.clone(),
             first,
             last,
-            adopted: false,
+            ..PositionRow::default()
         });
         evidence.started.push(Started {
             gpu: 0,

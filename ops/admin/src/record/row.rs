@@ -4,8 +4,8 @@ use bus_schemas::{Chain, ChainEntry, GrantKind, Outcome, Tenant};
 use scheduler_leader_core::replay::{Replayed, ReplayedPosition};
 use serde::{Deserialize, Serialize};
 
-/// One position. The first eleven fields are those of a line of the evidence's `order.jsonl`, which
-/// can be read as rows, too; the others may be missing.
+/// One position: a row of the command line, and a line of the evidence's `order.jsonl`. Files of
+/// earlier versions have only the first eleven fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PositionRow {
     /// The device.

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use admin::Administrator;
 use admin::errors::{ErrorCode, UsageError};
-use admin::evidence::{Ordered, WorkerEnd};
+use admin::evidence::WorkerEnd;
 use admin::output;
-use admin::record::{AnchorLine, Record, Source, With, stream_blocks, whole};
+use admin::record::{AnchorLine, PositionRow, Record, Source, With, stream_blocks, whole};
 use admin::settings::Settings;
 use anyhow::{Context, Result, bail};
 use scheduler_leader_core::replay::{self, Anchor, Fate, ReplayedPosition, Stop};
@@ -221,26 +221,9 @@ fn write(path: &Path, positions: &[ReplayedPosition]) -> Result<()> {
     })?;
     let mut out = std::io::BufWriter::new(file);
     for position in positions {
-        serde_json::to_writer(&mut out, &ordered(position))?;
+        serde_json::to_writer(&mut out, &PositionRow::from(position))?;
         out.write_all(b"\n")?;
     }
     out.flush()
         .with_context(|| ErrorCode::EvidenceFile.failed(format!("cannot write {}", path.display())))
-}
-
-fn ordered(position: &ReplayedPosition) -> Ordered {
-    Ordered {
-        gpu: position.gpu,
-        incarnation: position.incarnation.to_string(),
-        position: position.position,
-        global: position.global,
-        epoch: position.epoch,
-        tenant: position.tenant.to_string(),
-        ordinal: position.ordinal,
-        session: position.session.to_string(),
-        kind: position.kind.name().into(),
-        first: position.first,
-        last: position.last,
-        adopted: position.adopted,
-    }
 }
