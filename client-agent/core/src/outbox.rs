@@ -12,16 +12,15 @@ mod silence;
 use std::collections::VecDeque;
 
 use bus_schemas::{
-    Batch, ClientState, CloseReason, CloseRequest, Code, Column, ContentHash, CostRun,
-    DeviceResult, Epoch, Failure, Intent, KernelKey, LeaderId, LeaderNotice, ModuleHash, Op,
-    OpNumber, Parcel, ResultKind, WIRE_VERSION, WorkerAck, limits,
+    CloseReason, CostRun, Epoch, Failure, KernelKey, LeaderId, ModuleHash, Op, OpNumber, Parcel,
+    ResultKind, limits,
 };
 use bytes::Bytes;
 
 use crate::buffer::Buffers;
 use crate::column::Columns;
 use crate::event::{Action, Event, Nanos, OutboxSettings, PushError};
-use crate::result::{Part, Results};
+use crate::result::Results;
 use crate::retry::Retry;
 use crate::run::Runs;
 use crate::transfer::{Chunk, Transfers};

@@ -26,7 +26,7 @@ macro_rules! codes {
 // Codes that are never returned here are explained too.
 #[expect(dead_code, reason = "the list is NVML's, not ours")]
 mod list {
-    use super::*;
+    use super::{CStr, Status};
 
     codes! {
         SUCCESS = 0, c"Success";

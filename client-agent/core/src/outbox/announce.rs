@@ -1,6 +1,11 @@
 //! Announcements: an outbox's intents to the leader, and its progress to leader and worker.
 
-use super::*;
+use bus_schemas::{
+    ClientState, CloseReason, CloseRequest, Column, CostRun, Intent, OpNumber, WIRE_VERSION, limits,
+};
+
+use super::{GATHERED, GATHERED_OPS, Outbox, State};
+use crate::event::{Action, Nanos};
 
 impl Outbox {
     /// The last op that may be announced to the leader, apart from its credit: it is sent, and no

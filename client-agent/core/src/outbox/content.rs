@@ -1,6 +1,9 @@
 //! Copies that are offered by the hashes of their chunks.
 
-use super::*;
+use bus_schemas::{ContentHash, Parcel, limits};
+
+use super::{Outbox, State};
+use crate::event::{Action, PushError};
 
 impl Outbox {
     /// Asks the worker which chunks of a copy it holds, and returns the number of the copy's first

@@ -5,7 +5,10 @@
 //! silence. A worker answers while it runs a long kernel, and a leader while it grants nothing, so
 //! a wait for either continues.
 
-use super::*;
+use bus_schemas::{CloseReason, Code, Failure};
+
+use super::{Outbox, State};
+use crate::event::{Action, Nanos};
 
 /// The most that counts between two looks; during a wait there are several looks a second.
 const STEP: Nanos = 1_000_000_000;

@@ -1,6 +1,13 @@
 //! The failure of a session, and its end.
 
-use super::*;
+use std::collections::VecDeque;
+
+use bus_schemas::{Failure, OpNumber};
+
+use super::{Failing, Outbox, State};
+use crate::buffer::Buffers;
+use crate::column::Columns;
+use crate::event::{Action, Nanos};
 
 impl Outbox {
     /// Fails the session: all waiting callers get the failure, and nothing but the close is sent.

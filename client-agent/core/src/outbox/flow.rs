@@ -1,8 +1,15 @@
 //! An outbox's handling of events: credit, acknowledgements, results, epochs.
 
-use bus_schemas::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES};
+use bus_schemas::{
+    Code, DeviceResult, Epoch, Failure, LeaderId, LeaderNotice, Op, OpNumber, ResultKind,
+    TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, WorkerAck, limits,
+};
+use bytes::Bytes;
 
-use super::*;
+use super::{Failing, Outbox};
+use crate::event::{Action, Nanos, PushError};
+use crate::result::Part;
+use crate::retry::Retry;
 
 /// Silence of the session's worker, or of the leader it knows, after which the session believes
 /// another leader of any epoch that it is gone.

@@ -1,6 +1,9 @@
 //! The worker's answers about module images.
 
-use super::*;
+use bus_schemas::WorkerAck;
+
+use super::Outbox;
+use crate::event::Action;
 
 impl Outbox {
     /// Handles the worker's verdicts on images; returns true if any is new.

@@ -1,6 +1,9 @@
 //! Sending: batches, announcements and transfers, each repeated until it is answered.
 
-use super::*;
+use bus_schemas::{Batch, CloseReason, WIRE_VERSION};
+
+use super::{Outbox, RESENT, Sent, State};
+use crate::event::{Action, Nanos};
 
 impl Outbox {
     /// True if the pending ops must not wait for more: they are twice the ops that the worker may

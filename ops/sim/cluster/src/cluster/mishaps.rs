@@ -1,7 +1,13 @@
 //! Mishaps of a node, its connection and the broker.
 
-use super::*;
-use crate::node::Connection;
+use std::rc::Rc;
+
+use super::{Cluster, Event, Undo};
+use crate::network::{Lossy, Mishap, NodeId, Packet, Ways};
+use crate::node::{Connection, NodeInput, NodeRole};
+use crate::observer::ClusterObserver;
+use crate::store::StoreReply;
+use crate::{MICRO, MILLI, Nanos, SECOND};
 
 impl<W: ClusterObserver> Cluster<W> {
     /// Makes the next message, or answer of the store, to a node have a mishap.

@@ -3,16 +3,14 @@
 mod mishaps;
 mod ways;
 
-use std::rc::Rc;
-
-use crate::network::{Lossy, Mishap, Network, NodeId, Packet, Ways};
+use crate::network::{Network, NodeId, Packet, Ways};
 use crate::node::{Io, Node, NodeEffect, NodeInput, NodeRole, Slot};
 use crate::observer::ClusterObserver;
 use crate::print::{fingerprint, mix};
 use crate::slowness::Slowness;
-use crate::store::{LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest};
+use crate::store::{Store, StoreRequest};
 use crate::store_faults::StoreFaults;
-use crate::{Agenda, MICRO, MILLI, Nanos, Random, SECOND};
+use crate::{Agenda, MILLI, Nanos, Random};
 
 /// Makes the process of a role, from the role, its number in the role, its life, and its random source.
 pub type Factory = Box<dyn FnMut(NodeRole, u32, u32, Random) -> Box<dyn Node>>;

@@ -2,8 +2,13 @@
 
 use scheduler_leader_core::Placement;
 
-use super::*;
-use crate::wire;
+use super::{Cluster, Event};
+use crate::network::{NodeId, Packet};
+use crate::node::{NodeInput, NodeRole, Slot};
+use crate::observer::ClusterObserver;
+use crate::print::mix;
+use crate::store::{LEASE, LEASE_TTL, PLACEMENT, PROFILE, StoreReply, StoreRequest};
+use crate::{MICRO, Nanos, SECOND, wire};
 
 /// The placement that a request writes to the store.
 fn placement(request: &StoreRequest) -> Option<Placement> {

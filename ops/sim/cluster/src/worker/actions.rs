@@ -1,9 +1,17 @@
 //! Carries out the sequencer's actions on bus and buffers.
 
+use bus_schemas::subject::ToClient;
+use bus_schemas::{
+    Code, DeviceResult, Failure, HeldImages, Rejected, ResultKind, SessionId, WIRE_VERSION,
+    Weights, WorkerBeat, encode, limits,
+};
 use gpu_worker_core::dispatch;
-use gpu_worker_core::sequencer::BeatAction;
+use gpu_worker_core::sequencer::{Action, BeatAction, Event, StartAction};
 
-use super::*;
+use super::device::SimDevice;
+use super::{WorkerNode, broken};
+use crate::fact::WorkerFact;
+use crate::node::Io;
 
 impl<D: SimDevice> WorkerNode<D> {
     pub(super) fn carry_out(&mut self, io: &mut Io, reply: Option<&str>, actions: Vec<Action>) {

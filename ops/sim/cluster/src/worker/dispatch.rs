@@ -1,11 +1,19 @@
 //! The real dispatch and the real resources: the path of a started slice to the device.
 
+use std::collections::BTreeMap;
+
+use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId};
+use gpu_worker_core::Sequencer;
 use gpu_worker_core::dispatch::{
     Action, ClaimAnswer, Event, ImageState, LaunchNeeds, ModuleBytes, SessionReader, Submission,
     TransferState,
 };
+use gpu_worker_core::images::ImageTable;
 
-use super::*;
+use super::device::{SimDevice, SimSlice};
+use super::{Kept, WorkerNode};
+use crate::fact::WorkerFact;
+use crate::node::Io;
 
 impl<D: SimDevice> WorkerNode<D> {
     /// Passes an event to the dispatch, and carries out its actions.

@@ -1,8 +1,12 @@
 //! The real table of images; the modelled device prepares an image as soon as it is complete.
 
+use bus_schemas::{Code, Failure, ModuleHash, SessionId};
 use gpu_worker_core::images::{Answered, Arrival, ImageState};
+use gpu_worker_core::sequencer::Event;
 
-use super::*;
+use super::device::SimDevice;
+use super::{WorkerNode, broken};
+use crate::node::Io;
 
 impl<D: SimDevice> WorkerNode<D> {
     /// Notes that a transfer is complete. A `known` image was not sent.

@@ -1,8 +1,14 @@
 //! Messages that a worker receives.
 
+use bus_schemas::subject::{ToWorker, WorkerSubject};
+use bus_schemas::{Batch, DataChunk, GrantBatch, Leave, Lost, Seal, SessionId, Tenant, decode};
 use gpu_worker_core::images::ImageState;
+use gpu_worker_core::sequencer::{Action, BatchEvent, BatchFacts, ChunkEvent, Event};
 
-use super::*;
+use super::device::SimDevice;
+use super::{WorkerNode, broken};
+use crate::network::Packet;
+use crate::node::Io;
 
 impl<D: SimDevice> WorkerNode<D> {
     pub(super) fn message(&mut self, io: &mut Io, packet: &Packet) {

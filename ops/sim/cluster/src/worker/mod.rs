@@ -12,27 +12,17 @@ mod usage;
 
 use std::collections::BTreeMap;
 
-use bus_schemas::subject::{
-    Author, ConnectionName, HearsTenants, Subjects, ToClient, ToWorker, WorkerSubject,
-};
-use bus_schemas::{
-    Batch, Code, DataChunk, DeviceResult, Failure, GrantBatch, HeldImages, Launch, Leave, Lost,
-    ModuleHash, Op, OpNumber, Rejected, Residency, ResultKind, Seal, SessionId, Tenant,
-    WIRE_VERSION, Weights, WorkerBeat, decode, encode, limits,
-};
+use bus_schemas::subject::{Author, ConnectionName, HearsTenants, Subjects};
+use bus_schemas::{HeldImages, ModuleHash, OpNumber, Residency, SessionId, Tenant, Weights};
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::images::ImageTable;
-use gpu_worker_core::sequencer::{
-    Action, BatchEvent, BatchFacts, ChunkEvent, CompletedEvent, Config, Event, Identity,
-    StartAction,
-};
+use gpu_worker_core::sequencer::{CompletedEvent, Config, Event, Identity};
 use gpu_worker_core::{Dispatch, Meter, Pager, Resources, SendOnChange, Sequencer};
 use moves::Moves;
 
 pub use self::device::{Ended, ModelAnswer, SimDevice, SimSlice, SliceEnd};
 
 use crate::fact::{Fact, WorkerFact};
-use crate::network::Packet;
 use crate::node::{Io, Node, NodeInput};
 use crate::{MILLI, Nanos};
 

@@ -1,11 +1,16 @@
 //! Swapping: the real pager decides, and moves take their time.
 
-use bus_schemas::Residency;
+use bus_schemas::{Residency, SessionId};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::pager::{MoveEnded, SwapAction};
+use gpu_worker_core::sequencer::Event;
 
+use super::device::SimDevice;
 use super::moves::Move;
-use super::*;
+use super::{SWAP, WorkerNode};
+use crate::fact::WorkerFact;
+use crate::node::Io;
+use crate::{MILLI, Nanos};
 
 /// Interval between looks at the sessions that wait for memory, to see if one has waited long enough.
 const LOOK: Nanos = 20 * MILLI;

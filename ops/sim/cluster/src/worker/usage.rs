@@ -1,10 +1,15 @@
 //! The real resources at work: memory that sessions hold, and time that they use.
 
+use bus_schemas::{SessionId, encode};
 use gpu_worker_core::ledger::Cut;
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::resources::CompletedSlice;
 
-use super::*;
+use super::device::{SimDevice, SliceEnd};
+use super::{REPORT, Reports, WorkerNode};
+use crate::MILLI;
+use crate::fact::WorkerFact;
+use crate::node::Io;
 
 impl<D: SimDevice> WorkerNode<D> {
     /// Accounts for an ended slice: its use, and the memory that its session holds now.

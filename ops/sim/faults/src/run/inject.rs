@@ -1,8 +1,9 @@
 //! The start and the end of faults.
 
-use sim_cluster::{ClusterObserver, NodeInput, Ways};
+use sim_cluster::{ClusterObserver, Nanos, NodeId, NodeInput, NodeRole, Undo, Ways};
 
-use super::*;
+use super::Play;
+use crate::faults::{Fault, Target};
 
 impl Play {
     /// Starts the fault of this number.

@@ -17,7 +17,7 @@ use sim_cluster::{
 
 use crate::check::Violation;
 use crate::fault_points::FaultPoints;
-use crate::faults::{Fault, Target, Troubles};
+use crate::faults::Troubles;
 use crate::hostile::Overheard;
 use crate::mutants::Mutant;
 use crate::record::{self, Replay};
