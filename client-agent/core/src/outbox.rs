@@ -1,15 +1,16 @@
 //! One session's program order on its way out.
 
-mod announce;
+mod answers;
+mod batches;
 mod content;
 mod deadline;
 mod failing;
 mod flow;
-mod image;
+mod leader;
+mod retries;
 mod sending;
 mod silence;
-
-use std::collections::VecDeque;
+mod staging;
 
 use bus_schemas::{
     CloseReason, CostRun, Epoch, Failure, KernelKey, LeaderId, ModuleHash, Op, OpNumber, Parcel,
@@ -18,33 +19,15 @@ use bus_schemas::{
 use bytes::Bytes;
 
 use crate::buffer::Buffers;
-use crate::column::Columns;
 use crate::event::{Action, Event, Nanos, OutboxSettings, PushError};
-use crate::result::Results;
 use crate::retry::Retry;
-use crate::run::Runs;
-use crate::transfer::{Chunk, Transfers};
+use crate::transfer::Chunk;
+use answers::Answers;
+use batches::Batches;
+use leader::Leader;
+use retries::Retries;
 use silence::Silence;
-
-/// Batches that are resent at a time; the worker's answer triggers the next.
-const RESENT: usize = 8;
-
-/// Maximum number of unfinished transfers: half of what a worker keeps track of.
-const TRANSFERS: u64 = 512;
-
-/// Limits on gathering intents that are not urgent: the longest time, and the number of ops.
-const GATHERED: Nanos = 1_000_000;
-const GATHERED_OPS: u64 = 1_024;
-
-/// A batch that the worker has not received.
-#[derive(Debug)]
-struct Sent {
-    bytes: Bytes,
-    first: OpNumber,
-    last: OpNumber,
-    /// Bytes of the batch's descriptors and payloads.
-    size: usize,
-}
+use staging::Staging;
 
 /// The state of the outbox; only an open one takes ops.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,52 +52,19 @@ pub struct Outbox {
     failure: Option<Failure>,
     /// A failure that was reported while results before it are missing.
     failing: Option<Failing>,
-    // Ops in order: pushed, in a batch, received by the worker, done.
-    last: OpNumber,
-    sent_through: OpNumber,
-    received: OpNumber,
+    batches: Batches,
+    /// Ops done without a gap, as far as known.
     done: OpNumber,
     /// The last op that loaded or unloaded a module.
     loaded: OpNumber,
-    /// The last op of which the batch must not wait.
-    urgent: OpNumber,
-    columns: Columns,
-    sent: VecDeque<Sent>,
-    unreceived: usize,
-    send_through: OpNumber,
-    transfers: Transfers,
-    /// Ops that may be announced only once a transfer is whole, each with the transfer.
-    gates: VecDeque<(OpNumber, u64)>,
-    /// Copies that are not done, with their transfers; the worker keeps those until then.
-    copies: VecDeque<(OpNumber, u64)>,
-    /// True if a transfer found no room.
-    starved: bool,
-    // The progress of the newest epoch's leader.
-    epoch: Epoch,
-    leader: LeaderId,
-    /// The time at which the worker, or the leader of that epoch, was last heard.
+    staging: Staging,
+    leader: Leader,
+    /// The time at which the worker, or the leader of the newest epoch, was last heard.
     heard_at: Nanos,
     silence: Silence,
-    queued: OpNumber,
-    /// Ops known to be granted by a leader.
-    granted: OpNumber,
-    queue_through: OpNumber,
-    /// The last op announced, in this epoch or an earlier one.
-    announced: OpNumber,
-    /// True if the leader allows intents to be gathered; below, the time since which some are.
-    alone: bool,
-    gathering: Option<Nanos>,
-    runs: Runs,
-    results: Results,
-    /// Number of results that the worker was last told of.
-    results_told: u64,
-    to_worker: Retry,
-    to_leader: Retry,
-    from_worker: Retry,
-    tell_results: Retry,
-    batches: Buffers,
+    answers: Answers,
+    retries: Retries,
     notes: Buffers,
-    rows: Vec<u8>,
 }
 
 /// A failure that waits for earlier results: the program's output says why it failed.
@@ -140,40 +90,16 @@ impl Outbox {
             state: State::Open,
             failure: None,
             failing: None,
-            last: 0,
-            sent_through: 0,
-            received: 0,
+            batches: Batches::new(&settings),
             done: 0,
             loaded: 0,
-            urgent: 0,
-            columns: Columns::default(),
-            sent: VecDeque::new(),
-            unreceived: 0,
-            send_through: limits::FIRST_OPS,
-            transfers: Transfers::new(),
-            gates: VecDeque::new(),
-            copies: VecDeque::new(),
-            starved: false,
-            epoch: settings.epoch,
-            leader: settings.leader,
+            staging: Staging::new(&settings),
+            leader: Leader::new((settings.epoch, settings.leader)),
             heard_at: 0,
-            queued: 0,
-            granted: 0,
             silence: Silence::default(),
-            queue_through: limits::FIRST_OPS,
-            announced: 0,
-            alone: false,
-            gathering: None,
-            runs: Runs::new(),
-            results: Results::default(),
-            results_told: 0,
-            to_worker: retry.clone(),
-            to_leader: retry.clone(),
-            from_worker: retry.clone(),
-            tell_results: retry,
-            batches: Buffers::default(),
+            answers: Answers::default(),
+            retries: Retries::new(retry),
             notes: Buffers::default(),
-            rows: Vec::new(),
             settings,
         }
     }
@@ -199,32 +125,21 @@ impl Outbox {
             return Err(PushError::Full);
         }
         self.check(op, payload).map_err(PushError::Invalid)?;
-        let number = self.last + 1;
+        let number = self.batches.push(op, stream, payload);
         match *op {
             Op::Launch(_) => {}
             Op::Sync => self.expect(number, ResultKind::Sync, 0),
             Op::Symbols { .. } => self.expect(number, ResultKind::Symbols, 0),
             Op::CopyOut { bytes, .. } => self.expect(number, ResultKind::CopyOut, bytes),
-            Op::CopyIn { transfer, .. } if transfer != 0 => {
-                // After staging, its thread may have been preempted until all bytes had arrived;
-                // then no acknowledgement would come to open the gate.
-                if !self.transfers.is_whole(transfer) {
-                    self.gates.push_back((number, transfer));
-                }
-                self.copies.push_back((number, transfer));
-            }
+            Op::CopyIn { transfer, .. } if transfer != 0 => self.staging.copy(number, transfer),
             Op::LoadModule { hash, .. } => {
-                let transfer = self.transfers.module(&hash);
-                self.gates
-                    .extend(transfer.map(|transfer| (number, transfer)));
+                self.staging.load(number, &hash);
                 self.loaded = number;
             }
             Op::UnloadModule { .. } => self.loaded = number,
             _ => {}
         }
-        self.last = number;
-        self.columns.push(op, stream, payload);
-        self.runs.push(number, CostRun::of(op, key));
+        self.leader.push(number, CostRun::of(op, key));
         Ok(number)
     }
 
@@ -251,11 +166,10 @@ impl Outbox {
         if bytes == 0 || bytes as u64 > limits::TRANSFER_BYTES {
             return Err(PushError::Invalid("a transfer has 1 byte to 4 GiB"));
         }
-        self.starved = !self.has_staging_room();
-        if self.starved {
+        if !self.staging.admit() {
             return Err(PushError::Full);
         }
-        Ok(self.transfers.parcel(bytes))
+        Ok(self.staging.parcel(bytes))
     }
 
     /// Takes a filled parcel and returns its transfer's number, like [`Outbox::stage`].
@@ -266,7 +180,7 @@ impl Outbox {
         if self.state != State::Open || self.failure.is_some() {
             return Err(self.refusal());
         }
-        Ok(self.transfers.add(parcel, module))
+        Ok(self.staging.add(parcel, module))
     }
 
     /// True if the pushed ops must be sent now: they include a sync, or are enough for a batch, or
@@ -274,10 +188,9 @@ impl Outbox {
     #[inline]
     #[must_use]
     pub fn wants_flush(&self) -> bool {
-        let pending = self.last > self.sent_through && self.is_due();
         // Without credit, a flush only begins to wait for it.
-        pending && (self.sent_through < self.send_through || self.to_worker.due().is_none())
-            || self.transfers.has_new()
+        let waits = || self.retries.to_worker.due().is_some();
+        self.batches.are_due() && (self.batches.have_credit() || !waits()) || self.staging.has_new()
     }
 
     /// True if a wanted flush may wait a moment for more ops to join. Then no caller waits for an
@@ -285,7 +198,7 @@ impl Outbox {
     #[inline]
     #[must_use]
     pub fn may_linger(&self) -> bool {
-        !self.is_full_or_urgent() && !self.transfers.has_new()
+        !self.batches.is_full_or_urgent() && !self.staging.has_new()
     }
 
     /// Handles an event and appends the resulting actions, in order.
@@ -314,9 +227,7 @@ impl Outbox {
             Event::Disconnected => self.silence.linked(false),
             Event::Reconnected => {
                 self.silence.linked(true);
-                for retry in self.retries_mut() {
-                    retry.hurry(now);
-                }
+                self.retries.hurry(now);
             }
             Event::Tick => {}
             Event::Close(reason) => {
@@ -340,22 +251,15 @@ impl Outbox {
     /// The time at which [`Event::Tick`] is due, if nothing else happens before.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        let retries = [
-            &self.to_worker,
-            &self.to_leader,
-            &self.from_worker,
-            &self.tell_results,
-        ];
         let until = self.failing.as_ref().map(|failing| failing.until);
-        let gathered = self.gathering.map(|since| since.saturating_add(GATHERED));
-        let due = retries.into_iter().filter_map(Retry::due);
-        due.chain(until).chain(gathered).min()
+        let due = self.retries.due().into_iter().chain(until);
+        due.chain(self.leader.gathered()).min()
     }
 
     /// The message of an [`Action::PublishChunk`]; `None` if it is no longer needed.
     #[must_use]
     pub fn chunk(&self, transfer: u64, offset: u64, len: u32) -> Option<Bytes> {
-        self.transfers.message(Chunk {
+        self.staging.message(Chunk {
             transfer,
             offset,
             len,
@@ -366,39 +270,37 @@ impl Outbox {
     #[inline]
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.columns.bytes() + self.unreceived < self.settings.unreceived_bytes
+        self.batches.bytes() < self.settings.unreceived_bytes
     }
 
     /// True if there is room for the next transfer.
     #[must_use]
     pub fn has_staging_room(&self) -> bool {
-        let copied = self.copies.front().map_or(u64::MAX, |copy| copy.1);
-        let unfinished = copied.min(self.transfers.first());
-        self.has_room_for_bytes() && self.transfers.next() - unfinished < TRANSFERS
+        self.staging.has_room()
     }
 
     /// Number of the last op pushed.
     #[must_use]
     pub fn last(&self) -> OpNumber {
-        self.last
+        self.batches.last()
     }
 
     /// Number of the last op sent to the worker.
     #[must_use]
     pub fn sent(&self) -> OpNumber {
-        self.sent_through
+        self.batches.sent_through()
     }
 
     /// Ops received by the worker without a gap.
     #[must_use]
     pub fn received(&self) -> OpNumber {
-        self.received
+        self.batches.received()
     }
 
     /// Ops with intents that the leader has, without a gap, as far as known.
     #[must_use]
     pub fn queued(&self) -> OpNumber {
-        self.queued
+        self.leader.queued()
     }
 
     /// True if all loads and unloads of modules are known to be done; then their variables count as
@@ -417,13 +319,13 @@ impl Outbox {
     /// Number of results delivered.
     #[must_use]
     pub fn results(&self) -> u64 {
-        self.results.delivered()
+        self.answers.delivered()
     }
 
     /// The newest epoch known, and its leader.
     #[must_use]
     pub fn epoch(&self) -> (Epoch, LeaderId) {
-        (self.epoch, self.leader)
+        self.leader.epoch()
     }
 
     /// The reason why the session can run no more, if it cannot.

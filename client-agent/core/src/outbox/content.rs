@@ -3,7 +3,7 @@
 use bus_schemas::{ContentHash, Parcel, limits};
 
 use super::{Outbox, State};
-use crate::event::{Action, PushError};
+use crate::event::PushError;
 
 impl Outbox {
     /// Asks the worker which chunks of a copy it holds, and returns the number of the copy's first
@@ -22,18 +22,17 @@ impl Outbox {
                 "an offer has the hashes of 1 byte to 512 MiB",
             ));
         }
-        self.starved = !self.has_staging_room();
-        if self.starved {
+        if !self.staging.admit() {
             return Err(PushError::Full);
         }
-        Ok(self.transfers.offer(total, hashes))
+        Ok(self.staging.offer(total, hashes))
     }
 
     /// True if the bytes of an offered transfer are wanted; `None` until the worker has said which
     /// chunks it holds.
     #[must_use]
     pub fn wants_bytes(&self, transfer: u64) -> Option<bool> {
-        self.transfers.wants_bytes(transfer)
+        self.staging.wants_bytes(transfer)
     }
 
     /// Makes room for the bytes of an offered transfer, which the caller fills later.
@@ -49,13 +48,13 @@ impl Outbox {
         if !self.has_room_for_bytes() {
             return Err(PushError::Full);
         }
-        Ok(self.transfers.parcel(bytes))
+        Ok(self.staging.parcel(bytes))
     }
 
     /// True if [`Outbox::parcel_of`] finds room.
     #[must_use]
     pub fn has_room_for_bytes(&self) -> bool {
-        self.transfers.unreceived() < self.settings.staged_bytes
+        self.staging.has_room_for_bytes()
     }
 
     /// Takes all bytes of an offered transfer that wants them.
@@ -66,18 +65,12 @@ impl Outbox {
         if self.state != State::Open || self.failure.is_some() {
             return Err(self.refusal());
         }
-        if !self.transfers.fits(transfer, parcel.len() as u64) {
+        if !self.staging.fits(transfer, parcel.len() as u64) {
             return Err(PushError::Invalid(
                 "a transfer has as many bytes as were offered",
             ));
         }
-        self.transfers.supply(transfer, parcel);
+        self.staging.supply(transfer, parcel);
         Ok(())
-    }
-
-    /// Publishes questions: the new ones, or with `again` all unanswered ones.
-    pub(super) fn ask_for_content(&mut self, again: bool, actions: &mut Vec<Action>) {
-        let questions = self.transfers.questions(again).into_iter();
-        actions.extend(questions.map(|bytes| Action::PublishOffer { bytes }));
     }
 }

@@ -26,16 +26,15 @@ impl Outbox {
         if deadline == Nanos::MAX || self.state == State::Ended {
             return;
         }
-        let worker = self.to_worker.due().is_some() || self.from_worker.due().is_some();
+        let retries = &self.retries;
+        let worker = retries.to_worker.due().is_some() || retries.from_worker.due().is_some();
         // Announced ops wait for a grant, or run.
-        let waiting = self
-            .results
-            .first_waiting()
-            .filter(|_| self.failure.is_none());
-        let announced = waiting.is_some_and(|op| op <= self.queued);
-        let unanswered = self.to_leader.due().is_some();
+        let waiting = self.answers.first_waiting();
+        let waiting = waiting.filter(|_| self.failure.is_none());
+        let announced = waiting.is_some_and(|op| op <= self.leader.queued());
+        let unanswered = retries.to_leader.due().is_some();
         let leader = announced || unanswered;
-        let granted = !unanswered && waiting.is_some_and(|op| op <= self.granted);
+        let granted = !unanswered && waiting.is_some_and(|op| op <= self.leader.granted());
         let patience = deadline.saturating_mul(if granted { GRANTED } else { 1 });
         let silence = &mut self.silence;
         let count = |silent: &mut Nanos, waits: bool, now: bool| match waits {
@@ -59,9 +58,7 @@ impl Outbox {
         } else {
             if announced && silence.leader >= silence.ask.max(deadline / ASKS) {
                 silence.ask = silence.leader + STEP;
-                // A repeated op asks for the leader's position.
-                self.runs.seek(self.queued.max(1));
-                self.announce(self.queued.max(1), actions);
+                self.leader.ask(&mut self.notes, actions);
             }
             return;
         };

@@ -1,12 +1,9 @@
 //! The failure of a session, and its end.
 
-use std::collections::VecDeque;
-
 use bus_schemas::{Failure, OpNumber};
 
 use super::{Failing, Outbox, State};
 use crate::buffer::Buffers;
-use crate::column::Columns;
 use crate::event::{Action, Nanos};
 
 impl Outbox {
@@ -16,21 +13,16 @@ impl Outbox {
             return;
         }
         self.failure = Some(failure.clone());
-        self.columns = Columns::default();
-        self.sent = VecDeque::new();
-        self.unreceived = 0;
-        self.transfers.clear();
-        self.gates = VecDeque::new();
-        self.copies = VecDeque::new();
-        self.runs.clear();
-        self.results.clear();
-        self.batches = Buffers::default();
+        self.batches.clear();
+        self.staging.clear();
+        self.leader.clear();
+        self.answers.clear();
         actions.push(Action::Failed { op, failure });
     }
 
     /// Reports a delayed failure once its results have arrived, or its time is up.
     pub(super) fn fail_if_due(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        let due = |it: &Failing| self.results.delivered() >= it.results || now >= it.until;
+        let due = |it: &Failing| self.answers.delivered() >= it.results || now >= it.until;
         if self.failing.as_ref().is_some_and(due) {
             self.fail_now(actions);
         }
@@ -54,14 +46,12 @@ impl Outbox {
             return;
         }
         let asked = matches!(self.state, State::Asked(_));
-        if !asked || self.results.first_waiting().is_some() {
+        if !asked || self.answers.first_waiting().is_some() {
             self.fail(0, failure, actions);
         }
         self.state = State::Ended;
-        self.gathering = None;
-        for retry in self.retries_mut() {
-            retry.arm(0, false);
-        }
+        self.leader.stop_gathering();
+        self.retries.stop();
         self.notes = Buffers::default();
         actions.push(Action::Ended);
     }

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use super::{Failing, Outbox};
 use crate::event::{Action, Nanos, PushError};
 use crate::result::Part;
-use crate::retry::Retry;
 
 /// Silence of the session's worker, or of the leader it knows, after which the session believes
 /// another leader of any epoch that it is gone.
@@ -34,7 +33,7 @@ impl Outbox {
             } => payload.len() as u64 == bytes && payload.len() <= limits::INLINE_BYTES,
             Op::CopyIn {
                 bytes, transfer, ..
-            } => payload.is_empty() && self.transfers.fits(transfer, bytes),
+            } => payload.is_empty() && self.staging.fits(transfer, bytes),
             Op::LoadModule { slot, .. } | Op::UnloadModule { slot } | Op::Symbols { slot }
                 if slot >= limits::MODULES =>
             {
@@ -68,55 +67,32 @@ impl Outbox {
 
     #[inline]
     pub(super) fn expect(&mut self, op: OpNumber, kind: ResultKind, total: u64) {
-        self.results.expect(op, kind, total);
-        self.urgent = op;
-    }
-
-    pub(super) fn retries_mut(&mut self) -> [&mut Retry; 4] {
-        [
-            &mut self.to_worker,
-            &mut self.to_leader,
-            &mut self.from_worker,
-            &mut self.tell_results,
-        ]
+        self.answers.expect(op, kind, total);
+        self.batches.urge(op);
     }
 
     pub(super) fn on_ack(&mut self, now: Nanos, ack: &WorkerAck<'_>, actions: &mut Vec<Action>) {
         self.heard_at = now;
         self.silence.worker_heard();
         // The worker obeys one leader of an epoch, so its acknowledgement decides which one.
-        if ack.epoch > self.epoch || (ack.epoch == self.epoch && ack.leader != self.leader) {
+        let (epoch, leader) = self.leader.epoch();
+        if ack.epoch > epoch || (ack.epoch == epoch && ack.leader != leader) {
             self.begin_epoch(now, ack.epoch, ack.leader);
         }
-        let mut moved = ack.send_through > self.send_through;
-        self.send_through = self.send_through.max(ack.send_through);
-        let received = ack.received.min(self.sent_through);
-        if received > self.received {
-            moved = true;
-            self.received = received;
-            while let Some(batch) = self.sent.pop_front_if(|batch| batch.last <= received) {
-                self.unreceived -= batch.size;
-            }
-        }
-        let done = ack.done.min(self.received);
+        let mut moved = self.batches.acknowledge(ack);
+        let done = ack.done.min(self.batches.received());
         if done > self.done {
             self.done = done;
             // Either a leader granted these ops or no grant was needed, so no op waits for a
             // leader.
             self.silence.leader_heard();
-            self.forget_runs();
-            let gone = |(op, _): &mut (OpNumber, u64)| *op <= done;
-            while self.copies.pop_front_if(gone).is_some() {}
+            self.leader.forget(done);
+            self.staging.done(done);
         }
-        if self.transfers.acknowledge(ack) {
-            moved = true;
-            let transfers = &self.transfers;
-            let whole = |(_, transfer): &mut (OpNumber, u64)| transfers.is_whole(*transfer);
-            while self.gates.pop_front_if(whole).is_some() {}
-        }
-        moved |= self.on_images(ack, actions);
+        moved |= self.staging.acknowledge(ack);
+        moved |= self.staging.judge(ack, actions);
         if moved {
-            self.to_worker.progress(now);
+            self.retries.to_worker.progress(now);
         }
         if let Some(failure) = &ack.failure
             && self.failure.is_none()
@@ -141,7 +117,7 @@ impl Outbox {
         actions: &mut Vec<Action>,
     ) {
         self.on_epoch(now, notice.epoch, notice.leader);
-        if (notice.epoch, notice.leader) != (self.epoch, self.leader) {
+        if (notice.epoch, notice.leader) != self.leader.epoch() {
             // A cluster that lost its store and its workers begins again with low epochs. No other
             // peer is left to report that the session is gone.
             let forgotten = now.saturating_sub(self.heard_at) >= FORGOTTEN;
@@ -152,12 +128,8 @@ impl Outbox {
         }
         self.heard_at = now;
         self.silence.leader_heard();
-        self.granted = self.granted.max(notice.granted);
-        self.alone = notice.alone;
-        self.raise_queued(now, notice.queued.min(self.last));
-        if notice.queue_through > self.queue_through {
-            self.queue_through = notice.queue_through;
-            self.to_leader.progress(now);
+        if self.leader.hear(notice, (self.batches.last(), self.done)) {
+            self.retries.to_leader.progress(now);
         }
         if let Some(failure) = &notice.ended {
             self.end(failure.clone(), actions);
@@ -173,17 +145,13 @@ impl Outbox {
         if self.failure.is_some() {
             return;
         }
-        match self.results.take(part, message, actions) {
+        match self.answers.take((part, message), actions) {
             Part::New => {
                 self.silence.worker_heard();
                 self.silence.leader_heard();
-                self.from_worker.progress(now);
+                self.retries.from_worker.progress(now);
             }
-            // The worker resends results that it believes are missing here: tell it again.
-            Part::Old => {
-                let before = self.results.delivered().saturating_sub(1);
-                self.results_told = self.results_told.min(before);
-            }
+            Part::Old => {}
             Part::Wrong => {
                 let detail = format!(
                     "the worker's result {} for op {} is not what was asked for",
@@ -207,37 +175,13 @@ impl Outbox {
 
     /// Handles a leader's beat. In one epoch, the first leader counts.
     pub(super) fn on_epoch(&mut self, now: Nanos, epoch: Epoch, leader: LeaderId) {
-        if epoch > self.epoch {
+        if epoch > self.leader.epoch().0 {
             self.begin_epoch(now, epoch, leader);
         }
     }
 
-    /// Begins a new epoch. A new leader knows the ops that its workers accepted, which include at
-    /// least those done; all later ones are announced again.
     fn begin_epoch(&mut self, now: Nanos, epoch: Epoch, leader: LeaderId) {
-        (self.epoch, self.leader) = (epoch, leader);
-        self.alone = false;
-        self.queued = self.done;
-        self.granted = self.done;
-        self.queue_through = self.done + limits::FIRST_OPS;
-        self.runs.seek(self.done + 1);
-        self.to_leader.hurry(now);
-    }
-
-    fn raise_queued(&mut self, now: Nanos, queued: OpNumber) {
-        if queued > self.queued {
-            self.queued = queued;
-            self.runs.seek(self.runs.next().max(queued + 1));
-            self.forget_runs();
-            self.to_leader.progress(now);
-        }
-    }
-
-    /// Forgets the costs of ops that are done and that the leader has: under a standing grant they
-    /// may be done before it has them. The last one stays, because the client repeats it to ask for
-    /// a leader's position.
-    fn forget_runs(&mut self) {
-        let both = self.done.min(self.queued);
-        self.runs.forget(both.saturating_sub(1));
+        self.leader.begin_epoch((epoch, leader), self.done);
+        self.retries.to_leader.hurry(now);
     }
 }
