@@ -210,7 +210,7 @@ impl Sequencer {
             });
         }
         if whole {
-            self.ack_now = true;
+            self.acks.urge();
             actions.push(Action::Whole {
                 session,
                 transfer: chunk.transfer,
@@ -231,7 +231,9 @@ impl Sequencer {
         if let Some(entry) = self.sessions.get_mut(&session).filter(|it| it.lives()) {
             entry.images.add(transfer, hash, image);
             entry.has_image(hash);
-            self.ack_now |= image != ImageState::Preparing;
+            if image != ImageState::Preparing {
+                self.acks.urge();
+            }
             self.want_ack(now, session);
         }
     }
@@ -242,21 +244,20 @@ impl Sequencer {
         let sessions = self.sessions.iter_mut();
         let waiting = sessions.filter_map(|(id, entry)| settle(entry).then_some(*id));
         for session in waiting.collect::<Vec<_>>() {
-            self.ack_now = true;
+            self.acks.urge();
             self.want_ack(now, session);
         }
     }
 
     /// Sends the acknowledgements that are due.
     pub(super) fn flush_acks(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        let due = self.ack_now || now >= self.acks_since + self.config.ack_ns;
-        if self.acks.is_empty() || !due {
+        let due = self.acks.take(now, self.config.ack_ns);
+        if due.is_empty() {
             return;
         }
-        self.ack_now = false;
         let room = self.has_staging_room();
-        let epoch = (self.epoch, self.leader);
-        for session in std::mem::take(&mut self.acks) {
+        let epoch = self.obeyed.id();
+        for session in due {
             if let Some(entry) = self.sessions.get_mut(&session) {
                 let ack = entry.ack(epoch, room, &self.config);
                 actions.push(Action::SendAck(Box::new(ack)));

@@ -2,14 +2,10 @@
 
 use bus_schemas::{DoneReport, Failure, GpuPosition, Grant, GrantKind, Outcome, SessionId};
 
-use super::lanes::Lane;
 use super::pending::{Begun, Ending};
 use super::session::Phase;
 use super::{Action, CompletedEvent, Sequencer, Settled};
 use crate::Nanos;
-
-/// Maximum number of closed sessions with a remembered tenant.
-const GONE: usize = 65_536;
 
 impl Sequencer {
     /// Handles the end of a position.
@@ -33,7 +29,7 @@ impl Sequencer {
             declared: 0,
         };
         self.reports.push(report, begun.until(ending.started, now));
-        let gone = self.gone.get(&grant.session);
+        let gone = self.former.name(grant.session);
         actions.push(Action::Settled(Settled {
             position,
             session: grant.session,
@@ -69,7 +65,7 @@ impl Sequencer {
         match grant.kind {
             GrantKind::Run => Some((grant, Begun::default())),
             GrantKind::Standing => {
-                let standing = self.standings.get_mut(&completed.position)?;
+                let standing = self.standings.get_mut(completed.position)?;
                 standing.take_part(&grant)
             }
             GrantKind::Open | GrantKind::Close | GrantKind::Revoke | GrantKind::Return => None,
@@ -88,9 +84,7 @@ impl Sequencer {
         let Some(session) = self.sessions.get_mut(&grant.session) else {
             return;
         };
-        let lane = Lane::of(&grant);
-        self.running[lane] -= 1;
-        self.running_cost[lane] = self.running_cost[lane].saturating_sub(grant.cost);
+        self.lanes.end(&grant);
         let skipped = session.broken && completed.fault.is_some();
         let (done, last, outcome) = match completed.fault {
             _ if skipped => (session.done, grant.last, Outcome::Gone),
@@ -158,7 +152,7 @@ impl Sequencer {
             self.fail(now, session, 0, failure.clone(), actions);
         }
         self.want_ack(now, session);
-        self.ack_now = true;
+        self.acks.urge();
         self.close_if_idle(session, actions);
     }
 
@@ -203,31 +197,24 @@ impl Sequencer {
             return;
         };
         entry.phase = Phase::Closed(now);
-        self.closed.push_back((now, session));
+        self.former.close(now, session);
         self.settle(now, position, Ending::plain(0, Outcome::Ran), actions);
     }
 
     /// Forgets closed sessions with results that are acknowledged or were kept long enough.
     pub(super) fn forget_closed(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let linger = self.config.linger_ns;
-        let mut closed = std::mem::take(&mut self.closed);
-        closed.retain(|&(at, session)| {
-            let clear = self
-                .sessions
-                .get(&session)
-                .is_none_or(|entry| entry.acknowledged == entry.results);
-            if !clear && now < at + linger {
-                return true;
-            }
+        let sessions = &self.sessions;
+        let over = self.former.take(|at, session| {
+            let entry = sessions.get(&session);
+            let clear = entry.is_none_or(|entry| entry.acknowledged == entry.results);
+            clear || now >= at + linger
+        });
+        for session in over {
             if let Some(entry) = self.sessions.remove(&session) {
-                if self.gone.len() >= GONE {
-                    self.gone.pop_first();
-                }
-                self.gone.insert(session, (entry.tenant, entry.ordinal));
+                self.former.add(session, (entry.tenant, entry.ordinal));
                 actions.push(Action::Ended { session });
             }
-            false
-        });
-        self.closed = closed;
+        }
     }
 }

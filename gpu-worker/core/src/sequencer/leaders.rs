@@ -1,11 +1,11 @@
 //! Messages of leaders (grant batches, the end of the worker) and the reports to them.
 
 use bus_schemas::{
-    DoneTimes, Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, Refusal, SealedGrant,
-    SessionFault, SessionId, WIRE_VERSION, invariant,
+    DoneTimes, Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, SessionFault,
+    SessionId, invariant,
 };
 
-use super::pending::KeptGrant;
+use super::obeyed::Standpoint;
 use super::session::Phase;
 use super::{Action, BeatAction, DoneMessage, ExitReason, Sequencer};
 use crate::Nanos;
@@ -13,39 +13,11 @@ use crate::Nanos;
 /// Maximum number of faults in one message.
 const FAULTS: usize = 256;
 
-/// The relation of a message's epoch and leader to those that the worker obeys.
-#[derive(PartialEq, Eq)]
-pub(super) enum Standpoint {
-    Obeyed,
-    /// A lower epoch, or another leader of the same epoch.
-    Stale,
-    /// A higher epoch that has not sealed this worker.
-    Unsealed,
-}
-
 impl Sequencer {
-    pub(super) fn standpoint(&self, epoch: Epoch, leader: LeaderId) -> Standpoint {
-        if epoch > self.epoch {
-            Standpoint::Unsealed
-        } else if epoch == self.epoch && leader == self.leader && epoch > 0 {
-            Standpoint::Obeyed
-        } else {
-            Standpoint::Stale
-        }
-    }
-
     /// True if the worker obeys this leader.
     #[must_use]
     pub fn obeys(&self, epoch: Epoch, leader: LeaderId) -> bool {
-        self.standpoint(epoch, leader) == Standpoint::Obeyed
-    }
-
-    pub(super) fn refusal(&self) -> Refusal {
-        Refusal {
-            v: WIRE_VERSION,
-            epoch: self.epoch,
-            leader: self.leader,
-        }
+        self.obeyed.standpoint(epoch, leader) == Standpoint::Obeyed
     }
 
     pub(super) fn on_grants(
@@ -54,31 +26,28 @@ impl Sequencer {
         batch: &GrantBatch<'_>,
         actions: &mut Vec<Action>,
     ) {
-        match self.standpoint(batch.epoch, batch.leader) {
+        match self.obeyed.standpoint(batch.epoch, batch.leader) {
             Standpoint::Obeyed => {}
             Standpoint::Unsealed => return,
             Standpoint::Stale => {
-                let apart = self.config.refusal_ns;
-                if self.refused_at.is_none_or(|at| now >= at + apart) {
-                    self.refused_at = Some(now);
-                    actions.push(Action::Refuse(self.refusal()));
-                }
+                let refusal = self.obeyed.refuse(now, self.config.refusal_ns);
+                actions.extend(refusal.map(Action::Refuse));
                 return;
             }
         }
-        let (told, obeyed) = ((batch.epoch, batch.leader), (self.epoch, self.leader));
+        let (told, obeyed) = ((batch.epoch, batch.leader), self.obeyed.id());
         invariant!(
             I3,
             told == obeyed,
             "{told:?} is heard while {obeyed:?} is obeyed"
         );
         if self.reports.acknowledge(batch.reports) {
-            self.repeat_period = self.config.repeat_ns;
-            self.repeat_at = None;
-            self.forget_closings();
+            self.times.answered(self.config.repeat_ns);
+            self.standings.acknowledge(self.reports.acknowledged());
         }
-        self.forget_tail(batch.recorded);
-        if self.draining.is_some() {
+        let unrecorded = self.standings.unrecorded();
+        self.tail.forget((batch.epoch, batch.recorded), unrecorded);
+        if self.departure.is_draining() {
             return;
         }
         for (index, grant) in (0_u64..).zip(batch.grants.iter()) {
@@ -92,7 +61,7 @@ impl Sequencer {
                 continue;
             }
             let sane = grant.epoch == batch.epoch && Self::is_sane(&grant);
-            let near = position - self.accepted <= self.config.ahead as u64;
+            let near = position - self.place.position() <= self.config.ahead as u64;
             if !sane || !near {
                 return;
             }
@@ -125,26 +94,6 @@ impl Sequencer {
         }
     }
 
-    fn forget_tail(&mut self, recorded: u64) {
-        if recorded <= self.recorded {
-            return;
-        }
-        self.recorded = recorded;
-        let epoch = self.epoch;
-        let unrecorded = self.unrecorded_closing();
-        let known = |entry: &KeptGrant| {
-            let SealedGrant { position, grant } = &entry.sealed;
-            grant.epoch == epoch && grant.input <= recorded && *position < unrecorded
-        };
-        // Input numbers do not fall within an epoch, and epochs do not fall. So grants before a recorded one
-        // are recorded too, or were handed to the leader that recorded it.
-        if let Some(last) = self.tail.iter().rposition(known) {
-            self.tail.drain(..=last);
-            // Forgotten grants lie before it.
-            self.forgotten = None;
-        }
-    }
-
     pub(super) fn faults(&self, most: usize) -> Vec<SessionFault> {
         let failed = self.faulted.iter().filter_map(|id| self.sessions.get(id));
         failed
@@ -154,9 +103,9 @@ impl Sequencer {
     }
 
     pub(super) fn on_lost(&mut self, lost: &Lost, actions: &mut Vec<Action>) {
-        let stale = self.standpoint(lost.epoch, lost.leader) == Standpoint::Stale;
+        let stale = self.obeyed.standpoint(lost.epoch, lost.leader) == Standpoint::Stale;
         if lost.incarnation == self.identity.incarnation && !stale {
-            self.exited = true;
+            self.departure.exit();
             actions.push(Action::Exit(ExitReason::Lost));
         }
     }
@@ -165,11 +114,13 @@ impl Sequencer {
     /// grants that it has accepted meanwhile, or has from an earlier leader. The leader repeats its word when
     /// those have ended.
     pub(super) fn on_leave(&mut self, now: Nanos, leave: &Leave, actions: &mut Vec<Action>) {
-        let obeyed = self.standpoint(leave.epoch, leave.leader) == Standpoint::Obeyed;
+        let obeyed = self.obeys(leave.epoch, leave.leader);
         let closed = |phase: Phase| matches!(phase, Phase::Closed(_));
         let empty = self.sessions.values().all(|entry| closed(entry.phase));
         if leave.noted {
-            self.noted |= obeyed && self.draining.is_some();
+            if obeyed && self.departure.is_draining() {
+                self.departure.note();
+            }
         } else if obeyed && empty && self.pending.is_empty() {
             self.drain(now, actions);
         }
@@ -177,10 +128,9 @@ impl Sequencer {
 
     /// Accepts nothing more, and leaves when everything accepted has ended.
     pub(super) fn drain(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        if self.draining.is_none() {
-            self.draining = Some(now);
+        if self.departure.begin(now) {
             // Leaders are told at once, and once: they may answer each heartbeat by repeating their word.
-            self.beat_at = now;
+            self.times.hurry_beat(now);
         }
         self.close_standing(now, actions);
         self.ahead.clear();
@@ -195,26 +145,22 @@ impl Sequencer {
         let little = self.reports.are_little(self.config.little_ns);
         let idle = self.is_idle() && !little;
         let full = self.reports.unsent() >= self.config.report_count as u64;
-        let due = self.report_now || idle || full || now >= self.report_due();
-        let due = due && self.report_wanted.is_some();
-        if due {
-            self.report_wanted = None;
-            self.report_now = false;
-            self.reported_at = now;
+        let due = idle || full || now >= self.report_due();
+        if self.times.take(now, due) {
             self.send_done(now, actions);
             while self.reports.unsent() > 0 {
                 self.send_done(now, actions);
             }
         }
-        if self.repeat_at.is_none() && self.has_unanswered() {
-            self.repeat_at = Some(now + self.repeat_period);
+        if !self.times.awaits_answer() && self.has_unanswered() {
+            self.times.await_answer(now);
         }
-        if now >= self.beat_at {
-            self.beat_at = now + self.config.beat_ns;
+        if self.times.beats(now, self.config.beat_ns) {
+            let (epoch, leader) = self.obeyed.id();
             actions.push(Action::Beat(BeatAction {
-                epoch: self.epoch,
-                leader: self.leader,
-                draining: self.draining.is_some(),
+                epoch,
+                leader,
+                draining: self.departure.is_draining(),
             }));
         }
     }
@@ -222,12 +168,12 @@ impl Sequencer {
     /// Time of the next report while the device is busy. Ends are reported unless another report was sent
     /// just before; mere acceptance is reported a little later.
     pub(super) fn report_due(&self) -> Nanos {
-        let since = match self.report_wanted {
-            Some(since) if self.reports.unsent() == 0 => since.max(self.reported_at),
+        let since = match self.times.wanted() {
+            Some(since) if self.reports.unsent() == 0 => since.max(self.times.last()),
             Some(since) if self.is_idle() || self.is_progress() => {
                 return since + self.config.linger_little_ns;
             }
-            _ => self.reported_at,
+            _ => self.times.last(),
         };
         since + self.config.report_ns
     }
@@ -236,12 +182,13 @@ impl Sequencer {
     /// grant behind it closes it, which is reported at once.
     fn is_progress(&self) -> bool {
         let goes_on = |position| self.reports.are_of(position, Outcome::Part);
-        self.open.is_some_and(goes_on) && self.reports.are_little(self.config.little_ns)
+        let open = self.standings.open_position();
+        open.is_some_and(goes_on) && self.reports.are_little(self.config.little_ns)
     }
 
     /// True if the leader owes an answer to a report.
     fn has_unanswered(&self) -> bool {
-        let sealed = self.epoch > 0;
+        let sealed = self.obeyed.epoch() > 0;
         let waiting = self.reports.is_waiting() || !self.faulted.is_empty();
         sealed && (waiting || self.doubted.iter().any(|id| self.is_ungranted(*id)))
     }
@@ -253,23 +200,20 @@ impl Sequencer {
     }
 
     fn repeat_if_due(&mut self, now: Nanos) {
-        if self.repeat_at.is_none_or(|at| now < at) {
+        if !self.times.gives_up(now) {
             return;
         }
-        self.repeat_at = None;
         if self.has_unanswered() {
-            self.repeat_period = (self.repeat_period * 2).min(self.config.repeat_max_ns);
             self.reports.rewind();
-            self.report_now = true;
-            self.report_soon(now);
+            self.times.repeat(now, self.config.repeat_max_ns);
         } else {
-            self.repeat_period = self.config.repeat_ns;
+            self.times.answered(self.config.repeat_ns);
         }
     }
 
     fn send_done(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let (first, reports, rows) = self.reports.take();
-        let timed = self.timed && !rows.is_empty();
+        let timed = self.obeyed.wants_times() && !rows.is_empty();
         let times = timed.then_some(DoneTimes { clock: now, rows });
         let sessions = &self.sessions;
         let received = self.doubted.iter().filter_map(|session| {
@@ -280,9 +224,9 @@ impl Sequencer {
         });
         let received = received.collect();
         actions.push(Action::SendDone(DoneMessage {
-            epoch: self.epoch,
-            accepted: self.accepted,
-            chain: self.chain,
+            epoch: self.obeyed.epoch(),
+            accepted: self.place.position(),
+            chain: self.place.chain(),
             first,
             reports,
             received,
@@ -293,17 +237,16 @@ impl Sequencer {
 
     /// Makes a draining worker leave once nothing that it accepted remains to be done or reported.
     pub(super) fn leave_if_drained(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        let Some(since) = self.draining else {
+        let Some(since) = self.departure.since() else {
             return;
         };
         if !self.pending.is_empty() {
-            // The wait for silent peers counts from the time at which the work is done.
-            self.draining = Some(now);
+            self.departure.is_busy(now);
             return;
         }
         let received = self.sessions.values().all(|e| e.acknowledged == e.results);
         if received && self.is_released() || now >= self.leave_at(since) {
-            self.exited = true;
+            self.departure.exit();
             actions.push(Action::Exit(ExitReason::Drained));
         }
     }
@@ -312,7 +255,7 @@ impl Sequencer {
     /// knew might be taken for lost: leaders learn of the closed connection on another way than of its
     /// messages, perhaps sooner.
     fn is_released(&self) -> bool {
-        self.epoch == 0 || (self.reports.is_clear() && self.noted)
+        self.obeyed.epoch() == 0 || (self.reports.is_clear() && self.departure.is_noted())
     }
 
     /// Latest time at which a worker that is idle since `since` leaves.

@@ -23,19 +23,25 @@
 //!   at most [`Config::linger_ns`] for clients and [`Config::leave_ns`] for a leader.
 //! - A closed session is remembered until its results are acknowledged, at most [`Config::linger_ns`].
 
+mod acks;
 mod api;
 mod batch_facts;
 mod clients;
 mod config;
 mod course;
+mod departure;
 mod endings;
+mod former;
 mod images;
 mod lanes;
 mod leaders;
 mod messages;
+mod obeyed;
 mod offers;
 mod pending;
+mod place;
 mod positions;
+mod report_times;
 mod reports;
 mod sealing;
 mod session;
@@ -43,12 +49,13 @@ mod staged;
 mod staging;
 mod staging_room;
 mod standing;
+mod standings;
+mod tail;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    Chain, Epoch, Failure, GlobalPosition, GpuPosition, Grant, InputNumber, LeaderId, OpNumber,
-    OpenGrant, SessionId, Tenant,
+    Chain, Epoch, Failure, GpuPosition, Grant, LeaderId, OpNumber, OpenGrant, SessionId, Tenant,
 };
 
 pub use api::{
@@ -61,11 +68,19 @@ pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
 
 use crate::{Nanos, RejectionRate};
-use lanes::ByLane;
-use pending::{KeptGrant, Pending, Standing};
+use acks::Acks;
+use departure::Departure;
+use former::Former;
+use lanes::{Lane, Lanes};
+use obeyed::Obeyed;
+use pending::Pending;
+use place::Place;
+use report_times::ReportTimes;
 use reports::Reports;
 use session::Session;
 use staged::Staged;
+use standings::Standings;
+use tail::Tail;
 
 /// The worker's sequencer.
 #[derive(Debug)]
@@ -73,69 +88,35 @@ pub struct Sequencer {
     config: Config,
     identity: Identity,
 
-    epoch: Epoch,
-    leader: LeaderId,
-    refused_at: Option<Nanos>,
-
-    accepted: GpuPosition,
-    chain: Chain,
-    global: GlobalPosition,
+    obeyed: Obeyed,
+    place: Place,
     /// Accepted positions from the first that has not ended on, and an open standing grant.
     pending: Pending,
-    /// Standing grants that have not ended.
-    standings: BTreeMap<GpuPosition, Standing>,
-    /// Position of the open standing grant, the one behind `accepted`.
-    open: Option<GpuPosition>,
-    /// Closed standing grants with a closing that is not known to be recorded, each with the number of its
-    /// report.
-    closings: VecDeque<(GpuPosition, u64)>,
+    standings: Standings,
     /// Positions started, voided or gone.
     begun: GpuPosition,
     /// The epoch of the last of them.
     begun_epoch: Epoch,
     ahead: BTreeMap<GpuPosition, (Grant, Option<OpenGrant>)>,
-    tail: VecDeque<KeptGrant>,
-    /// Range of the forgotten positions among those that the leader has not reported as recorded.
-    forgotten: Option<(GpuPosition, GpuPosition)>,
-    recorded: InputNumber,
+    tail: Tail,
     /// The head that waits for its session, and the time since which it waits.
     waiting: Option<(GpuPosition, Nanos)>,
-    /// Accepted positions that have not begun, by priority.
-    waiting_at: ByLane<usize>,
-    /// Slices on the device, and their charged cost, by priority.
-    running: ByLane<usize>,
-    running_cost: ByLane<u64>,
+    lanes: Lanes,
 
     sessions: BTreeMap<SessionId, Box<Session>>,
     ordinals: BTreeMap<Tenant, u64>,
-    /// Sessions that are gone, for the chain of grants that still name them.
-    gone: BTreeMap<SessionId, (Tenant, u64)>,
-    /// Closed sessions in the order of their closes, for forgetting them.
-    closed: VecDeque<(Nanos, SessionId)>,
+    former: Former,
     faulted: BTreeSet<SessionId>,
     doubted: BTreeSet<SessionId>,
     pending_bytes: u64,
     staged: Staged,
 
     reports: Reports,
-    /// True if the current leader wants the times of reports.
-    timed: bool,
-    /// Time since which there is something to report to the leader.
-    report_wanted: Option<Nanos>,
-    report_now: bool,
-    reported_at: Nanos,
-    repeat_at: Option<Nanos>,
-    repeat_period: Nanos,
-    acks: Vec<SessionId>,
-    acks_since: Nanos,
-    ack_now: bool,
+    times: ReportTimes,
+    acks: Acks,
     rejected: RejectionRate,
-    beat_at: Nanos,
 
-    draining: Option<Nanos>,
-    /// True if the current leader has noted that this worker leaves.
-    noted: bool,
-    exited: bool,
+    departure: Departure,
     /// True if the client's message that was handled last brought something new.
     took: bool,
 }
@@ -145,58 +126,37 @@ impl Sequencer {
     #[must_use]
     pub fn new(config: Config, identity: Identity) -> Self {
         Self {
-            repeat_period: config.repeat_ns,
+            times: ReportTimes::new(config.repeat_ns),
             config,
             identity,
-            epoch: 0,
-            leader: LeaderId(0),
-            refused_at: None,
-            accepted: 0,
-            chain: Chain::default(),
-            global: 0,
+            obeyed: Obeyed::none(),
+            place: Place::default(),
             pending: Pending::default(),
-            standings: BTreeMap::new(),
-            open: None,
-            closings: VecDeque::new(),
+            standings: Standings::default(),
             begun: 0,
             begun_epoch: 0,
             ahead: BTreeMap::new(),
-            tail: VecDeque::new(),
-            forgotten: None,
-            recorded: 0,
+            tail: Tail::default(),
             waiting: None,
-            waiting_at: ByLane::default(),
-            running: ByLane::default(),
-            running_cost: ByLane::default(),
+            lanes: Lanes::default(),
             sessions: BTreeMap::new(),
             ordinals: BTreeMap::new(),
-            gone: BTreeMap::new(),
-            closed: VecDeque::new(),
+            former: Former::default(),
             faulted: BTreeSet::new(),
             doubted: BTreeSet::new(),
             pending_bytes: 0,
             staged: Staged::default(),
             reports: Reports::default(),
-            timed: false,
-            report_wanted: None,
-            report_now: false,
-            reported_at: 0,
-            repeat_at: None,
-            acks: Vec::new(),
-            acks_since: 0,
-            ack_now: false,
+            acks: Acks::default(),
             rejected: RejectionRate::default(),
-            beat_at: 0,
-            draining: None,
-            noted: false,
-            exited: false,
+            departure: Departure::default(),
             took: false,
         }
     }
 
     /// Handles an event at `now` and appends the actions that follow.
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
-        if self.exited {
+        if self.departure.is_over() {
             return;
         }
         if let Event::Batch(_) | Event::ClientState { .. } | Event::Chunk(_) | Event::Offer(_) =
@@ -236,7 +196,7 @@ impl Sequencer {
             Event::Timer => {}
             Event::Drain => self.drain(now, actions),
         }
-        if self.exited {
+        if self.departure.is_over() {
             return;
         }
         self.advance(now, actions);
@@ -255,44 +215,40 @@ impl Sequencer {
     /// Returns the time at which [`Event::Timer`] is needed, if no other event comes before.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        if self.exited {
+        if self.departure.is_over() {
             return None;
         }
-        let acks = (!self.acks.is_empty()).then(|| self.acks_since + self.config.ack_ns);
-        let report = self.report_wanted.map(|_| self.report_due());
+        let acks = self.acks.due(self.config.ack_ns);
+        let report = self.times.wanted().map(|_| self.report_due());
         let linger = self.config.linger_ns;
-        let closed = self.closed.front().map(|(at, _)| at + linger);
-        let leave = self.draining.map(|since| self.leave_at(since));
-        [
-            acks,
-            report,
-            self.repeat_at,
-            self.head_timeout(),
-            closed,
-            leave,
-        ]
-        .into_iter()
-        .flatten()
-        .chain([self.beat_at])
-        .min()
+        let closed = self.former.first_close().map(|at| at + linger);
+        let leave = self.departure.since().map(|since| self.leave_at(since));
+        [acks, report, self.head_timeout(), closed, leave]
+            .into_iter()
+            .flatten()
+            .chain([self.times.next()])
+            .min()
     }
 
     /// Last gpu position accepted, and the chain there.
     #[must_use]
     pub fn accepted(&self) -> (GpuPosition, Chain) {
-        (self.accepted, self.chain)
+        (self.place.position(), self.place.chain())
     }
 
     /// The epoch the worker is sealed to and its leader; epoch 0 before the first seal.
     #[must_use]
     pub fn sealed(&self) -> (Epoch, LeaderId) {
-        (self.epoch, self.leader)
+        self.obeyed.id()
     }
 
     /// Slices on the device, and true if a position waits behind them.
     #[must_use]
     pub fn load(&self) -> (usize, bool) {
-        (self.running.all().sum(), self.begun < self.accepted)
+        (
+            self.lanes.running(Lane::LAST),
+            self.begun < self.place.position(),
+        )
     }
 
     /// Number of the last done report made.
@@ -331,7 +287,7 @@ impl Sequencer {
 
     /// Notes a change to report to the leader soon.
     fn report_soon(&mut self, now: Nanos) {
-        self.report_wanted.get_or_insert(now);
+        self.times.want(now);
     }
 
     /// Notes that the session's client needs an acknowledgement soon.
@@ -341,12 +297,11 @@ impl Sequencer {
         };
         if !entry.ack_wanted {
             entry.ack_wanted = true;
-            if self.acks.is_empty() {
-                self.acks_since = now;
-            }
-            self.acks.push(session);
+            self.acks.add(now, session);
         }
-        self.ack_now |= entry.is_ack_urgent(&self.config);
+        if entry.is_ack_urgent(&self.config) {
+            self.acks.urge();
+        }
     }
 
     /// Fails a session: nothing more of it runs, and its client and the leader learn of it at once.
@@ -376,7 +331,7 @@ impl Sequencer {
         }
         self.want_ack(now, session);
         self.report_soon(now);
-        self.ack_now = true;
-        self.report_now = true;
+        self.acks.urge();
+        self.times.urge();
     }
 }

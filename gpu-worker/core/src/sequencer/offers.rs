@@ -85,7 +85,7 @@ impl Sequencer {
         let after = entry.transfers.reserved;
         self.staged.change(offer.tenant, reserved, after);
         self.took = took;
-        self.ack_now = true;
+        self.acks.urge();
         self.want_ack(now, session);
         if let Some(why) = malformed {
             let failure = Failure::new(Code::Malformed, why);

@@ -22,7 +22,7 @@ enum Head {
 impl Sequencer {
     /// Returns the position of the next grant to take.
     pub(super) fn next_position(&self) -> GpuPosition {
-        self.accepted + 1 + u64::from(self.open.is_some())
+        self.place.position() + 1 + u64::from(self.standings.open_position().is_some())
     }
 
     /// Takes the grant at the next position, which closes an open standing grant before it. Returns `false`
@@ -35,7 +35,7 @@ impl Sequencer {
         open: Option<&OpenGrant>,
         actions: &mut Vec<Action>,
     ) -> bool {
-        let obeyed = self.epoch;
+        let obeyed = self.obeyed.epoch();
         invariant!(
             I3,
             grant.epoch == obeyed,
@@ -43,7 +43,7 @@ impl Sequencer {
             grant.epoch
         );
         self.close_standing(now, actions);
-        let position = self.accepted + 1;
+        let position = self.place.position() + 1;
         if grant.kind == GrantKind::Open {
             let Some(open) = open.filter(|_| !self.sessions.contains_key(&grant.session)) else {
                 return false;
@@ -70,7 +70,7 @@ impl Sequencer {
                 }
                 (session.tenant.clone(), session.ordinal)
             }
-            None => match self.gone.get(&grant.session) {
+            None => match self.former.name(grant.session) {
                 Some(known) => known.clone(),
                 None => return false,
             },
@@ -85,9 +85,9 @@ impl Sequencer {
             actions.push(Action::Stop { session });
         }
         if grant.kind != GrantKind::Standing {
-            self.waiting_at[Lane::of(&grant)] += 1;
+            self.lanes.wait(&grant);
         }
-        self.global = self.global.max(grant.global);
+        self.place.raise(grant.global);
         self.pending.push(Accepted {
             position,
             grant,
@@ -112,13 +112,7 @@ impl Sequencer {
         grant: &Grant,
         (tenant, ordinal): (&Tenant, u64),
     ) {
-        let accepted = self.accepted;
-        invariant!(
-            I2,
-            position == accepted + 1,
-            "position {position} is accepted behind {accepted}"
-        );
-        self.chain = self.chain.then(&ChainEntry {
+        self.place.enter(&ChainEntry {
             position,
             tenant,
             ordinal,
@@ -126,22 +120,15 @@ impl Sequencer {
             first: grant.first,
             last: grant.last,
         });
-        self.accepted = position;
-        if self.tail.len() >= self.config.tail
-            && let Some(oldest) = self.tail.pop_front()
-        {
-            let last = oldest.sealed.position;
-            let first = self.forgotten.map_or(last, |(first, _)| first);
-            self.forgotten = Some((first, last));
-        }
-        self.tail.push_back(KeptGrant {
+        let kept = KeptGrant {
             sealed: SealedGrant {
                 position,
                 grant: *grant,
             },
             tenant: tenant.clone(),
             ordinal,
-        });
+        };
+        self.tail.push(kept, self.config.tail);
     }
 
     /// Returns the time at which the head is given up, if it waits for its session.
@@ -149,7 +136,7 @@ impl Sequencer {
         let (position, since) = self.waiting?;
         let timeout = if self.is_urged() {
             self.config.urgent_patience_ns
-        } else if self.accepted > position {
+        } else if self.place.position() > position {
             self.config.patience_ns
         } else {
             self.config.idle_patience_ns
@@ -162,8 +149,7 @@ impl Sequencer {
         let Some((_, head)) = self.head() else {
             return false;
         };
-        let mut waiting = self.waiting_at.before(Lane::of(&head));
-        waiting.any(|waiting| *waiting > 0) || self.is_urged_by_standing(&head)
+        self.lanes.are_urged(&head) || self.is_urged_by_standing(&head)
     }
 
     /// True if the device can have another slice. Waiting here costs nothing: beyond the bound, a slice on
@@ -174,9 +160,8 @@ impl Sequencer {
             true => Lane::of(grant),
             false => Lane::LAST,
         };
-        let running: usize = self.running.through(counted).sum();
-        let costs = self.running_cost.through(counted);
-        let cost = costs.fold(grant.cost, |sum, cost| sum.saturating_add(*cost));
+        let running = self.lanes.running(counted);
+        let cost = self.lanes.cost(counted).saturating_add(grant.cost);
         let small = running < self.config.depth_max && cost <= self.config.depth_ns;
         running < self.config.depth || small || self.config.preemptive && self.is_urged()
     }
@@ -225,7 +210,7 @@ impl Sequencer {
         );
         (self.begun, self.begun_epoch) = (position, epoch);
         if grant.kind != GrantKind::Standing {
-            self.waiting_at[Lane::of(grant)] -= 1;
+            self.lanes.pass(grant);
         }
     }
 
@@ -377,9 +362,7 @@ impl Sequencer {
         session.start(last);
         self.staged
             .change(&session.tenant, before, session.transfers.reserved);
-        let lane = Lane::of(grant);
-        self.running[lane] += 1;
-        self.running_cost[lane] = self.running_cost[lane].saturating_add(grant.cost);
+        self.lanes.start(grant);
         actions.push(Action::Start(StartAction {
             position,
             session: grant.session,

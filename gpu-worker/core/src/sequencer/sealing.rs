@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     GpuPosition, Row, Seal, SealAnswer, SealPage, SealReply, SealedGrant, SealedName, SessionId,
-    WIRE_VERSION, invariant, limits,
+    WIRE_VERSION, limits,
 };
 
-use super::leaders::Standpoint;
+use super::obeyed::Standpoint;
 use super::pending::KeptGrant;
 use super::session::Phase;
 use super::{Action, Sequencer};
@@ -31,10 +31,10 @@ impl Sequencer {
             refused: None,
             page: None,
         };
-        match self.standpoint(seal.epoch, seal.leader) {
-            Standpoint::Stale => reply.refused = Some(self.refusal()),
+        match self.obeyed.standpoint(seal.epoch, seal.leader) {
+            Standpoint::Stale => reply.refused = Some(self.obeyed.refusal()),
             standpoint => {
-                let before = (self.epoch, self.recorded);
+                let before = (self.obeyed.epoch(), self.tail.recorded());
                 if standpoint == Standpoint::Unsealed {
                     self.obey(now, seal, actions);
                 }
@@ -50,21 +50,14 @@ impl Sequencer {
     /// Begins the epoch of this leader.
     fn obey(&mut self, now: Nanos, seal: &Seal, actions: &mut Vec<Action>) {
         self.close_standing(now, actions);
-        self.closings.clear();
-        let (before, next) = (self.epoch, seal.epoch);
-        invariant!(I3, next > before, "epoch {next} is obeyed after {before}");
-        self.epoch = seal.epoch;
-        self.leader = seal.leader;
-        self.timed = seal.times;
+        self.standings.begin_epoch();
+        self.obeyed.begin(seal);
         self.ahead.clear();
-        self.recorded = 0;
-        self.noted = false;
+        self.tail.begin_epoch();
+        self.departure.begin_epoch();
         self.trust_again();
         self.reports.acknowledge(self.reports.made());
-        self.report_wanted = None;
-        self.report_now = false;
-        self.repeat_at = None;
-        self.beat_at = 0;
+        self.times.begin_epoch();
     }
 
     /// Ends all doubts: a new leader believes clients until it learns of a void.
@@ -88,23 +81,17 @@ impl Sequencer {
         self.tail_room(sessions + self.pending.len() * SEALED_GRANT)
     }
 
-    /// Returns the index in the tail of the first grant behind this position.
-    fn tail_behind(&self, after: GpuPosition) -> usize {
-        self.tail
-            .partition_point(|kept| kept.sealed.position <= after)
-    }
-
     /// Returns a page of the tail behind a position, if the answer does not hold all of it.
     fn seal_page(&self, after: GpuPosition) -> Option<SealPage> {
-        let from = self.tail_behind(after);
-        let rest = self.tail.len() - from;
-        if rest <= self.answer_room() {
+        let rest = self.tail.behind(after);
+        if rest.len() <= self.answer_room() {
             return None;
         }
-        let page = self.tail.range(from..).take(self.tail_room(0).max(1));
+        let page = rest.take(self.tail_room(0).max(1));
+        let (epoch, leader) = self.obeyed.id();
         Some(SealPage {
-            epoch: self.epoch,
-            leader: self.leader,
+            epoch,
+            leader,
             after,
             tail: page.clone().map(|kept| kept.sealed).collect(),
             // Names open sessions too: they may be closed when the answer arrives.
@@ -121,8 +108,7 @@ impl Sequencer {
         let open = |phase: Phase| !matches!(phase, Phase::Closed(_));
         let sessions = self.sessions.values().filter(|entry| open(entry.phase));
         let outstanding = self.pending.iter().filter(|accepted| !accepted.ended);
-        let fits = self.tail.len().saturating_sub(self.answer_room());
-        let tail = self.tail.range(self.tail_behind(after).max(fits)..);
+        let tail = self.tail.last_behind(after, self.answer_room());
         let listed = |session: SessionId| {
             let entry = self.sessions.get(&session);
             entry.is_some_and(|entry| open(entry.phase))
@@ -130,15 +116,16 @@ impl Sequencer {
         let unlisted = tail
             .clone()
             .filter(|kept| !listed(kept.sealed.grant.session));
+        let (epoch, leader) = self.obeyed.id();
         SealAnswer {
             v: WIRE_VERSION,
-            epoch: self.epoch,
-            leader: self.leader,
+            epoch,
+            leader,
             gpu: self.identity.gpu,
             capacity: self.identity.capacity,
-            position: self.accepted,
-            chain: self.chain,
-            global: self.global,
+            position: self.place.position(),
+            chain: self.place.chain(),
+            global: self.place.global(),
             reports: self.reports.made(),
             sessions: sessions
                 .map(|entry| entry.sealed(self.accepted_ops(entry)))
@@ -159,7 +146,7 @@ impl Sequencer {
                 .collect(),
             faults: self.faults(usize::MAX),
             named: names(unlisted),
-            forgotten: self.forgotten,
+            forgotten: self.tail.forgotten(),
         }
     }
 }

@@ -38,8 +38,7 @@ impl Sequencer {
             waits: None,
             arrived: None,
         };
-        self.standings.insert(position, standing);
-        self.open = Some(position);
+        self.standings.open(position, standing);
         // The report tells the leader that it need not send the grant again.
         self.report(position, Outcome::Part, 0, ReportTimes::default());
     }
@@ -52,7 +51,7 @@ impl Sequencer {
         measured: u64,
         times: ReportTimes,
     ) {
-        let Some(standing) = self.standings.get(&position) else {
+        let Some(standing) = self.standings.get(position) else {
             return;
         };
         let session = self.sessions.get(&standing.grant.session);
@@ -74,12 +73,13 @@ impl Sequencer {
 
     /// Starts ops that have come for the open standing grant, once everything before it has begun.
     pub(super) fn run_standing(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        let Some(position) = self.open.filter(|position| *position <= self.begun) else {
+        let open = self.standings.open_position();
+        let Some(position) = open.filter(|position| *position <= self.begun) else {
             return;
         };
         self.note_arrival(now, position);
         while self.standing_depth(position) < self.config.depth_max
-            && let Some(standing) = self.standings.get_mut(&position)
+            && let Some(standing) = self.standings.get_mut(position)
             && let Some(session) = self.sessions.get_mut(&standing.grant.session)
             && session.lives()
             // Otherwise an earlier slice was void, and its leader will close this grant.
@@ -126,7 +126,7 @@ impl Sequencer {
 
     /// Notes the time since which there are ops to start.
     fn note_arrival(&mut self, now: Nanos, position: GpuPosition) {
-        if let Some(standing) = self.standings.get_mut(&position)
+        if let Some(standing) = self.standings.get_mut(position)
             && let Some(session) = self.sessions.get(&standing.grant.session)
             && session.received > standing.started
         {
@@ -136,21 +136,17 @@ impl Sequencer {
 
     /// Number of slices on the device beside which, or behind which, the standing grant's parts run.
     fn standing_depth(&self, position: GpuPosition) -> usize {
-        let grant = self
-            .standings
-            .get(&position)
-            .map(|standing| &standing.grant);
+        let grant = self.standings.get(position).map(|it| &it.grant);
         let counted = match grant {
             Some(grant) if self.config.preemptive => Lane::of(grant),
             _ => Lane::LAST,
         };
-        self.running.through(counted).sum()
+        self.lanes.running(counted)
     }
 
     /// True if an open standing grant of a higher priority has ops to start behind this one.
     pub(super) fn is_urged_by_standing(&self, grant: &Grant) -> bool {
-        let open = self.open.and_then(|position| self.standings.get(&position));
-        open.is_some_and(|standing| {
+        self.standings.present().is_some_and(|standing| {
             let session = self.sessions.get(&standing.grant.session);
             let waits = session.is_some_and(|session| session.received > session.started);
             Lane::of(&standing.grant) < Lane::of(grant) && waits
@@ -175,7 +171,7 @@ impl Sequencer {
                 course.learn(part.last + 1 - part.first, ending.measured);
             }
         }
-        let Some(standing) = self.standings.get_mut(&position) else {
+        let Some(standing) = self.standings.get_mut(position) else {
             return;
         };
         if ending.failed {
@@ -190,10 +186,10 @@ impl Sequencer {
 
     /// Closes the open standing grant, if there is one, so that its position is accepted.
     pub(super) fn close_standing(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        let Some(position) = self.open.take() else {
+        let Some(position) = self.standings.close() else {
             return;
         };
-        let Some(standing) = self.standings.get(&position) else {
+        let Some(standing) = self.standings.get(position) else {
             return;
         };
         let grant = Grant {
@@ -207,9 +203,9 @@ impl Sequencer {
         }
         self.enter(position, &grant, (&tenant, ordinal));
         self.report(position, Outcome::Closed, 0, ReportTimes::default());
-        self.closings.push_back((position, self.reports.made()));
+        self.standings.closed(position, self.reports.made());
         self.report_soon(now);
-        self.report_now = true;
+        self.times.urge();
         self.end_standing(now, session, actions);
     }
 
@@ -222,9 +218,9 @@ impl Sequencer {
         session: SessionId,
         actions: &mut Vec<Action>,
     ) {
-        let of = |(_, standing): &(&GpuPosition, &Standing)| standing.grant.session == session;
-        while let Some((&position, standing)) = self.standings.iter().find(of) {
-            let closed = self.open != Some(position) && position <= self.begun;
+        while let Some((position, standing)) = self.standings.first_of(session) {
+            let open = self.standings.open_position() == Some(position);
+            let closed = !open && position <= self.begun;
             if !closed || !standing.parts.is_empty() {
                 return;
             }
@@ -238,40 +234,24 @@ impl Sequencer {
                 started: None,
                 failed: standing.failed.is_some(),
             };
-            self.standings.remove(&position);
+            self.standings.remove(position);
             self.settle(now, position, ending, actions);
         }
     }
 
     /// Returns a grant as a new leader must know it: of a standing grant, the ops on the device.
     pub(super) fn sealed_grant(&self, accepted: &Accepted) -> Grant {
-        let standing = self.standings.get(&accepted.position);
+        let standing = self.standings.get(accepted.position);
         Grant {
             cost: standing.map_or(accepted.grant.cost, Standing::cost),
             ..accepted.grant
         }
     }
 
-    /// Returns the first closed standing grant that the tail must keep.
-    pub(super) fn unrecorded_closing(&self) -> GpuPosition {
-        let first = self.closings.front();
-        first.map_or(GpuPosition::MAX, |(position, _)| *position)
-    }
-
-    /// Forgets closings that the leader acknowledged, which it does once they are recorded.
-    pub(super) fn forget_closings(&mut self) {
-        let through = self.reports.acknowledged();
-        while self
-            .closings
-            .pop_front_if(|(_, report)| *report <= through)
-            .is_some()
-        {}
-    }
-
     /// True if every accepted position has ended, except perhaps a standing grant without work.
     pub(super) fn is_idle(&self) -> bool {
         let idle = |accepted: &Accepted| {
-            let standing = self.standings.get(&accepted.position);
+            let standing = self.standings.get(accepted.position);
             let open = accepted.grant.kind == GrantKind::Standing;
             open && standing.is_some_and(|standing| standing.parts.is_empty())
         };
