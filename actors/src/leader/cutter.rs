@@ -51,6 +51,8 @@ struct Reader {
     found: Vec<Found>,
     /// Activity of devices, for the report by day.
     days: EpochDays,
+    /// Time at which the stream was created, nanoseconds since 1970.
+    created: i128,
     /// Sequence of the stream's first message, as this reader knows it.
     first: u64,
     /// A purge that may have happened: the sequence up to which, and the bytes before it.
@@ -110,7 +112,7 @@ async fn look(
         return Ok(());
     };
     // If another leader cut the record, blocks may be gone that this reader has not read.
-    reader.take_if(|reader| !reader.begins_with(info.state.first_sequence));
+    reader.take_if(|reader| !reader.continues(info));
     let reader = match reader {
         Some(reader) => reader,
         None => reader.insert(Reader::start(&stream, subjects).await?),
@@ -151,21 +153,25 @@ impl Reader {
             begins: None,
             found: Vec::new(),
             days: EpochDays::default(),
+            created: stream.cached_info().created.unix_timestamp_nanos(),
             first: stream.cached_info().state.first_sequence,
             purging: None,
         })
     }
 
-    /// Returns true if the stream begins where this reader left it.
-    fn begins_with(&mut self, first: u64) -> bool {
+    /// Returns true if the stream is the same, begins where this reader left it, and still has the
+    /// blocks that were read. A broker that lost its disk has another stream.
+    fn continues(&mut self, info: &stream::Info) -> bool {
+        let (first, last) = (info.state.first_sequence, info.state.last_sequence);
         if self.purging.is_some_and(|(before, _)| before == first) {
-            self.is_purged();
+            self.note_purge();
         }
-        self.first == first
+        let same = info.created.unix_timestamp_nanos() == self.created;
+        same && first == self.first && last + 1 >= self.next
     }
 
     /// Notes that the purge has happened.
-    fn is_purged(&mut self) {
+    fn note_purge(&mut self) {
         let Some((before, bytes)) = self.purging.take() else {
             return;
         };
@@ -310,17 +316,31 @@ impl Reader {
         self.purging = Some((before, found.bytes));
         let purged = stream.purge().sequence(before).await;
         purged.map_err(|error| error.to_string())?;
-        self.is_purged();
+        self.note_purge();
         let (epoch, positions) = (anchor.epoch, anchor.positions);
         tracing::info!(epoch, positions, "the record is cut off before this epoch");
+        Ok(())
+    }
+
+    /// Takes the activity of devices from the replay, beside the thread that serves launches.
+    async fn update_days(&mut self) -> Result<(), String> {
+        let mut replay = self.replay.take().ok_or("its replay failed before")?;
+        let known = tokio::task::spawn_blocking(move || {
+            let days = replay.device_days_before_epochs();
+            (replay, days)
+        });
+        let (replay, days) = known.await.map_err(|error| error.to_string())?;
+        self.replay = Some(replay);
+        self.days.update(days);
         Ok(())
     }
 
     /// Keeps the activity of devices in the part to be cut off. A failure of this report must not
     /// prevent the cut, without which the record would soon have no room.
     async fn keep_days(&mut self, storage: &Storage, before: Epoch) {
-        if let Some(replay) = &mut self.replay {
-            self.days.know(replay.device_days_before_epochs());
+        if let Err(error) = self.update_days().await {
+            tracing::warn!(before, error, "what devices did is not known");
+            return;
         }
         let kept = match storage.bucket(Stored::Control).await {
             Ok(bucket) => self.days.keep(&bucket, before).await,

@@ -66,7 +66,7 @@ pub struct EpochDays {
 impl EpochDays {
     /// Takes the activity before each epoch, as it is known now. It stays as it was for the last
     /// epoch that was cut off: the next cut adds what became known since.
-    pub fn know(&mut self, before: BTreeMap<Epoch, Vec<DeviceDay>>) {
+    pub fn update(&mut self, before: BTreeMap<Epoch, Vec<DeviceDay>>) {
         let new = before.into_iter().filter(|(epoch, _)| *epoch > self.cut);
         self.by_epoch.extend(new);
     }
@@ -268,7 +268,7 @@ mod tests {
             before.insert(epoch as Epoch + 1, rows.collect());
         }
         let mut days = EpochDays::default();
-        days.know(before);
+        days.update(before);
         days
     }
 

@@ -338,8 +338,8 @@ impl Administrator {
     }
 }
 
-/// True if the server ended the connection because the login came too late. On a busy machine the
-/// next attempt may be in time.
+/// True if the server ended the connection for a reason that may pass. On a busy machine the login
+/// came too late, or too many clients are connected.
 fn gave_up(error: &async_nats::ConnectError) -> bool {
     let source = std::error::Error::source(error);
     let said = source.and_then(|source| source.downcast_ref::<async_nats::ServerError>());

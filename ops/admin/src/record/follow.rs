@@ -93,7 +93,7 @@ pub async fn scan_explained(
     let replay = Replay::forgetful().explaining();
     let mut replay = replay_stream(administrator, replay, true, tell).await?;
     let mut by_epoch = EpochDays::default();
-    by_epoch.know(replay.device_days_before_epochs());
+    by_epoch.update(replay.device_days_before_epochs());
     Ok(Scanned {
         standing: replay.standing(),
         days: replay.device_days(),

@@ -23,6 +23,8 @@ pub(super) fn unnamed() -> CommandError {
 }
 /// Pause before a server that cannot answer yet is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Number of readings that a cut may overtake, however long each takes.
+const TRIES: u32 = 5;
 
 /// All blocks up to now, of one epoch's subject or of all.
 pub(super) async fn blocks_of(
@@ -118,6 +120,7 @@ pub(super) async fn first_sequence(administrator: &Administrator) -> Result<u64>
 /// its anchor behind the last block that was asked for.
 pub(super) struct Uncut {
     asked: Instant,
+    tries: u32,
     first: u64,
 }
 
@@ -126,6 +129,7 @@ impl Uncut {
     pub(super) async fn begin(administrator: &Administrator) -> Result<Self> {
         Ok(Self {
             asked: Instant::now(),
+            tries: 0,
             first: first_sequence(administrator).await?,
         })
     }
@@ -134,7 +138,9 @@ impl Uncut {
     pub(super) async fn is_whole(&mut self, administrator: &Administrator) -> Result<bool> {
         let first = first_sequence(administrator).await?;
         let before = std::mem::replace(&mut self.first, first);
-        if before != first && self.asked.elapsed() > administrator.stall() {
+        self.tries += 1;
+        let late = self.tries >= TRIES && self.asked.elapsed() > administrator.stall();
+        if before != first && late {
             return Err(is_cut().into());
         }
         Ok(before == first)

@@ -19,6 +19,9 @@ use crate::leader::InputTimes;
 use crate::scheduler::{Scheduler, WorkerMoment};
 use crate::time::Nanos;
 
+/// Maximum number of epochs by which the days are kept apart.
+const EPOCHS: usize = 4_096;
+
 /// A worker.
 #[derive(Debug)]
 struct Worker {
@@ -99,6 +102,11 @@ impl Explainer {
     /// Starts a term.
     pub(crate) fn begin_term(&mut self, epoch: Epoch) {
         self.epochs.insert(epoch);
+        if self.epochs.len() > EPOCHS
+            && let Some(second) = self.epochs.iter().nth(1).copied()
+        {
+            self.merge_days(second);
+        }
         self.stale.clear();
         for worker in self.workers.values_mut() {
             worker.clock = WorkerClock::default();
@@ -386,4 +394,32 @@ fn rank(cause: Cause) -> usize {
         Cause::Suspended,
     ];
     FIRST.iter().position(|it| *it == cause).unwrap_or(ORDER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_before_an_epoch_stay_when_earlier_ones_are_merged_and_epochs_are_bounded() {
+        let mut explainer = Explainer::default();
+        for epoch in 1..=EPOCHS as Epoch + 9 {
+            explainer.begin_term(epoch);
+            let day = explainer.days.entry((epoch, epoch % 3, 0)).or_default();
+            day.busy_ns += epoch;
+        }
+        assert_eq!(explainer.epochs.len(), EPOCHS);
+        let (before, all) = (explainer.days_before_epochs(), explainer.days());
+        explainer.merge_days(100);
+        let merged = explainer.days_before_epochs();
+        assert_eq!(merged.keys().next(), Some(&100));
+        assert!(
+            merged
+                .iter()
+                .all(|(epoch, days)| before.get(epoch) == Some(days))
+        );
+        let sum = |days: &[DeviceDay]| days.iter().map(|day| day.busy_ns).sum::<u64>();
+        assert_eq!(merged.get(&100).map(|days| sum(days)), Some(99 * 100 / 2));
+        assert_eq!(explainer.days(), all);
+    }
 }
