@@ -66,7 +66,7 @@ impl Outbox {
 
     /// Starts, continues or ends the wait for answers; `more` if chunks of transfers were sent.
     fn wait(&mut self, now: Nanos, more: bool) {
-        let starved = self.staging.is_starved();
+        let starved = self.staging.still_starves();
         let moving = !self.batches.are_received() || self.staging.is_busy();
         let worker = moving || self.batches.are_due() || starved;
         let closing = matches!(self.state, State::Asked(_));

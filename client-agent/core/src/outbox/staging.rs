@@ -58,7 +58,7 @@ impl Staging {
     }
 
     /// True if a transfer still waits for room.
-    pub(super) fn is_starved(&mut self) -> bool {
+    pub(super) fn still_starves(&mut self) -> bool {
         self.starved &= !self.has_room();
         self.starved
     }

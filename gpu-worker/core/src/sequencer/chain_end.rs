@@ -1,17 +1,17 @@
-//! The last accepted position.
+//! The end of the chain: the last accepted position.
 
 use bus_schemas::{Chain, ChainEntry, GlobalPosition, GpuPosition, invariant};
 
-/// The place in the order through which grants are accepted.
+/// The last accepted position, and the chain there.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct ChainEnd {
     position: GpuPosition,
     chain: Chain,
     /// The highest global position of an accepted grant.
     global: GlobalPosition,
 }
 
-impl Place {
+impl ChainEnd {
     /// The last gpu position.
     pub(super) fn position(&self) -> GpuPosition {
         self.position

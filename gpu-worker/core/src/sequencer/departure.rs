@@ -31,7 +31,7 @@ impl Departure {
     }
 
     /// Notes that the worker has work. The wait for silent peers counts from its end.
-    pub(super) fn is_busy(&mut self, now: Nanos) {
+    pub(super) fn note_work(&mut self, now: Nanos) {
         self.since = Some(now);
     }
 

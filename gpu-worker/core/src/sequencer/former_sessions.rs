@@ -11,14 +11,14 @@ const NAMED: usize = 65_536;
 
 /// Closed sessions, until they are forgotten, and the names of those that are.
 #[derive(Debug, Default)]
-pub(super) struct Former {
+pub(super) struct FormerSessions {
     /// In the order of their closes.
     closed: VecDeque<(Nanos, SessionId)>,
     /// Tenant and ordinal, for the chain of grants that still name the session.
     names: BTreeMap<SessionId, (Tenant, u64)>,
 }
 
-impl Former {
+impl FormerSessions {
     /// Adds a closed session.
     pub(super) fn close(&mut self, now: Nanos, session: SessionId) {
         self.closed.push_back((now, session));

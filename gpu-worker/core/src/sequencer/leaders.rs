@@ -61,7 +61,7 @@ impl Sequencer {
                 continue;
             }
             let sane = grant.epoch == batch.epoch && Self::is_sane(&grant);
-            let near = position - self.place.position() <= self.config.ahead as u64;
+            let near = position - self.chain_end.position() <= self.config.ahead as u64;
             if !sane || !near {
                 return;
             }
@@ -225,8 +225,8 @@ impl Sequencer {
         let received = received.collect();
         actions.push(Action::SendDone(DoneMessage {
             epoch: self.obeyed.epoch(),
-            accepted: self.place.position(),
-            chain: self.place.chain(),
+            accepted: self.chain_end.position(),
+            chain: self.chain_end.chain(),
             first,
             reports,
             received,
@@ -241,7 +241,7 @@ impl Sequencer {
             return;
         };
         if !self.pending.is_empty() {
-            self.departure.is_busy(now);
+            self.departure.note_work(now);
             return;
         }
         let received = self.sessions.values().all(|e| e.acknowledged == e.results);

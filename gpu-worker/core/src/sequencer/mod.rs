@@ -26,12 +26,13 @@
 mod acks;
 mod api;
 mod batch_facts;
+mod chain_end;
 mod clients;
 mod config;
 mod course;
 mod departure;
 mod endings;
-mod former;
+mod former_sessions;
 mod images;
 mod lanes;
 mod leaders;
@@ -39,7 +40,7 @@ mod messages;
 mod obeyed;
 mod offers;
 mod pending;
-mod place;
+
 mod positions;
 mod report_times;
 mod reports;
@@ -69,12 +70,13 @@ pub use messages::{AckMessage, DoneMessage};
 
 use crate::{Nanos, RejectionRate};
 use acks::Acks;
+use chain_end::ChainEnd;
 use departure::Departure;
-use former::Former;
+use former_sessions::FormerSessions;
 use lanes::{Lane, Lanes};
 use obeyed::Obeyed;
 use pending::Pending;
-use place::Place;
+
 use report_times::ReportTimes;
 use reports::Reports;
 use session::Session;
@@ -89,7 +91,7 @@ pub struct Sequencer {
     identity: Identity,
 
     obeyed: Obeyed,
-    place: Place,
+    chain_end: ChainEnd,
     /// Accepted positions from the first that has not ended on, and an open standing grant.
     pending: Pending,
     standings: Standings,
@@ -105,7 +107,7 @@ pub struct Sequencer {
 
     sessions: BTreeMap<SessionId, Box<Session>>,
     ordinals: BTreeMap<Tenant, u64>,
-    former: Former,
+    former: FormerSessions,
     faulted: BTreeSet<SessionId>,
     doubted: BTreeSet<SessionId>,
     pending_bytes: u64,
@@ -130,7 +132,7 @@ impl Sequencer {
             config,
             identity,
             obeyed: Obeyed::none(),
-            place: Place::default(),
+            chain_end: ChainEnd::default(),
             pending: Pending::default(),
             standings: Standings::default(),
             begun: 0,
@@ -141,7 +143,7 @@ impl Sequencer {
             lanes: Lanes::default(),
             sessions: BTreeMap::new(),
             ordinals: BTreeMap::new(),
-            former: Former::default(),
+            former: FormerSessions::default(),
             faulted: BTreeSet::new(),
             doubted: BTreeSet::new(),
             pending_bytes: 0,
@@ -233,7 +235,7 @@ impl Sequencer {
     /// Last gpu position accepted, and the chain there.
     #[must_use]
     pub fn accepted(&self) -> (GpuPosition, Chain) {
-        (self.place.position(), self.place.chain())
+        (self.chain_end.position(), self.chain_end.chain())
     }
 
     /// The epoch the worker is sealed to and its leader; epoch 0 before the first seal.
@@ -247,7 +249,7 @@ impl Sequencer {
     pub fn load(&self) -> (usize, bool) {
         (
             self.lanes.running(Lane::LAST),
-            self.begun < self.place.position(),
+            self.begun < self.chain_end.position(),
         )
     }
 

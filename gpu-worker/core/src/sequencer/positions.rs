@@ -22,7 +22,7 @@ enum Head {
 impl Sequencer {
     /// Returns the position of the next grant to take.
     pub(super) fn next_position(&self) -> GpuPosition {
-        self.place.position() + 1 + u64::from(self.standings.open_position().is_some())
+        self.chain_end.position() + 1 + u64::from(self.standings.open_position().is_some())
     }
 
     /// Takes the grant at the next position, which closes an open standing grant before it. Returns `false`
@@ -43,7 +43,7 @@ impl Sequencer {
             grant.epoch
         );
         self.close_standing(now, actions);
-        let position = self.place.position() + 1;
+        let position = self.chain_end.position() + 1;
         if grant.kind == GrantKind::Open {
             let Some(open) = open.filter(|_| !self.sessions.contains_key(&grant.session)) else {
                 return false;
@@ -87,7 +87,7 @@ impl Sequencer {
         if grant.kind != GrantKind::Standing {
             self.lanes.wait(&grant);
         }
-        self.place.raise(grant.global);
+        self.chain_end.raise(grant.global);
         self.pending.push(Accepted {
             position,
             grant,
@@ -112,7 +112,7 @@ impl Sequencer {
         grant: &Grant,
         (tenant, ordinal): (&Tenant, u64),
     ) {
-        self.place.enter(&ChainEntry {
+        self.chain_end.enter(&ChainEntry {
             position,
             tenant,
             ordinal,
@@ -136,7 +136,7 @@ impl Sequencer {
         let (position, since) = self.waiting?;
         let timeout = if self.is_urged() {
             self.config.urgent_patience_ns
-        } else if self.place.position() > position {
+        } else if self.chain_end.position() > position {
             self.config.patience_ns
         } else {
             self.config.idle_patience_ns

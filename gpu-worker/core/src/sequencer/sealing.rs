@@ -123,9 +123,9 @@ impl Sequencer {
             leader,
             gpu: self.identity.gpu,
             capacity: self.identity.capacity,
-            position: self.place.position(),
-            chain: self.place.chain(),
-            global: self.place.global(),
+            position: self.chain_end.position(),
+            chain: self.chain_end.chain(),
+            global: self.chain_end.global(),
             reports: self.reports.made(),
             sessions: sessions
                 .map(|entry| entry.sealed(self.accepted_ops(entry)))
