@@ -23,8 +23,9 @@ pub use silence::Silence;
 const PING: Duration = Duration::from_secs(1);
 /// Interval of pings if another server exists. A server that hangs is left after three intervals.
 const PING_OF_SEVERAL: Duration = Duration::from_millis(500);
-/// Timeout of a connection attempt to one of several servers.
-const ENTRY_OF_SEVERAL: Duration = Duration::from_secs(1);
+/// Timeout of a connection attempt to one of several servers: less than [`SILENCE`] and a takeover bear, more than
+/// a starved server takes for the three answers of an attempt.
+const ENTRY_OF_SEVERAL: Duration = Duration::from_secs(3);
 /// Time of silence after which a server is assumed to be cut off.
 pub const SILENCE: Duration = Duration::from_secs(3);
 /// Maximum wait for the next pulse before the silence is checked.

@@ -216,9 +216,30 @@ async fn apart(jetstream: &jetstream::Context, storage: &Storage) {
 async fn ensure(storage: &Storage) {
     let asked = Instant::now();
     while let Err(error) = storage.ensure().await {
-        assert!(asked.elapsed() < 3 * TIMEOUT, "{error}");
+        if asked.elapsed() > 3 * TIMEOUT {
+            panic!("{error}\n{}", places(storage).await);
+        }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// The limit of each stream, the bytes that it holds, and the servers that have a copy, as text.
+async fn places(storage: &Storage) -> String {
+    let mut text = String::new();
+    for stored in Stored::ALL {
+        let found = match storage.find_stream(stored).await {
+            Ok(Some(stream)) => {
+                let info = stream.cached_info();
+                let (limit, held) = (info.config.max_bytes, info.state.bytes);
+                let copies = info.config.num_replicas;
+                let cluster = &info.cluster;
+                format!("{copies} copies of at most {limit} bytes, {held} held, at {cluster:?}")
+            }
+            none => format!("{none:?}"),
+        };
+        text += &format!("{stored:?}: {found}\n");
+    }
+    text
 }
 
 /// Bytes of the record, once it exists.
