@@ -307,7 +307,8 @@ pub trait Device: Send {
     fn is_busy(&self) -> bool;
 
     /// Does a little background work that no session waits for, some ten microseconds and rarely a
-    /// millisecond. Called now and then while there is nothing to run. Returns true if there is more of it.
+    /// millisecond. Called now and then while there is nothing to run. Returns true if there is more of it, or
+    /// if bytes of closed sessions are still freed.
     fn tend(&mut self) -> bool {
         false
     }

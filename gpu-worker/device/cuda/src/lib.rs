@@ -387,6 +387,10 @@ impl Device for CudaDevice {
         self.lost.clone()
     }
 
+    fn tend(&mut self) -> bool {
+        self.away.is_leaving()
+    }
+
     fn swap_use(&self) -> Option<SwapUse> {
         self.away.used()
     }

@@ -274,6 +274,12 @@ impl<M: Movable> Away<M> {
         }
     }
 
+    /// True while bytes of closed sessions are freed: [`Away::used`] still counts them.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.mover.as_ref().is_some_and(Mover::is_leaving)
+    }
+
     /// True if slices of away sessions have completed.
     #[must_use]
     pub fn is_busy(&self) -> bool {

@@ -58,6 +58,15 @@ struct Desk<M> {
     over: bool,
 }
 
+impl<M> Desk<M> {
+    /// True while something is left of a closed session.
+    fn is_leaving(&self) -> bool {
+        let waits = self.jobs.iter().any(|job| matches!(job, Job::Drop(..)));
+        let moves = self.current.as_ref().is_some_and(|gate| gate.is_closed());
+        waits || moves || self.dropping
+    }
+}
+
 #[derive(Debug)]
 struct Shared<M> {
     desk: Mutex<Desk<M>>,
@@ -170,14 +179,18 @@ impl<M: Movable> Mover<M> {
         let mut desk = self.shared.desk();
         let runs = |thread: &JoinHandle<()>| !thread.is_finished();
         while self.thread.as_ref().is_some_and(runs) {
-            let leaving = desk.jobs.iter().any(|job| matches!(job, Job::Drop(..)));
-            let closed = desk.current.as_ref().is_some_and(|gate| gate.is_closed());
-            if !leaving && !closed && !desk.dropping {
+            if !desk.is_leaving() {
                 return;
             }
             let waited = self.shared.changed.wait_timeout(desk, LOOK);
             desk = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// True while something is left of a closed session.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let runs = |thread: &JoinHandle<()>| !thread.is_finished();
+        self.thread.as_ref().is_some_and(runs) && self.shared.desk().is_leaving()
     }
 
     /// Takes the moves that have ended since the last call.

@@ -362,7 +362,8 @@ impl Device for CpuDevice {
     }
 
     fn tend(&mut self) -> bool {
-        self.sharing.get_mut().tend(&mut self.sessions)
+        let leaving = self.away.is_leaving();
+        self.sharing.get_mut().tend(&mut self.sessions) || leaving
     }
 
     fn recharged(&mut self, changed: &mut Vec<Recharged>) {
