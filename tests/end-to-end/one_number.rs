@@ -2,7 +2,7 @@
 //! the byte, and concern only the tenant that asks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use async_nats::Client as Bus;
@@ -300,29 +300,35 @@ async fn check_refusals(a: &Login, b: &Login, worker: Incarnation) {
     assert!(heard.is_err(), "another's answer");
 }
 
-/// Runs a kernel that takes about a second and a half; `runs` is true while it runs.
-fn work(settings: Settings, runs: &AtomicBool) {
+/// States of a tenant's work: it waits for the asker, may run its next kernel, runs it, or has been seen.
+const WAITS: u8 = 0;
+const RESTED: u8 = 1;
+const RUNS: u8 = 2;
+const SEEN: u8 = 3;
+
+/// Runs kernels, each twice as long as the one before, until the asker has seen one at work. Before each, the asker
+/// has seen the tenant idle.
+fn work(settings: Settings, state: &AtomicU8) {
     let client = Client::connect(settings).expect("a broker");
     let session = client.open().expect("a session");
     let module = session.load(KERNEL.as_bytes()).expect("a module");
     let kernel = module.function("long").expect("a kernel");
     let data = session.alloc(128).expect("memory");
-    let run = |steps: u32| {
+    let mut steps = 1_u32 << 20;
+    while state.load(Ordering::SeqCst) != SEEN {
+        if state.load(Ordering::SeqCst) == WAITS {
+            std::thread::sleep(Duration::from_millis(2));
+            continue;
+        }
         let mut params = data.to_le_bytes().to_vec();
         params.extend(steps.to_le_bytes());
-        session.sync().expect("ready");
-        let begun = Instant::now();
         let launched = session.launch(&kernel, [1, 1, 1], [32, 1, 1], 0, &params);
         launched.expect("a launch");
+        state.store(RUNS, Ordering::SeqCst);
         session.sync().expect("it ran");
-        begun.elapsed().as_secs_f64()
-    };
-    const FEW: u32 = 1 << 20;
-    run(FEW);
-    let steps = f64::from(FEW) * 1.5 / run(FEW);
-    runs.store(true, Ordering::SeqCst);
-    run(steps as u32);
-    runs.store(false, Ordering::SeqCst);
+        let _ = state.compare_exchange(RUNS, WAITS, Ordering::SeqCst, Ordering::SeqCst);
+        steps = steps.checked_mul(2).expect("no kernel was seen at work");
+    }
     session.close().expect("closed");
 }
 
@@ -334,19 +340,27 @@ async fn a_kernel_that_has_not_ended_makes_its_tenant_busy() {
     let worker = loaded.status().await.workers[0].incarnation;
     let login = Login::of(&loaded, "a").await;
     let settings = loaded.login("a");
-    let runs = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&runs);
+    let state = Arc::new(AtomicU8::new(WAITS));
+    let told = Arc::clone(&state);
     let at_work = tokio::task::spawn_blocking(move || work(settings, &told));
+    let swap = |from, to| {
+        let _ = state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+    };
     let mut most = 0;
     while !at_work.is_finished() {
-        let runs_now = runs.load(Ordering::SeqCst);
+        let before = state.load(Ordering::SeqCst);
         let said = login.memory(worker).await;
         let busy = said.tenants.first().map_or(0, |row| row.busy_ppm);
         let sessions = said.sessions.iter().map(|session| session.busy_ppm);
         assert_eq!(sessions.max().unwrap_or(0), busy, "it is the only one");
         // It ran before and after the query, so the figure does not come from a completion.
-        if runs_now && runs.load(Ordering::SeqCst) {
+        if before == RUNS && state.load(Ordering::SeqCst) == RUNS {
             most = most.max(busy);
+        }
+        match busy {
+            0 => swap(WAITS, RESTED),
+            _ if most >= 500_000 => state.store(SEEN, Ordering::SeqCst),
+            _ => {}
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
