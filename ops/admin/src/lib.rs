@@ -23,6 +23,7 @@ pub mod state_dir;
 pub mod table;
 pub mod target;
 pub mod telemetry;
+pub mod tenant_settings;
 pub mod usage;
 pub mod why;
 

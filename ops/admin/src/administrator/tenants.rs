@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::Administrator;
 use super::sessions::SessionFilter;
 use crate::errors::{ErrorCode, Unreachable, UsageError};
+use crate::tenant_settings::check;
 
 /// Attempts at a change that conflicts with other changes.
 const TRIES: u32 = 8;
@@ -57,23 +58,6 @@ fn unknown(tenant: &Tenant) -> anyhow::Error {
 
 fn key(tenant: &Tenant) -> String {
     format!("tenant.{tenant}")
-}
-
-/// Refuses invalid settings.
-fn check(settings: &TenantSettings) -> Result<()> {
-    if settings.priority > 4 {
-        bail!(UsageError(format!(
-            "priority {} is not 0 (highest) to 4",
-            settings.priority
-        )));
-    }
-    if !(1..=1000).contains(&settings.weight) {
-        bail!(UsageError(format!(
-            "weight {} is not 1 to 1000",
-            settings.weight
-        )));
-    }
-    Ok(())
 }
 
 impl Administrator {

@@ -58,6 +58,7 @@ const MODULES = [
   "/weave/painter.js",
   "/weave/past.js",
   "/weave/ring.js",
+  "/parts/tenantsettings.js",
   "/parts/causes.js",
   "/weave/density.js",
   "/weave/timeline.js",

@@ -1,88 +1,14 @@
 // The settings of a tenant, new or there already: what would change is shown before it is.
 import { html, useState } from "../app/html.js";
 import { patch, post } from "../app/api.js";
-import { bytes, nanos, parseBytes, parseNanos } from "../app/format.js";
 import { Dialog, Trouble } from "../parts/dialog.js";
 import { Changes, Field } from "../parts/field.js";
+import { FORM, written } from "../parts/settings.js";
 
 const NAME = /^[a-z][a-z0-9-]{0,31}$/;
-const whole = (text) => (/^\d+$/.test(text.trim()) ? Number(text) : null);
-const plain = (value) => String(value ?? 0);
-const sized = (value) => (value ? bytes(value) : "0");
-const timed = (value) => (value ? nanos(value) : "0");
-const listed = (value) => (value || []).join(", ");
-const list = (text) =>
-  text
-    .split(",")
-    .map((it) => it.trim())
-    .filter(Boolean);
-
-/** What may be set: how it is written, how it is read, and what it means. */
-const SETTINGS = [
-  {
-    key: "priority",
-    label: "Priority",
-    text: plain,
-    read: whole,
-    start: 2,
-    help: "0 is the most urgent, 4 the least",
-    options: [0, 1, 2, 3, 4].map((it) => ({ value: String(it) })),
-  },
-  { key: "weight", label: "Weight", text: plain, read: whole, start: 1, help: "share within the priority" },
-  {
-    key: "slo_ns",
-    label: "Target",
-    text: timed,
-    read: parseNanos,
-    start: 0,
-    help: "99 of 100 requests within, e.g. 25 ms; 0 is none",
-  },
-  {
-    key: "quota",
-    label: "Memory",
-    text: sized,
-    read: parseBytes,
-    start: 0,
-    help: "on one device, e.g. 16 GiB; 0 is all of it",
-  },
-  { key: "cap", label: "Cap", text: plain, read: whole, start: 0, help: "most percent of a GPU; 0 is none" },
-  {
-    key: "outstanding_ns",
-    label: "Outstanding work",
-    text: timed,
-    read: parseNanos,
-    start: 0,
-    help: "granted and not done, e.g. 2 ms; 0 is no limit",
-  },
-  {
-    key: "sessions",
-    label: "Sessions",
-    text: plain,
-    read: whole,
-    start: 0,
-    help: "how many at a time; 0 is the cluster's limit",
-  },
-  {
-    key: "groups",
-    label: "Groups",
-    text: listed,
-    read: list,
-    start: [],
-    help: "of devices it may use; empty is all that are open",
-  },
-  { key: "swap", label: "Memory may be swapped out", type: "checkbox", text: Boolean, read: Boolean, start: true },
-];
-
-/** Texts that are too coarse to give the number back stay as the number. */
-function written(setting, value) {
-  const text = setting.text(value);
-  const same = JSON.stringify(setting.read(text)) === JSON.stringify(value);
-  return same ? text : setting.text === timed ? `${value} ns` : plain(value);
-}
-
 function startOf(settings) {
   return Object.fromEntries(
-    SETTINGS.map((it) => [it.key, written(it, settings ? (settings[it.key] ?? it.start) : it.start)]),
+    FORM.map((it) => [it.key, written(it, settings ? (settings[it.key] ?? it.start) : it.start)]),
   );
 }
 
@@ -90,7 +16,7 @@ function startOf(settings) {
 function understand(texts) {
   const errors = {};
   const values = {};
-  for (const it of SETTINGS) {
+  for (const it of FORM) {
     const value = it.read(texts[it.key]);
     if (value === null) errors[it.key] = `not understood: ${it.help}`;
     values[it.key] = value;
@@ -102,7 +28,7 @@ function changed(values, settings) {
   return Object.fromEntries(
     Object.entries(values).filter(
       ([key, value]) =>
-        JSON.stringify(value) !== JSON.stringify(settings[key] ?? SETTINGS.find((it) => it.key === key).start),
+        JSON.stringify(value) !== JSON.stringify(settings[key] ?? FORM.find((it) => it.key === key).start),
     ),
   );
 }
@@ -113,7 +39,7 @@ const pathOf = (name) => `/tenants/${encodeURIComponent(name)}`;
 function Rows({ texts, errors, set, isNew, name, setName }) {
   return html`<div class="fields">
     ${isNew && html`<${Field} name="name" label="Name" value=${name} first onInput=${setName} error=${errors.name} help="a-z, digits and -, a letter first, at most 32; it stays" required />`}
-    ${SETTINGS.map(
+    ${FORM.map(
       (
         it,
         at,

@@ -1,6 +1,7 @@
 //! Tenants: their settings, their resources and their performance.
 
 mod model;
+mod settings;
 
 use admin::admission;
 use admin::calendar::now_ms;
@@ -13,14 +14,15 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::identity::visible;
-use super::settings::{ChangeModel, DryRun};
+use crate::api::settings::{ChangeModel, DryRun};
 use crate::cluster::{Cluster, Shared};
 use crate::http::etag;
 use crate::http::extract::{JsonBody, PathParams, QueryParams, Who};
 use crate::http::paging::{Page, Paged};
 use crate::problem::Problem;
 use crate::view::TenantRow;
-pub(crate) use model::{Figures, TenantChangeModel, TenantModel, TenantSettingsModel};
+pub(crate) use model::{Figures, TenantModel};
+pub(crate) use settings::{TenantChangeModel, TenantSettingsModel};
 
 /// A tenant and its ETag.
 type Tagged = ([(HeaderName, HeaderValue); 1], Json<TenantModel>);
@@ -99,7 +101,7 @@ async fn what_if(
 ) -> TenantWhatIfModel {
     let targets = admission::ask(&cluster.administrator, tenant, after).await;
     TenantWhatIfModel {
-        changes: model::differences(before, after),
+        changes: settings::differences(before, after),
         admission: targets.map(|targets| admission::as_json(&targets)),
     }
 }
