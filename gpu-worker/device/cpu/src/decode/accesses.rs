@@ -1,6 +1,6 @@
 //! Reads and writes of registers by a body's statements, noted while they are decoded.
 
-use super::form::{GuardSlot, Slot};
+use super::form::Slot;
 
 /// A read of a register, or a write that no guard can prevent. The code of its statement begins at
 /// `at`. Reads of a statement come before its writes.
@@ -45,9 +45,9 @@ impl Accesses {
         }
     }
 
-    /// Records the guard of the current statement.
-    pub(super) fn guard(&mut self, guard: Option<GuardSlot>) {
-        self.guarded = guard.is_some();
+    /// Notes that the current statement has a guard.
+    pub(super) fn guarded(&mut self) {
+        self.guarded = true;
     }
 
     pub(crate) fn read(&mut self, slot: Slot) {

@@ -29,8 +29,9 @@ impl<'a> Body<'_, 'a> {
 
     /// Bytes of one element of an array.
     pub(super) fn element_bytes(&self, name: &str) -> Result<i64> {
-        match self.elements.get(name).or(self.builder.elements.get(name)) {
-            Some(size) => Ok(*size as i64),
+        let own = self.variables.element_bytes(name);
+        match own.or_else(|| self.builder.elements.get(name).copied()) {
+            Some(size) => Ok(size as i64),
             None => self.fail(format!("`{name}` is no array")),
         }
     }

@@ -1,9 +1,9 @@
 //! One function: declarations, scopes, labels, and the order of its instructions.
 
 use super::builder::{Builder, fail};
+use super::current::Current;
 use super::flow::Flow;
 use super::form::{Alive, Bank, Function, GuardSlot, Op, Passed, Slot};
-use super::label::Reference;
 use super::liveness;
 use super::names::Registers;
 use super::operand::{Body, Named};
@@ -11,7 +11,6 @@ use super::order::order;
 use super::place::Places;
 use crate::error::BuildResult as Result;
 use ptx::{FunctionKind, Instruction, ParsedVariable, Space, Statement};
-use std::collections::HashMap;
 
 /// Maximum bytes of one function's registers that are live at once, for a warp. It is twice the
 /// local memory into which an assembler could spill them.
@@ -21,24 +20,8 @@ const REGISTER_LIMIT: u32 = 32 << 20;
 pub(crate) const APART: usize = 1500;
 /// Approximate bytes of a statement: its instruction in the forms that are kept, and its accesses.
 const STATEMENT: usize = 512;
-/// Maximum bytes of one function's local memory.
-const LOCAL_LIMIT: u64 = 512 << 10;
 
 impl<'a> Body<'_, 'a> {
-    /// Reserves local memory for a variable.
-    fn local(&mut self, variable: &ParsedVariable<'a>) -> Result<u32> {
-        let at = u64::from(self.local).next_multiple_of(variable.align.max(1));
-        let end = at.saturating_add(variable.size().unwrap_or(u64::MAX));
-        if end > LOCAL_LIMIT {
-            return fail(
-                variable.position,
-                format!("more than {LOCAL_LIMIT} bytes of local memory"),
-            );
-        }
-        self.local = end as u32;
-        Ok(at as u32)
-    }
-
     /// Declares a formal parameter or result of a function, and records its place.
     fn formal(&mut self, variable: &ParsedVariable<'a>, passed: &mut Vec<Passed>) -> Result<()> {
         if variable.space == Space::Reg {
@@ -55,7 +38,7 @@ impl<'a> Body<'_, 'a> {
                 ),
             };
         }
-        let at = self.local(variable)?;
+        let at = self.variables.local(variable)?;
         self.declare(variable.name, Named::Local(at));
         passed.push(Passed::Local(at, variable.size().unwrap_or(0) as u32));
         Ok(())
@@ -80,8 +63,7 @@ impl<'a> Body<'_, 'a> {
 
     fn variable(&mut self, variable: &ParsedVariable<'a>) -> Result<()> {
         if variable.space != Space::Reg {
-            let element = variable.scalar.size() * u64::from(variable.lanes);
-            self.elements.insert(variable.name, element);
+            self.variables.declare(variable);
         }
         match variable.space {
             Space::Reg => match variable.range {
@@ -99,7 +81,7 @@ impl<'a> Body<'_, 'a> {
                 if count > 0 {
                     return fail(variable.position, "ranges are for registers only");
                 }
-                let at = self.local(variable)?;
+                let at = self.variables.local(variable)?;
                 self.declare(variable.name, Named::Local(at));
             }
             Space::Shared => {
@@ -107,8 +89,7 @@ impl<'a> Body<'_, 'a> {
                     self.declare(variable.name, Named::Dynamic);
                     return Ok(());
                 }
-                let at = self.shared.next_multiple_of(variable.align);
-                self.shared = at.saturating_add(variable.size().unwrap_or(0));
+                let at = self.variables.shared(variable);
                 self.declare(variable.name, Named::Shared(at));
             }
             Space::Global | Space::Const => {
@@ -122,20 +103,19 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn guarded(&mut self, instruction: &Instruction<'a>) -> Result<()> {
-        self.position = instruction.position;
-        self.guard = None;
+        self.current = Current::new(instruction.position);
         let at = self.builder.out.code.len();
         let pool = self.builder.out.operands.len();
-        self.accesses.statement(at, pool);
+        self.registers.accesses().statement(at, pool);
         if let Some(guard) = instruction.guard {
             let Some(Named::Register(Bank::Pred, slot)) = self.find(guard.name) else {
                 return self.fail(format!("`{}` is not a predicate", guard.name));
             };
-            self.guard = Some(GuardSlot {
+            self.current.guarded(GuardSlot {
                 slot: slot.0,
                 negated: guard.negated,
             });
-            self.accesses.guard(self.guard);
+            self.registers.accesses().guarded();
         }
         self.instruction(instruction)
     }
@@ -146,67 +126,25 @@ impl<'a> Body<'_, 'a> {
             match statement {
                 Statement::Open => {
                     self.names.open();
-                    self.labels.open();
+                    self.jumps.labels().open();
                 }
                 Statement::Close => {
                     self.names.close();
-                    self.labels.close();
+                    self.jumps.labels().close();
                 }
                 Statement::Label(name, position) => {
                     let at = self.builder.out.code.len() as u32;
-                    if !self.labels.define(name, at) {
+                    if !self.jumps.labels().define(name, at) {
                         return fail(*position, format!("label `{name}` is defined twice"));
                     }
                 }
                 Statement::Variable(variable) => self.variable(variable)?,
                 Statement::Instruction(instruction) => self.guarded(instruction)?,
                 Statement::BranchTargets(name, list) | Statement::CallTargets(name, list) => {
-                    self.labels.list(name, list.clone());
+                    self.jumps.labels().list(name, list.clone());
                 }
                 Statement::Prototype(_) => {}
             }
-        }
-        Ok(())
-    }
-
-    /// Resolves jumps and tables, now that every label is known.
-    fn resolve(&mut self) -> Result<()> {
-        let missing = |label: Reference<'_>| {
-            let message = format!("there is no label `{}`", label.name);
-            fail(label.position, message)
-        };
-        for (at, label) in std::mem::take(&mut self.jumps) {
-            let Some(target) = self.labels.find(label) else {
-                return missing(label);
-            };
-            self.builder.out.code[at].target = target;
-        }
-        // Each list is one table, no matter how many instructions jump by it.
-        let mut known = HashMap::new();
-        for (at, list) in std::mem::take(&mut self.tables) {
-            let Some((scope, names)) = self.labels.find_list(list) else {
-                let message = format!("there is no list of targets `{}`", list.name);
-                return fail(list.position, message);
-            };
-            let tables = &mut self.builder.out.tables;
-            let table = *known.entry((scope, list.name)).or_insert(tables.len());
-            self.builder.out.code[at].imm = table as i64;
-            if table < tables.len() {
-                continue;
-            }
-            let mut targets = Vec::with_capacity(names.len());
-            for name in names {
-                let label = Reference {
-                    name,
-                    scope,
-                    ..list
-                };
-                match self.labels.find(label) {
-                    Some(target) => targets.push(target),
-                    None => return missing(label),
-                }
-            }
-            tables.push(targets);
         }
         Ok(())
     }
@@ -229,8 +167,7 @@ pub(super) fn decode<'a>(
         for param in &function.params {
             at = at.next_multiple_of(param.align.max(1));
             body.declare(param.name, Named::Param(at as u32));
-            let element = param.scalar.size() * u64::from(param.lanes);
-            body.elements.insert(param.name, element);
+            body.variables.declare(param);
             at = at.saturating_add(param.size().unwrap_or(0));
         }
     } else {
@@ -246,9 +183,10 @@ pub(super) fn decode<'a>(
         body.statements(statements)?;
         body.close_stack();
         // Falling off the end returns.
-        body.guard = None;
+        body.current = Current::new(body.current.position());
         body.emit(Op::Return, &[]);
-        body.resolve()?;
+        let out = &mut body.builder.out;
+        body.jumps.resolve(&mut out.code, &mut out.tables)?;
     }
     finish(body, begun, (params, returns), (function.name, native))
 }
@@ -274,14 +212,14 @@ fn finish(
     let (start, pool, sites) = begun;
     let out = &mut body.builder.out;
     let flow = Flow::of(&out.code[start..], start, &out.tables);
-    let kept = body.specials.iter().filter_map(|(_, slot)| slot.number());
-    let kept: Vec<u32> = kept.map(|at| at as u32).collect();
+    let kept = body.uses.held();
+    let (registers, accesses) = body.registers.into_parts();
     let lives = liveness::lives(&liveness::Subject {
         code: &out.code[start..],
         first: start,
         flow: &flow,
-        accesses: &body.accesses,
-        registers: body.registers.len(),
+        accesses: &accesses,
+        registers: registers.len(),
         pool: &out.operands,
         calls: &out.sites,
         params: &liveness::numbers(&params),
@@ -291,32 +229,28 @@ fn finish(
     })?;
     let apart = native && body.kind == FunctionKind::Entry && out.code.len() - start <= APART;
     let places = if apart {
-        Places::apart(&body.registers)
+        Places::apart(&registers)
     } else {
-        Places::shared(&body.registers, &lives.spans)
+        Places::shared(&registers, &lives.spans)
     };
     let mut frame = places.frame;
     if frame.words.saturating_add(frame.doubles) > REGISTER_LIMIT || frame.preds > REGISTER_LIMIT {
         let message = "more registers live at once than local memory could hold";
         return fail(body.began, format!("`{name}` has {message}"));
     }
-    frame.local = body.local.next_multiple_of(16);
+    frame.local = body.variables.local_bytes();
     places.assign(&mut out.code[start..], &mut out.operands[pool..]);
     places.assign_calls(&mut out.sites[sites..]);
     places.assign_passed(&mut params);
     places.assign_passed(&mut returns);
     let placed = |slot: Slot| slot.number().map_or(slot, |at| places.list[at].1);
-    let specials = body.specials.iter();
     let unwritten = lives.unwritten.iter().map(|at| places.list[*at as usize]);
+    let uses = body.uses.give(Function::default(), placed);
     Ok(Function {
         start: start as u32,
         frame,
         params,
         returns,
-        specials: specials.map(|(it, slot)| (*it, placed(*slot))).collect(),
-        calls: body.calls,
-        indirect: body.indirect,
-        constants: body.constants,
         unwritten: unwritten.collect(),
         order: block_order(&flow, start),
         alive: Alive {
@@ -325,5 +259,6 @@ fn finish(
             always: lives.always,
             places: places.list,
         },
+        ..uses
     })
 }

@@ -108,7 +108,7 @@ impl<'a> Body<'_, 'a> {
         }
         let callee = match self.find(name) {
             Some(Named::Register(Bank::Double, slot)) => {
-                self.indirect = true;
+                self.uses.call_address();
                 Callee::Register(slot)
             }
             Some(_) => return self.fail(format!("`{name}` cannot be called")),
@@ -137,7 +137,7 @@ impl<'a> Body<'_, 'a> {
             ));
         }
         if function.body.is_some() {
-            self.calls.push(index);
+            self.uses.call(index);
             return Ok(Callee::Function(index));
         }
         let Some(provided) = Runtime::find(name, formal) else {

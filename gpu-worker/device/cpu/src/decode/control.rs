@@ -70,8 +70,7 @@ impl<'a> Body<'_, 'a> {
                     return self.fail("`bra` takes a label");
                 };
                 let at = self.emit(Op::Branch, &[]);
-                let reference = self.labels.refer(label, i.position);
-                self.jumps.push((at, reference));
+                self.jumps.to(at, label, i.position);
             }
             "brx" => {
                 parts.take("idx");
@@ -81,8 +80,7 @@ impl<'a> Body<'_, 'a> {
                 };
                 let index = self.source(&operands[0], Scalar::U32)?;
                 let at = self.emit(Op::BranchIndex, &[index]);
-                let reference = self.labels.refer(list, i.position);
-                self.tables.push((at, reference));
+                self.jumps.by(at, list, i.position);
             }
             "call" => self.call(i)?,
             "ret" => {

@@ -1,15 +1,17 @@
 //! Operands to slots: registers by name, immediates and symbols as constants.
 
-use super::accesses::Accesses;
 use super::builder::{Builder, Symbol, code, fail};
-use super::form::{Bank, Constant, GuardSlot, Inst, Logic, Op, PARAM_WINDOW, Slot, Special};
-use super::label::{Labels, Reference};
+use super::current::Current;
+use super::form::{Bank, Constant, Inst, Logic, Op, PARAM_WINDOW, Slot};
+use super::jumps::Jumps;
 pub(crate) use super::names::Named;
 use super::names::{Found, Names, Range, Registers};
+use super::registers::RegisterFile;
+use super::uses::Uses;
+use super::variables::Variables;
 use crate::error::BuildResult as Result;
 use crate::lane_value::LANES;
 use ptx::{FunctionKind, Operand, Position, Scalar};
-use std::collections::{BTreeSet, HashMap};
 
 /// The stack of a function that uses `alloca`.
 #[derive(Clone, Copy, Debug)]
@@ -40,42 +42,23 @@ fn number(operand: &Operand<'_>, ty: Scalar) -> Option<u64> {
 
 /// One function being decoded.
 pub(crate) struct Body<'b, 'a> {
-    pub(crate) builder: &'b mut Builder<'a>,
-    pub(crate) kind: FunctionKind,
-    pub(crate) names: Names<'a>,
-    /// Bytes of local memory.
-    pub(crate) local: u32,
-    /// The banks of its registers, by their numbers.
-    pub(crate) registers: Vec<Bank>,
-    pub(crate) specials: Vec<(Special, Slot)>,
-    pub(crate) calls: Vec<u32>,
-    pub(crate) indirect: bool,
-    /// Constants that it uses, of words and of doubles.
-    pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
-    pub(crate) guard: Option<GuardSlot>,
-    pub(crate) position: Position,
+    pub(super) builder: &'b mut Builder<'a>,
+    pub(super) kind: FunctionKind,
     /// Position of the function's declaration.
-    pub(crate) began: Position,
-    pub(crate) labels: Labels<'a>,
-    /// Instructions with a target that is still a name.
-    pub(crate) jumps: Vec<(usize, Reference<'a>)>,
-    /// Instructions that jump by a list of labels that is still a name.
-    pub(crate) tables: Vec<(usize, Reference<'a>)>,
-    pub(crate) shared: u64,
-    /// Bytes of one element of each variable.
-    pub(crate) elements: HashMap<&'a str, u64>,
+    pub(super) began: Position,
+    pub(super) names: Names<'a>,
+    pub(super) registers: RegisterFile,
+    pub(super) variables: Variables<'a>,
+    pub(super) jumps: Jumps<'a>,
+    pub(super) uses: Uses,
     /// The stack of `alloca`, if used.
     pub(super) stack: Option<Stack>,
-    /// True if any vector register is declared.
-    pub(crate) vectors: bool,
-    /// Register reads and writes.
-    pub(crate) accesses: Accesses,
-    /// Conversions to emit behind the current instruction.
-    after: Vec<(Op, [Slot; 2])>,
+    pub(super) current: Current,
 }
 
 impl<'b, 'a> Body<'b, 'a> {
-    pub(crate) fn new(
+    /// A function without statements yet. Its shared variables begin at `shared`.
+    pub(super) fn new(
         builder: &'b mut Builder<'a>,
         function: &ptx::ParsedFunction<'a>,
         shared: u64,
@@ -83,30 +66,19 @@ impl<'b, 'a> Body<'b, 'a> {
         Self {
             builder,
             kind: function.kind,
-            names: Names::default(),
-            local: 0,
-            registers: Vec::new(),
-            specials: Vec::new(),
-            calls: Vec::new(),
-            indirect: false,
-            constants: Default::default(),
-            guard: None,
-            position: function.position,
             began: function.position,
-            labels: Labels::default(),
-            jumps: Vec::new(),
-            tables: Vec::new(),
-            shared,
-            elements: HashMap::new(),
+            names: Names::default(),
+            registers: RegisterFile::default(),
+            variables: Variables::new(shared),
+            jumps: Jumps::default(),
+            uses: Uses::default(),
             stack: None,
-            vectors: false,
-            accesses: Accesses::default(),
-            after: Vec::new(),
+            current: Current::new(function.position),
         }
     }
 
     pub(crate) fn fail<T>(&self, message: impl Into<String>) -> Result<T> {
-        fail(self.position, message)
+        fail(self.current.position(), message)
     }
 
     /// A required item; without it, decoding fails with `message`.
@@ -116,8 +88,7 @@ impl<'b, 'a> Body<'b, 'a> {
 
     /// A new register of a bank; it gets its place when the body is complete.
     pub(crate) fn fresh(&mut self, bank: Bank) -> Slot {
-        self.registers.push(bank);
-        Slot::virtual_register(self.registers.len() - 1)
+        self.registers.add(bank)
     }
 
     pub(crate) fn declare(&mut self, name: &'a str, named: Named) {
@@ -131,7 +102,9 @@ impl<'b, 'a> Body<'b, 'a> {
         count: u32,
         (bank, shape): (Bank, Registers),
     ) {
-        self.vectors |= matches!(shape, Registers::Vector(_));
+        if matches!(shape, Registers::Vector(_)) {
+            self.registers.has_vector();
+        }
         self.names
             .declare_range(prefix, Range { count, bank, shape });
     }
@@ -144,7 +117,7 @@ impl<'b, 'a> Body<'b, 'a> {
 
     pub(super) fn noted_read(&mut self, found: Option<Named>) -> Option<Named> {
         let found = found?;
-        found.registers(|slot| self.accesses.read(slot));
+        found.registers(|slot| self.registers.accesses().read(slot));
         Some(found)
     }
 
@@ -156,7 +129,7 @@ impl<'b, 'a> Body<'b, 'a> {
 
     pub(super) fn noted_write(&mut self, found: Option<Named>) -> Option<Named> {
         let found = found?;
-        found.registers(|slot| self.accesses.write(slot));
+        found.registers(|slot| self.registers.accesses().write(slot));
         Some(found)
     }
 
@@ -178,18 +151,18 @@ impl<'b, 'a> Body<'b, 'a> {
     pub(crate) fn emit_with(&mut self, op: Op, slots: &[Slot], imm: i64) -> usize {
         let mut all = [Slot(0); 6];
         all[..slots.len()].copy_from_slice(slots);
-        let line = self.position.line;
+        let line = self.current.position().line;
         let code = &mut self.builder.out.code;
         code.push(Inst {
             op,
-            guard: self.guard,
+            guard: self.current.guard(),
             slots: all,
             imm,
             target: 0,
             line,
         });
         let at = code.len() - 1;
-        for (op, [to, from]) in std::mem::take(&mut self.after) {
+        for (op, [to, from]) in self.current.take_behind() {
             self.emit(op, &[to, from]);
         }
         at
@@ -198,11 +171,11 @@ impl<'b, 'a> Body<'b, 'a> {
     pub(crate) fn constant(&mut self, bank: Bank, constant: Constant) -> Slot {
         if bank == Bank::Double {
             let index = self.builder.doubles.place(constant);
-            self.constants.1.insert(index);
+            self.uses.constant(bank, index);
             return Slot((index * 256) | Slot::CONSTANT);
         }
         let index = self.builder.words.place(constant);
-        self.constants.0.insert(index);
+        self.uses.constant(bank, index);
         Slot((index * 128) | Slot::CONSTANT)
     }
 
@@ -394,7 +367,7 @@ impl<'b, 'a> Body<'b, 'a> {
     /// A register of a bank that is converted into `to` behind the current instruction.
     fn converted(&mut self, op: Op, to: Slot, bank: Bank) -> Slot {
         let temp = self.fresh(bank);
-        self.after.push((op, [to, temp]));
+        self.current.convert(op, [to, temp]);
         temp
     }
 }

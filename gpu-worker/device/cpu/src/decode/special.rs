@@ -83,16 +83,12 @@ fn origin(name: &str) -> Option<Origin> {
 impl Body<'_, '_> {
     /// The register of an entry that is filled from a warp's place.
     fn place_register(&mut self, special: Special) -> Slot {
-        let known = self.specials.iter().find(|(known, _)| *known == special);
-        let slot = match known {
-            Some((_, slot)) => *slot,
-            None => {
-                let slot = self.fresh(Bank::Word);
-                self.specials.push((special, slot));
-                slot
-            }
-        };
-        self.accesses.read(slot);
+        let slot = self.uses.special(special).unwrap_or_else(|| {
+            let slot = self.registers.add(Bank::Word);
+            self.uses.hold(special, slot);
+            slot
+        });
+        self.registers.accesses().read(slot);
         slot
     }
 

@@ -35,11 +35,12 @@ impl<'a> Body<'_, 'a> {
         }
         let (free, end) = (self.fresh(Bank::Double), self.fresh(Bank::Double));
         let out = &self.builder.out;
-        self.accesses.statement(out.code.len(), out.operands.len());
+        let (code, pool) = (out.code.len(), out.operands.len());
+        self.registers.accesses().statement(code, pool);
         let at = self.emit(Op::FrameAddress, &[free]);
         self.emit(Op::FrameAddress, &[end]);
         for slot in [free, end] {
-            self.accesses.write(slot);
+            self.registers.accesses().write(slot);
         }
         self.stack = Some(Stack { free, end, at });
     }
@@ -47,8 +48,7 @@ impl<'a> Body<'_, 'a> {
     /// Puts the stack behind the variables, now that all are known.
     pub(super) fn close_stack(&mut self) {
         if let Some(stack) = self.stack {
-            let first = self.local.next_multiple_of(16);
-            self.local = first + ROOM;
+            let first = self.variables.stack(ROOM);
             let code = &mut self.builder.out.code;
             code[stack.at].imm = i64::from(first);
             code[stack.at + 1].imm = i64::from(first + ROOM);
@@ -70,7 +70,7 @@ impl<'a> Body<'_, 'a> {
             Some(_) => return self.fail(format!("`{}` is for .u32 and .u64", parts.head)),
         };
         for slot in [free, end] {
-            self.accesses.read(slot);
+            self.registers.accesses().read(slot);
         }
         match parts.head {
             "alloca" => self.allocated(i, ty, (free, end))?,

@@ -32,7 +32,7 @@ const PLACES: [(&str, [&str; 4]); 4] = [
 impl<'a> Body<'_, 'a> {
     /// The meaning of a name here; also `v.x`, an element of a vector register.
     pub(super) fn look(&mut self, name: &'a str) -> Option<Named> {
-        if self.vectors
+        if self.registers.any_vector()
             && let Some((vector, place)) = name.rsplit_once('.')
             && let Some(at) = element(place)
         {
@@ -57,7 +57,7 @@ impl<'a> Body<'_, 'a> {
             Registers::One => Named::Register(bank, self.fresh(bank)),
             Registers::Wide => Named::Wide([self.fresh(Bank::Double), self.fresh(Bank::Double)]),
             Registers::Vector(count) => {
-                self.vectors = true;
+                self.registers.has_vector();
                 let mut slots = [Slot(0); 4];
                 for slot in slots.iter_mut().take(usize::from(count)) {
                     *slot = self.fresh(bank);
@@ -70,7 +70,7 @@ impl<'a> Body<'_, 'a> {
     /// The instruction with vector registers replaced by their elements; `None` if it names no
     /// vector register.
     pub(super) fn spelt_out(&mut self, i: &Instruction<'a>) -> Option<Instruction<'a>> {
-        if !self.vectors {
+        if !self.registers.any_vector() {
             return None;
         }
         let mut spelt = None;
