@@ -12,9 +12,8 @@ impl Sequencer {
     /// Returns the session if the tenant may speak for it.
     pub(super) fn own(&mut self, tenant: &Tenant, session: SessionId) -> Option<&mut Session> {
         self.sessions
-            .get_mut(&session)
+            .get_mut(session)
             .filter(|entry| entry.tenant == *tenant)
-            .map(|entry| &mut **entry)
     }
 
     /// Tells a client that it speaks for no session, at a limited rate.
@@ -57,7 +56,7 @@ impl Sequencer {
         results: u64,
         actions: &mut Vec<Action>,
     ) {
-        let Some(entry) = self.sessions.get_mut(&session) else {
+        let Some(entry) = self.sessions.get_mut(session) else {
             return;
         };
         if entry.acknowledge(now, results) {
@@ -84,7 +83,7 @@ impl Sequencer {
         }
         self.acknowledge(now, session, batch.results, actions);
         self.want_ack(now, session);
-        let Some(entry) = self.sessions.get_mut(&session) else {
+        let Some(entry) = self.sessions.get_mut(session) else {
             return;
         };
         if entry.failure.is_some() || batch.count == 0 {
@@ -123,7 +122,7 @@ impl Sequencer {
         }
         self.acknowledge(now, session, state.results, actions);
         self.want_ack(now, session);
-        let Some(entry) = self.sessions.get_mut(&session) else {
+        let Some(entry) = self.sessions.get_mut(session) else {
             return;
         };
         if state.results < entry.results && entry.has_lost(now, &self.config) {
@@ -140,7 +139,7 @@ impl Sequencer {
         actions: &mut Vec<Action>,
     ) {
         let session = chunk.session;
-        let room = self.sessions.get(&session);
+        let room = self.sessions.get(session);
         let room = room.map_or(0, |entry| self.staging_room(entry));
         let open = |entry: &&mut Session| entry.phase == Phase::Open;
         let Some(entry) = self.own(chunk.tenant, session).filter(open) else {
@@ -228,7 +227,7 @@ impl Sequencer {
         (transfer, hash): (u64, ModuleHash),
         image: ImageState<'_>,
     ) {
-        if let Some(entry) = self.sessions.get_mut(&session).filter(|it| it.lives()) {
+        if let Some(entry) = self.sessions.get_mut(session).filter(|it| it.lives()) {
             entry.images.add(transfer, hash, image);
             entry.has_image(hash);
             if image != ImageState::Preparing {
@@ -242,7 +241,7 @@ impl Sequencer {
     pub(super) fn on_prepared(&mut self, now: Nanos, hash: ModuleHash, refused: Option<&Failure>) {
         let settle = |entry: &mut Session| entry.images.settle(hash, refused);
         let sessions = self.sessions.iter_mut();
-        let waiting = sessions.filter_map(|(id, entry)| settle(entry).then_some(*id));
+        let waiting = sessions.filter_map(|entry| settle(entry).then_some(entry.id));
         for session in waiting.collect::<Vec<_>>() {
             self.acks.urge();
             self.want_ack(now, session);
@@ -258,7 +257,7 @@ impl Sequencer {
         let room = self.has_staging_room();
         let epoch = self.obeyed.id();
         for session in due {
-            if let Some(entry) = self.sessions.get_mut(&session) {
+            if let Some(entry) = self.sessions.get_mut(session) {
                 let ack = entry.ack(epoch, room, &self.config);
                 actions.push(Action::SendAck(Box::new(ack)));
             }

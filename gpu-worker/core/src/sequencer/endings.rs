@@ -19,7 +19,7 @@ impl Sequencer {
         let Some((grant, begun)) = self.pending.end(position) else {
             return;
         };
-        let session = self.sessions.get(&grant.session);
+        let session = self.sessions.get(grant.session);
         let report = DoneReport {
             position,
             session: grant.session,
@@ -81,7 +81,7 @@ impl Sequencer {
         let Some((grant, begun)) = self.completed_grant(completed) else {
             return;
         };
-        let Some(session) = self.sessions.get_mut(&grant.session) else {
+        let Some(session) = self.sessions.get_mut(grant.session) else {
             return;
         };
         self.lanes.end(&grant);
@@ -138,7 +138,7 @@ impl Sequencer {
         });
         let (Some(position), Some(entry)) = (
             accepted.map(|accepted| accepted.position),
-            self.sessions.get_mut(&session),
+            self.sessions.get_mut(session),
         ) else {
             return;
         };
@@ -170,7 +170,7 @@ impl Sequencer {
         });
         let positions: Vec<GpuPosition> = returns.map(|accepted| accepted.position).collect();
         for position in positions {
-            if let Some(entry) = self.sessions.get_mut(&session) {
+            if let Some(entry) = self.sessions.get_mut(session) {
                 entry.running -= 1;
             }
             self.settle(now, position, Ending::plain(0, Outcome::Ran), actions);
@@ -180,7 +180,7 @@ impl Sequencer {
 
     /// Tells the device, once, to close a closing session that has nothing running.
     pub(super) fn close_if_idle(&mut self, session: SessionId, actions: &mut Vec<Action>) {
-        if let Some(entry) = self.sessions.get_mut(&session)
+        if let Some(entry) = self.sessions.get_mut(session)
             && let Phase::Closing(position) = entry.phase
             && entry.running == 0
         {
@@ -190,7 +190,7 @@ impl Sequencer {
     }
 
     pub(super) fn on_closed(&mut self, now: Nanos, session: SessionId, actions: &mut Vec<Action>) {
-        let Some(entry) = self.sessions.get_mut(&session) else {
+        let Some(entry) = self.sessions.get_mut(session) else {
             return;
         };
         let Phase::DeviceClosing(position) = entry.phase else {
@@ -206,12 +206,12 @@ impl Sequencer {
         let linger = self.config.linger_ns;
         let sessions = &self.sessions;
         let over = self.former.take(|at, session| {
-            let entry = sessions.get(&session);
+            let entry = sessions.get(session);
             let clear = entry.is_none_or(|entry| entry.acknowledged == entry.results);
             clear || now >= at + linger
         });
         for session in over {
-            if let Some(entry) = self.sessions.remove(&session) {
+            if let Some(entry) = self.sessions.forget(session) {
                 self.former.add(session, (entry.tenant, entry.ordinal));
                 actions.push(Action::Ended { session });
             }

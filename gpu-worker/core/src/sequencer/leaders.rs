@@ -1,8 +1,7 @@
 //! Messages of leaders (grant batches, the end of the worker) and the reports to them.
 
 use bus_schemas::{
-    DoneTimes, Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, SessionFault,
-    SessionId, invariant,
+    DoneTimes, Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, SessionFault, invariant,
 };
 
 use super::obeyed::Standpoint;
@@ -95,11 +94,7 @@ impl Sequencer {
     }
 
     pub(super) fn faults(&self, most: usize) -> Vec<SessionFault> {
-        let failed = self.faulted.iter().filter_map(|id| self.sessions.get(id));
-        failed
-            .filter_map(|entry| entry.fault())
-            .take(most)
-            .collect()
+        self.sessions.faults().take(most).collect()
     }
 
     pub(super) fn on_lost(&mut self, lost: &Lost, actions: &mut Vec<Action>) {
@@ -116,7 +111,7 @@ impl Sequencer {
     pub(super) fn on_leave(&mut self, now: Nanos, leave: &Leave, actions: &mut Vec<Action>) {
         let obeyed = self.obeys(leave.epoch, leave.leader);
         let closed = |phase: Phase| matches!(phase, Phase::Closed(_));
-        let empty = self.sessions.values().all(|entry| closed(entry.phase));
+        let empty = self.sessions.iter().all(|entry| closed(entry.phase));
         if leave.noted {
             if obeyed && self.departure.is_draining() {
                 self.departure.note();
@@ -189,14 +184,8 @@ impl Sequencer {
     /// True if the leader owes an answer to a report.
     fn has_unanswered(&self) -> bool {
         let sealed = self.obeyed.epoch() > 0;
-        let waiting = self.reports.is_waiting() || !self.faulted.is_empty();
-        sealed && (waiting || self.doubted.iter().any(|id| self.is_ungranted(*id)))
-    }
-
-    /// True if a doubted session has received more than it was granted.
-    fn is_ungranted(&self, session: SessionId) -> bool {
-        let entry = self.sessions.get(&session);
-        entry.is_some_and(|e| e.doubt.is_some_and(|doubt| e.received > doubt.granted))
+        let waiting = self.reports.is_waiting() || self.sessions.any_faulted();
+        sealed && (waiting || self.sessions.any_ungranted())
     }
 
     fn repeat_if_due(&mut self, now: Nanos) {
@@ -215,21 +204,13 @@ impl Sequencer {
         let (first, reports, rows) = self.reports.take();
         let timed = self.obeyed.wants_times() && !rows.is_empty();
         let times = timed.then_some(DoneTimes { clock: now, rows });
-        let sessions = &self.sessions;
-        let received = self.doubted.iter().filter_map(|session| {
-            Some(Received {
-                session: *session,
-                received: sessions.get(session)?.received,
-            })
-        });
-        let received = received.collect();
         actions.push(Action::SendDone(DoneMessage {
             epoch: self.obeyed.epoch(),
             accepted: self.chain_end.position(),
             chain: self.chain_end.chain(),
             first,
             reports,
-            received,
+            received: self.sessions.received(),
             faults: self.faults(FAULTS),
             times,
         }));
@@ -244,7 +225,7 @@ impl Sequencer {
             self.departure.note_work(now);
             return;
         }
-        let received = self.sessions.values().all(|e| e.acknowledged == e.results);
+        let received = self.sessions.iter().all(|e| e.acknowledged == e.results);
         if received && self.is_released() || now >= self.leave_at(since) {
             self.departure.exit();
             actions.push(Action::Exit(ExitReason::Drained));

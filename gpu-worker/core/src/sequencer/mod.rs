@@ -40,12 +40,12 @@ mod messages;
 mod obeyed;
 mod offers;
 mod pending;
-
 mod positions;
 mod report_times;
 mod reports;
 mod sealing;
 mod session;
+mod sessions;
 mod staged;
 mod staging;
 mod staging_room;
@@ -53,7 +53,7 @@ mod standing;
 mod standings;
 mod tail;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bus_schemas::{
     Chain, Epoch, Failure, GpuPosition, Grant, LeaderId, OpNumber, OpenGrant, SessionId, Tenant,
@@ -76,10 +76,9 @@ use former_sessions::FormerSessions;
 use lanes::{Lane, Lanes};
 use obeyed::Obeyed;
 use pending::Pending;
-
 use report_times::ReportTimes;
 use reports::Reports;
-use session::Session;
+use sessions::Sessions;
 use staged::Staged;
 use standings::Standings;
 use tail::Tail;
@@ -105,11 +104,8 @@ pub struct Sequencer {
     waiting: Option<(GpuPosition, Nanos)>,
     lanes: Lanes,
 
-    sessions: BTreeMap<SessionId, Box<Session>>,
-    ordinals: BTreeMap<Tenant, u64>,
+    sessions: Sessions,
     former: FormerSessions,
-    faulted: BTreeSet<SessionId>,
-    doubted: BTreeSet<SessionId>,
     pending_bytes: u64,
     staged: Staged,
 
@@ -141,11 +137,8 @@ impl Sequencer {
             tail: Tail::default(),
             waiting: None,
             lanes: Lanes::default(),
-            sessions: BTreeMap::new(),
-            ordinals: BTreeMap::new(),
+            sessions: Sessions::default(),
             former: FormerSessions::default(),
-            faulted: BTreeSet::new(),
-            doubted: BTreeSet::new(),
             pending_bytes: 0,
             staged: Staged::default(),
             reports: Reports::default(),
@@ -262,7 +255,7 @@ impl Sequencer {
     /// Maximum bytes of the images of a session's tenant on this worker; `u64::MAX` is no limit.
     #[must_use]
     pub fn modules_most(&self, session: SessionId) -> u64 {
-        let session = self.sessions.get(&session);
+        let session = self.sessions.get(session);
         session.map_or(u64::MAX, |session| session.modules.bytes())
     }
 
@@ -270,7 +263,7 @@ impl Sequencer {
     /// and the close grant has not begun.
     #[must_use]
     pub fn quota(&self, session: SessionId, tenant: &Tenant) -> Option<u64> {
-        let session = self.sessions.get(&session)?;
+        let session = self.sessions.get(session)?;
         let is_open = session.phase == session::Phase::Open && session.tenant == *tenant;
         is_open.then_some(session.quota)
     }
@@ -294,7 +287,7 @@ impl Sequencer {
 
     /// Notes that the session's client needs an acknowledgement soon.
     fn want_ack(&mut self, now: Nanos, session: SessionId) {
-        let Some(entry) = self.sessions.get_mut(&session) else {
+        let Some(entry) = self.sessions.get_mut(session) else {
             return;
         };
         if !entry.ack_wanted {
@@ -315,7 +308,7 @@ impl Sequencer {
         failure: Failure,
         actions: &mut Vec<Action>,
     ) {
-        let Some(entry) = self.sessions.get_mut(&session) else {
+        let Some(entry) = self.sessions.get_mut(session) else {
             return;
         };
         if !entry.fail(op, failure) {
@@ -325,11 +318,12 @@ impl Sequencer {
         self.staged
             .change(&entry.tenant, entry.transfers.reserved, 0);
         entry.drop_pending();
-        self.doubted.remove(&session);
+        let closing = entry.closing;
+        self.sessions.end_doubt(session);
         let through = OpNumber::MAX;
         actions.push(Action::Forget { session, through });
-        if !entry.closing {
-            self.faulted.insert(session);
+        if !closing {
+            self.sessions.fail(session);
         }
         self.want_ack(now, session);
         self.report_soon(now);

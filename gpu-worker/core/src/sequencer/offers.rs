@@ -36,7 +36,7 @@ impl Sequencer {
         actions: &mut Vec<Action>,
     ) {
         let session = offer.session;
-        let room = self.sessions.get(&session);
+        let room = self.sessions.get(session);
         let mut room = room.map_or(0, |entry| self.staging_room(entry));
         let open = |entry: &&mut Session| entry.phase == Phase::Open;
         let Some(entry) = self.own(offer.tenant, session).filter(open) else {

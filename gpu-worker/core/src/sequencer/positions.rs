@@ -7,7 +7,7 @@ use bus_schemas::{
 
 use super::lanes::Lane;
 use super::pending::{Accepted, Begun, Ending, KeptGrant};
-use super::session::{Doubt, Phase, Session, Stall};
+use super::session::{Phase, Session, Stall};
 use super::{Action, OpenAction, Sequencer, StartAction};
 use crate::Nanos;
 
@@ -45,38 +45,21 @@ impl Sequencer {
         self.close_standing(now, actions);
         let position = self.chain_end.position() + 1;
         if grant.kind == GrantKind::Open {
-            let Some(open) = open.filter(|_| !self.sessions.contains_key(&grant.session)) else {
+            let is_new = self.sessions.get(grant.session).is_none();
+            let Some(open) = open.filter(|_| is_new) else {
                 return false;
             };
-            let highest = self.ordinals.entry(open.tenant.clone()).or_default();
-            *highest = open.ordinal.max(*highest);
-            let session = Box::new(Session::new(open, &self.config));
-            self.sessions.insert(grant.session, session);
+            self.sessions.open(Session::new(open, &self.config));
         }
-        let (tenant, ordinal) = match self.sessions.get_mut(&grant.session) {
-            Some(session) => {
-                if grant.kind == GrantKind::Close {
-                    session.closing = true;
-                    self.faulted.remove(&grant.session);
-                }
-                let standing = grant.kind == GrantKind::Standing;
-                let lifted = session.doubt.as_mut().is_some_and(|doubt| {
-                    doubt.granted = doubt.granted.max(grant.last);
-                    grant.last > session.received || standing
-                });
-                if lifted {
-                    session.doubt = None;
-                    self.doubted.remove(&grant.session);
-                }
-                (session.tenant.clone(), session.ordinal)
-            }
+        let (tenant, ordinal) = match self.sessions.accept(&grant) {
+            Some(session) => (session.tenant.clone(), session.ordinal),
             None => match self.former.name(grant.session) {
                 Some(known) => known.clone(),
                 None => return false,
             },
         };
         if grant.kind == GrantKind::Close
-            && let Some(session) = self.sessions.get(&grant.session)
+            && let Some(session) = self.sessions.get(grant.session)
             && session.phase == Phase::Open
             && session.running > 0
         {
@@ -236,7 +219,7 @@ impl Sequencer {
             GrantKind::Revoke => return Head::End(Outcome::Ran),
             GrantKind::Open | GrantKind::Close | GrantKind::Run | GrantKind::Return => {}
         }
-        let Some(session) = self.sessions.get_mut(&grant.session) else {
+        let Some(session) = self.sessions.get_mut(grant.session) else {
             return Head::End(Outcome::Gone);
         };
         match grant.kind {
@@ -276,7 +259,7 @@ impl Sequencer {
         if self.head_timeout().is_some_and(|at| now < at) {
             return Head::Wait;
         }
-        if received && let Some(session) = self.sessions.get_mut(&grant.session) {
+        if received && let Some(session) = self.sessions.get_mut(grant.session) {
             let stall = session.stall.as_mut();
             stall.into_iter().for_each(|stall| stall.voided = true);
         }
@@ -295,7 +278,7 @@ impl Sequencer {
             self.end_standing(now, grant.session, actions);
             return;
         }
-        let Some(session) = self.sessions.get_mut(&grant.session) else {
+        let Some(session) = self.sessions.get_mut(grant.session) else {
             return;
         };
         match grant.kind {
@@ -316,10 +299,10 @@ impl Sequencer {
                 self.staged
                     .change(&session.tenant, session.transfers.reserved, 0);
                 session.drop_pending();
-                self.doubted.remove(&grant.session);
                 // The session needs its transfers no more: their bytes are freed now, not when its results
                 // are acknowledged.
                 let (session, through) = (session.id, OpNumber::MAX);
+                self.sessions.end_doubt(session);
                 actions.push(Action::Forget { session, through });
                 self.close_if_idle(session, actions);
             }
@@ -343,7 +326,7 @@ impl Sequencer {
         declared: Option<u64>,
         actions: &mut Vec<Action>,
     ) {
-        let Some(session) = self.sessions.get_mut(&grant.session) else {
+        let Some(session) = self.sessions.get_mut(grant.session) else {
             return;
         };
         let (id, started, received) = (session.id, session.started, session.received);
@@ -381,15 +364,11 @@ impl Sequencer {
 
     /// Notes that the leader doubts the session after a void.
     fn doubt(&mut self, now: Nanos, grant: &Grant) {
-        let Some(session) = self.sessions.get_mut(&grant.session) else {
+        if self.sessions.get(grant.session).is_none() {
             return;
-        };
-        let granted = grant.first.saturating_sub(1);
-        match &mut session.doubt {
-            Some(doubt) => doubt.granted = doubt.granted.min(granted),
-            None => session.doubt = Some(Doubt { granted }),
         }
-        self.doubted.insert(grant.session);
+        let granted = grant.first.saturating_sub(1);
+        self.sessions.doubt(grant.session, granted);
         self.report_soon(now);
     }
 

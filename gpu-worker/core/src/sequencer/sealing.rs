@@ -55,18 +55,9 @@ impl Sequencer {
         self.ahead.clear();
         self.tail.begin_epoch();
         self.departure.begin_epoch();
-        self.trust_again();
+        self.sessions.trust();
         self.reports.acknowledge(self.reports.made());
         self.times.begin_epoch();
-    }
-
-    /// Ends all doubts: a new leader believes clients until it learns of a void.
-    fn trust_again(&mut self) {
-        for session in std::mem::take(&mut self.doubted) {
-            if let Some(entry) = self.sessions.get_mut(&session) {
-                entry.doubt = None;
-            }
-        }
     }
 
     /// Number of grants of the tail that fit into a message beside `taken` bytes.
@@ -106,11 +97,11 @@ impl Sequencer {
         after: GpuPosition,
     ) -> SealAnswer {
         let open = |phase: Phase| !matches!(phase, Phase::Closed(_));
-        let sessions = self.sessions.values().filter(|entry| open(entry.phase));
+        let sessions = self.sessions.iter().filter(|entry| open(entry.phase));
         let outstanding = self.pending.iter().filter(|accepted| !accepted.ended);
         let tail = self.tail.last_behind(after, self.answer_room());
         let listed = |session: SessionId| {
-            let entry = self.sessions.get(&session);
+            let entry = self.sessions.get(session);
             entry.is_some_and(|entry| open(entry.phase))
         };
         let unlisted = tail
@@ -139,11 +130,7 @@ impl Sequencer {
             tail_epoch,
             tail_recorded,
             tail: tail.map(|kept| kept.sealed).collect(),
-            ordinals: self
-                .ordinals
-                .iter()
-                .map(|(tenant, ordinal)| (tenant.clone(), *ordinal))
-                .collect(),
+            ordinals: self.sessions.ordinals(),
             faults: self.faults(usize::MAX),
             named: names(unlisted),
             forgotten: self.tail.forgotten(),

@@ -23,7 +23,7 @@ impl Sequencer {
 
     /// Notes that a part of a session's transfer was stored.
     pub(super) fn stored(&mut self, now: Nanos, session: SessionId) {
-        if let Some(entry) = self.sessions.get_mut(&session) {
+        if let Some(entry) = self.sessions.get_mut(session) {
             entry.starved = None;
             self.staged.moved(now, &entry.tenant);
         }
@@ -37,7 +37,7 @@ impl Sequencer {
         session: SessionId,
         total: u64,
     ) -> Option<Failure> {
-        let entry = self.sessions.get_mut(&session)?;
+        let entry = self.sessions.get_mut(session)?;
         let (most, used) = (entry.staged_most.bytes(), self.staged.of(&entry.tenant));
         if used.saturating_add(total) <= most {
             // Other tenants' staged bytes leave it no room, or the part came before.

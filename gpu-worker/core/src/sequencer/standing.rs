@@ -16,7 +16,7 @@ impl Sequencer {
     /// Holds a standing grant open. A grant without a first op goes on from the session's last.
     pub(super) fn stand(&mut self, position: GpuPosition, grant: &Grant, owner: (Tenant, u64)) {
         let (unknown, mut grant) = (self.config.unknown_ns, *grant);
-        if let Some(session) = self.sessions.get_mut(&grant.session) {
+        if let Some(session) = self.sessions.get_mut(grant.session) {
             let course = &mut session.course;
             course.begin(unknown, grant.cost);
             if grant.first == 0 {
@@ -54,7 +54,7 @@ impl Sequencer {
         let Some(standing) = self.standings.get(position) else {
             return;
         };
-        let session = self.sessions.get(&standing.grant.session);
+        let session = self.sessions.get(standing.grant.session);
         let course = session.map_or_else(Course::default, |session| session.course);
         let (measured, received, declared) = match outcome {
             Outcome::Closed => (standing.grant.first, standing.started, 0),
@@ -80,7 +80,7 @@ impl Sequencer {
         self.note_arrival(now, position);
         while self.standing_depth(position) < self.config.depth_max
             && let Some(standing) = self.standings.get_mut(position)
-            && let Some(session) = self.sessions.get_mut(&standing.grant.session)
+            && let Some(session) = self.sessions.get_mut(standing.grant.session)
             && session.lives()
             // Otherwise an earlier slice was void, and its leader will close this grant.
             && session.started == standing.started
@@ -127,7 +127,7 @@ impl Sequencer {
     /// Notes the time since which there are ops to start.
     fn note_arrival(&mut self, now: Nanos, position: GpuPosition) {
         if let Some(standing) = self.standings.get_mut(position)
-            && let Some(session) = self.sessions.get(&standing.grant.session)
+            && let Some(session) = self.sessions.get(standing.grant.session)
             && session.received > standing.started
         {
             standing.arrived.get_or_insert(now);
@@ -147,7 +147,7 @@ impl Sequencer {
     /// True if an open standing grant of a higher priority has ops to start behind this one.
     pub(super) fn is_urged_by_standing(&self, grant: &Grant) -> bool {
         self.standings.present().is_some_and(|standing| {
-            let session = self.sessions.get(&standing.grant.session);
+            let session = self.sessions.get(standing.grant.session);
             let waits = session.is_some_and(|session| session.received > session.started);
             Lane::of(&standing.grant) < Lane::of(grant) && waits
         })
@@ -162,7 +162,7 @@ impl Sequencer {
         actions: &mut Vec<Action>,
     ) {
         let position = completed.position;
-        if let Some(session) = self.sessions.get_mut(&part.session) {
+        if let Some(session) = self.sessions.get_mut(part.session) {
             let course = &mut session.course;
             course.held = course.held.saturating_sub(part.cost);
             if ending.outcome == Outcome::Ran && !ending.failed {
