@@ -306,6 +306,15 @@ const RESTED: u8 = 1;
 const RUNS: u8 = 2;
 const SEEN: u8 = 3;
 
+/// Ends a tenant's work when the asker ends, also by a failed assertion.
+struct Ends(Arc<AtomicU8>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(SEEN, Ordering::SeqCst);
+    }
+}
+
 /// Runs kernels, each twice as long as the one before, until the asker has seen one at work. Before each, the asker
 /// has seen the tenant idle.
 fn work(settings: Settings, state: &AtomicU8) {
@@ -341,7 +350,7 @@ async fn a_kernel_that_has_not_ended_makes_its_tenant_busy() {
     let login = Login::of(&loaded, "a").await;
     let settings = loaded.login("a");
     let state = Arc::new(AtomicU8::new(WAITS));
-    let told = Arc::clone(&state);
+    let (told, _ends) = (Arc::clone(&state), Ends(Arc::clone(&state)));
     let at_work = tokio::task::spawn_blocking(move || work(settings, &told));
     let swap = |from, to| {
         let _ = state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);

@@ -308,7 +308,7 @@ pub trait Device: Send {
 
     /// Does a little background work that no session waits for, some ten microseconds and rarely a
     /// millisecond. Called now and then while there is nothing to run. Returns true if there is more of it, or
-    /// if bytes of closed sessions are still freed.
+    /// if bytes of closed sessions are still being freed.
     fn tend(&mut self) -> bool {
         false
     }

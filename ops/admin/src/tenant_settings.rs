@@ -73,7 +73,7 @@ const CLUSTERS: &str = "the cluster's limit";
 
 settings! {
     priority, "priority", "Priority", SettingKind::Number(0, 4),
-        "Priority; 0 is the highest", "";
+        "Priority (0 is the highest)", "";
     weight, "weight", "Weight", SettingKind::Number(1, 1000),
         "Share within the priority", "";
     quota, "quota", "Memory", SettingKind::Bytes,
@@ -92,7 +92,7 @@ settings! {
         "Maximum percentage of each device's time", "no cap";
     slo_ns, "slo", "Target", SettingKind::Target,
         "Target for 99 of 100 requests", "no target";
-    swap, "swap", "Swap", SettingKind::Switch,
+    swap, "swap", "Swapping", SettingKind::Switch,
         "Swapping of its sessions' memory", "";
     groups, "group", "Groups", SettingKind::Groups,
         "Groups of workers for its sessions", "every group that is not exclusive";
@@ -117,12 +117,12 @@ impl TenantSetting {
             .accepts(value)
             .then(|| (self.set)(settings, value));
         accepted.flatten().ok_or_else(|| {
-            let (field, wanted) = (self.field, self.kind.wanted());
+            let (field, wanted) = (self.field, self.kind.wanted_value());
             anyhow!(UsageError(format!("{field} {value} is not {wanted}")))
         })
     }
 
-    /// Parses the text of an option, groups with commas between.
+    /// Parses the text of an option, for groups one name, as a list of one.
     ///
     /// # Errors
     /// [`NotAccepted`] with the accepted values.
@@ -180,6 +180,7 @@ impl TenantSetting {
             _ => "",
         };
         let none = match (self.none, self.kind) {
+            (_, SettingKind::Switch | SettingKind::State) => "; true is on".into(),
             ("", _) => String::new(),
             (none, SettingKind::Groups) => format!("; empty is {none}"),
             (none, _) => format!("; 0 is {none}"),

@@ -1,6 +1,6 @@
 //! Types of values of a tenant's settings: parsing, accepted range and notation.
 
-use bus_schemas::{Groups, Tenant};
+use bus_schemas::{Groups, Tenant, limits};
 use serde_json::Value;
 
 use crate::settings::parse_bytes;
@@ -31,14 +31,14 @@ pub enum SettingKind {
 }
 
 impl SettingKind {
-    /// Parses the text of an option, groups with commas between; `None` if it is not what is wanted.
+    /// Parses the text of an option, for groups one name; `None` if it is not what is wanted.
     pub(super) fn read(self, text: &str) -> Option<Value> {
         let value = match self {
             Self::Number(..) | Self::Percent => text.parse::<u64>().ok()?.into(),
             Self::Bytes => parse_bytes(text)?.into(),
             Self::Millis => text.parse::<u64>().ok()?.saturating_mul(MS).into(),
             Self::Target => parse_target(text).ok()?.into(),
-            Self::Groups => text.split(',').filter(|name| !name.is_empty()).collect(),
+            Self::Groups => vec![text].into(),
             Self::Switch | Self::State => match text {
                 "on" => true.into(),
                 "off" => false.into(),
@@ -62,7 +62,18 @@ impl SettingKind {
             .is_some_and(|value| (least..=most).contains(&value))
     }
 
-    /// A description of the accepted values, for errors.
+    /// A description of the accepted values of the interface, for errors.
+    pub(super) fn wanted_value(self) -> String {
+        match self {
+            Self::Number(..) | Self::Percent => self.wanted(),
+            Self::Bytes => "a number of bytes".into(),
+            Self::Millis | Self::Target => "a number of nanoseconds".into(),
+            Self::Groups => format!("a list of at most {} names of groups", limits::GROUPS),
+            Self::Switch | Self::State => "true or false".into(),
+        }
+    }
+
+    /// A description of the accepted texts of an option, for errors.
     pub(super) fn wanted(self) -> String {
         match self {
             Self::Number(least, most) => format!("a number from {least} to {most}"),
@@ -72,7 +83,7 @@ impl SettingKind {
             Self::Target => {
                 "a time such as 20ms, 1.5s or 800us, at most an hour; `none` takes it away".into()
             }
-            Self::Groups => "the name of a group, or a list of a few".into(),
+            Self::Groups => "the name of a group".into(),
             Self::Switch | Self::State => "on or off".into(),
         }
     }

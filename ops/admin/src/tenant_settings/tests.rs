@@ -44,12 +44,7 @@ fn options_are_read_in_their_notation() {
         ("slo", "none", json!(0), "none"),
         ("swap", "off", json!(false), "off"),
         ("sessions", "0", json!(0), "1024"),
-        (
-            "group",
-            "spare,batch",
-            json!(["spare", "batch"]),
-            "batch spare",
-        ),
+        ("group", "batch", json!(["batch"]), "batch"),
     ] {
         let setting = TENANT_SETTINGS.iter().find(|it| it.option == option);
         let setting = setting.unwrap();
@@ -73,6 +68,8 @@ fn a_refusal_says_the_accepted_values() {
         ("slo", "20", "20ms"),
         ("swap", "yes", "on or off"),
         ("group", "No Name", "name of a group"),
+        ("group", "", "name of a group"),
+        ("group", "a,b", "name of a group"),
         ("sessions", "4294967296", "4294967295"),
     ] {
         let error = option(name).parse(text).unwrap_err();
@@ -87,6 +84,17 @@ fn a_refusal_says_the_accepted_values() {
     let error = error.to_string();
     assert!(error.contains("weight 2000"), "{error}");
     let mut settings = TenantSettings::default();
-    let error = option("cap").set(&mut settings, &"much".into());
-    assert!(error.unwrap_err().to_string().contains("cap \"much\""));
+    let many: Vec<_> = (0..=bus_schemas::limits::GROUPS)
+        .map(|at| format!("g{at}"))
+        .collect();
+    for (name, value, says) in [
+        ("cap", json!("much"), "cap \"much\" is not a percentage"),
+        ("quota", json!("4GiB"), "a number of bytes"),
+        ("outstanding", json!(-1), "a number of nanoseconds"),
+        ("swap", json!("off"), "true or false"),
+        ("group", json!(many), "at most 64 names"),
+    ] {
+        let error = option(name).set(&mut settings, &value).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
 }

@@ -7,7 +7,7 @@ export const TENANT_SETTINGS = [
     least: 0,
     most: 4,
     start: 2,
-    help: "Priority; 0 is the highest",
+    help: "Priority (0 is the highest)",
     none: "",
   },
   {
@@ -90,7 +90,7 @@ export const TENANT_SETTINGS = [
   },
   {
     key: "swap",
-    title: "Swap",
+    title: "Swapping",
     kind: "switch",
     start: true,
     help: "Swapping of its sessions' memory",

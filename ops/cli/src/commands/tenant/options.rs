@@ -61,6 +61,7 @@ fn option(setting: &'static TenantSetting) -> Arg {
             .action(ArgAction::Append)
             .conflicts_with(NO_GROUP)
             .add(completion::groups()),
+        SettingKind::Switch => option.add(completion::words(&["on", "off"])),
         _ => option,
     }
 }

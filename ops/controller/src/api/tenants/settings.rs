@@ -63,15 +63,17 @@ impl TenantChangeModel {
 
 impl<'de> Deserialize<'de> for TenantChangeModel {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = Map::<String, Value>::deserialize(deserializer)?;
-        let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-        let changes = fields.map(|(field, value)| {
+        let mut changes = Vec::new();
+        for (field, value) in Map::<String, Value>::deserialize(deserializer)? {
             let wanted = "a setting of a tenant";
             let setting = tenant_setting(&field);
             let unknown = || D::Error::invalid_value(Unexpected::Str(&field), &wanted);
-            Ok((setting.ok_or_else(unknown)?, value))
-        });
-        changes.collect::<Result<_, _>>().map(Self)
+            let setting = setting.ok_or_else(unknown)?;
+            if !value.is_null() {
+                changes.push((setting, value));
+            }
+        }
+        Ok(Self(changes))
     }
 }
 
@@ -224,6 +226,8 @@ mod tests {
             let refused = change.over(TenantSettings::default());
             assert_eq!(refused.unwrap_err().status().as_u16(), 422, "{bad}");
         }
-        assert!(serde_json::from_str::<TenantChangeModel>(r#"{"prio":1}"#).is_err());
+        for unknown in [r#"{"prio":1}"#, r#"{"prio":null}"#] {
+            assert!(serde_json::from_str::<TenantChangeModel>(unknown).is_err());
+        }
     }
 }
