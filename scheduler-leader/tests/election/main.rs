@@ -1,6 +1,7 @@
 //! Elections on a real nats-server: candidates in their own threads, each with its own connection,
 //! are watched from outside.
 
+mod cuts;
 mod elections;
 mod storage;
 
