@@ -25,8 +25,6 @@ const PING: Duration = Duration::from_secs(1);
 const PING_OF_SEVERAL: Duration = Duration::from_millis(500);
 /// Timeout of a connection attempt to one of several servers.
 const ENTRY_OF_SEVERAL: Duration = Duration::from_secs(1);
-/// Timeout once all servers were tried in vain: on a starved machine a server answers late.
-const ENTRY_AGAIN: Duration = Duration::from_secs(3);
 /// Time of silence after which a server is assumed to be cut off.
 pub const SILENCE: Duration = Duration::from_secs(3);
 /// Maximum wait for the next pulse before the silence is checked.
@@ -146,11 +144,7 @@ pub async fn connect(settings: &BusSettings) -> Result<Connected, BusError> {
     let deadline = settings.patience.map(|patience| Instant::now() + patience);
     let mut tries = 0;
     loop {
-        let entry = match tries {
-            0 => ENTRY_OF_SEVERAL,
-            _ => ENTRY_AGAIN,
-        };
-        let error = match attempt(settings, entry, deadline).await {
+        let error = match attempt(settings, deadline).await {
             Err(error @ BusError::Unreachable { .. }) => error,
             done => return done,
         };
@@ -170,19 +164,14 @@ pub async fn connect(settings: &BusSettings) -> Result<Connected, BusError> {
 /// [`BusError`].
 pub async fn connect_once(settings: &BusSettings) -> Result<Connected, BusError> {
     let deadline = settings.patience.map(|patience| Instant::now() + patience);
-    attempt(settings, ENTRY_OF_SEVERAL, deadline).await
+    attempt(settings, deadline).await
 }
 
-/// Tries each server once. One of several has the time `entry`, then and whenever the connection is lost.
-async fn attempt(
-    settings: &BusSettings,
-    entry: Duration,
-    deadline: Option<Instant>,
-) -> Result<Connected, BusError> {
+async fn attempt(settings: &BusSettings, deadline: Option<Instant>) -> Result<Connected, BusError> {
     let (heard, events) = mpsc::unbounded_channel();
     let addresses = settings.url.addresses();
     let rotation = (addresses.len() > 1).then(Arc::<Rotation>::default);
-    let options = options(settings, rotation.clone().map(|it| (it, entry)), heard);
+    let options = options(settings, rotation.clone(), heard);
     let url = settings.url.clone();
     let connected = match deadline {
         Some(deadline) => timeout_at(deadline, options.connect(&addresses[..])).await,
@@ -240,10 +229,10 @@ pub async fn leave_if_silent(client: &Client, silence: &mut Silence) {
 
 fn options(
     settings: &BusSettings,
-    rotation: Option<(Arc<Rotation>, Duration)>,
+    rotation: Option<Arc<Rotation>>,
     heard: mpsc::UnboundedSender<ConnectionChange>,
 ) -> ConnectOptions {
-    let reached = rotation.as_ref().map(|(rotation, _)| Arc::clone(rotation));
+    let reached = rotation.clone();
     let mut options = ConnectOptions::new()
         .name(&settings.name)
         .custom_inbox_prefix(&settings.inbox)
@@ -269,7 +258,7 @@ fn options(
             }
             std::future::ready(())
         });
-    if let Some((rotation, entry)) = rotation {
+    if let Some(rotation) = rotation {
         let next = move |pool: Vec<async_nats::Server>| {
             let pool: Vec<_> = pool.into_iter().map(|server| server.addr).collect();
             let (addr, delay) = rotation.next(&pool)?;
@@ -278,7 +267,7 @@ fn options(
         };
         options = options
             .ping_interval(PING_OF_SEVERAL)
-            .connection_timeout(entry)
+            .connection_timeout(ENTRY_OF_SEVERAL)
             .reconnect_to_server_callback(move |pool, _| std::future::ready(next(pool)));
     }
     logged_in(options, settings.login.clone(), &settings.url)
