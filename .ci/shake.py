@@ -424,7 +424,7 @@ def options_of(arguments):
     parser.add_argument("--only", action="append", metavar="PATTERN", help="tests whose name has this in it; may be repeated")
     parser.add_argument("--target", action="append", metavar="NAME", help="test targets of this name; may be repeated")
     parser.add_argument("--times", type=int, default=30, help="runs of each test (30)")
-    parser.add_argument("--limit", type=float, default=300.0, metavar="SECONDS", help="time of one run (300)")
+    parser.add_argument("--limit", type=float, default=600.0, metavar="SECONDS", help="time of one run (600)")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="tests that run beside one another (1)")
     parser.add_argument("--resume", action="store_true", help="go on where the last call was interrupted")
     parser.add_argument("--json", action="store_true", help="the result as JSON")
