@@ -2,6 +2,7 @@
 
 mod kept;
 mod memory;
+mod retries;
 mod servers;
 mod sessions;
 mod state;

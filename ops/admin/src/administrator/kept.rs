@@ -2,6 +2,8 @@
 //! exist. Any other answer is an error, never taken for an empty stream or bucket.
 
 use std::error::Error;
+use std::fmt::Display;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use async_nats::jetstream;
@@ -9,8 +11,10 @@ use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::kv::Store;
 use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind, Stream};
 use storage::{Storage, Stored};
+use tokio::time::timeout;
 
 use super::Administrator;
+use super::retries::{Failed, again};
 use crate::errors::{ErrorCode, Unreachable};
 
 /// Name of stored data for error messages, with the error code for a refusal by the broker.
@@ -30,12 +34,28 @@ impl Kept {
         }
     }
 
+    /// Makes a request, and waits for its answer no longer than this.
+    async fn attempt<T, E: Error + 'static>(
+        self,
+        wait: Duration,
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Failed> {
+        match timeout(wait, request).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) if refused(&error) => Err(Failed::Refused(self.failed(error))),
+            Ok(Err(error)) => Err(Failed::Unanswered(self.silence(&error))),
+            Err(late) => Err(Failed::Unanswered(self.silence(&late))),
+        }
+    }
+
     /// The error of a broker that does not answer, or that stopped answering.
-    pub(crate) fn silent(self, why: impl std::fmt::Display) -> anyhow::Error {
+    pub(crate) fn silent(self, why: impl Display) -> anyhow::Error {
+        anyhow!(Unreachable(self.silence(&why)))
+    }
+
+    fn silence(self, why: &dyn Display) -> String {
         let what = self.what;
-        anyhow!(Unreachable(format!(
-            "the broker does not answer where {what} are asked for ({why})"
-        )))
+        format!("the broker does not answer a request for {what} ({why})")
     }
 }
 
@@ -60,19 +80,22 @@ fn refused(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
+/// Timeout of the first request for a stream or a bucket; doubled with each retry.
+const ANSWER: Duration = Duration::from_secs(5);
+
 impl Administrator {
-    /// A stream; `None` if the broker says that it does not exist.
+    /// A stream; `None` if the broker says that it does not exist. Retries until the patience ends.
     pub(crate) async fn stream(&self, stored: Stored, kept: Kept) -> Result<Option<Stream>> {
-        let storage = Storage::new(self.jetstream(), self.subjects());
-        let found = storage.find_stream(stored).await;
-        found.map_err(|error| kept.failed(error))
+        let storage = &Storage::new(self.jetstream(), self.subjects());
+        let ask = |wait| kept.attempt(wait, storage.find_stream(stored));
+        again(self.patience(), ANSWER, ask).await
     }
 
-    /// A bucket; `None` if the broker says that it does not exist.
+    /// A bucket; `None` if the broker says that it does not exist. Retries until the patience ends.
     pub(crate) async fn bucket_of(&self, stored: Stored, kept: Kept) -> Result<Option<Store>> {
-        let storage = Storage::new(self.jetstream(), self.subjects());
-        let found = storage.find_bucket(stored).await;
-        found.map_err(|error| kept.failed(error))
+        let storage = &Storage::new(self.jetstream(), self.subjects());
+        let ask = |wait| kept.attempt(wait, storage.find_bucket(stored));
+        again(self.patience(), ANSWER, ask).await
     }
 }
 
