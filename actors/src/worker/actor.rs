@@ -1,37 +1,31 @@
-//! The GpuWorker actor: hands events of the bus and the device to the sequencer, and performs its
-//! actions.
+//! The GpuWorker actor: hands events of the bus and the device to the worker core, and carries out
+//! its actions.
 
-use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, StreamHandler};
 use async_nats::{Subject, Subscriber};
-use bus_schemas::subject::Subjects;
+use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
-    Code, DeviceProperties, EventTime, Failure, GpuId, HeldImages, Incarnation, OpNumber,
-    Residency, SessionId, Tenant, Weights,
+    Code, DeviceProperties, Failure, GpuId, Incarnation, LeaderId, SessionId, Tenant, WIRE_VERSION,
+    WorkerBeat,
 };
 use bytes::Bytes;
-use device::{Chunk, DeviceInfo, Keeper, OpResult, OpSpan};
+use device::{Chunk, DeviceInfo, Keeper};
 use gpu_worker_core::content::Content;
-use gpu_worker_core::dispatch;
-use gpu_worker_core::sequencer::{Action, Event, ExitReason};
-use gpu_worker_core::{
-    AnswerRate, Dispatch, Exports, ImageTable, QuotaList, RejectionRate, SendOnChange, Sequencer,
-    WeightTable,
-};
+use gpu_worker_core::sequencer::ExitReason;
+use gpu_worker_core::worker::{Action, Event};
+use gpu_worker_core::{Sequencer, Worker};
 use tokio::sync::oneshot;
 
-use super::copy_chunks::CopyChunks;
-use super::device_command::Command;
 use super::device_thread::DeviceThread;
 use super::evidence::Evidence;
-use super::names::{Module, Names};
-use super::pager::{PagerMessage, VramPager};
+use super::pager::{Leave, VramPager};
 use super::publications::Publications;
+use super::readings::Readings;
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;
 use super::sharing_domains::SharingDomains;
@@ -62,8 +56,6 @@ pub(super) struct Identity {
     /// The worker's group, and whether the group takes bound tenants only.
     pub(super) group: Tenant,
     pub(super) exclusive: bool,
-    /// True if slices of different sessions overlap on the device.
-    pub(super) overlaps: bool,
 }
 
 impl Identity {
@@ -87,7 +79,28 @@ impl Identity {
             properties,
             group: group.unwrap_or_else(|| "default".parse().expect("a name")),
             exclusive: settings.exclusive,
-            overlaps: info.overlaps,
+        }
+    }
+
+    /// Returns the constant parts of the heartbeats.
+    pub(super) fn beat(&self) -> WorkerBeat {
+        WorkerBeat {
+            v: WIRE_VERSION,
+            incarnation: self.incarnation,
+            gpu: self.gpu,
+            epoch: 0,
+            leader: LeaderId(0),
+            device: self.properties.name.clone(),
+            capacity: self.capacity,
+            draining: false,
+            properties: Some(self.properties.clone()),
+            group: Some(self.group.clone()),
+            exclusive: self.exclusive,
+            held: 0,
+            images: None,
+            weights: None,
+            quotas: None,
+            residency: None,
         }
     }
 
@@ -117,30 +130,20 @@ impl OwnSubjects {
     }
 }
 
-/// Data of the current event, to which the sequencer's actions refer.
-pub(super) enum Incoming<'a> {
-    Nothing,
-    Batch(&'a Tenant, &'a Bytes, (Range<usize>, Range<usize>)),
-    Chunk(&'a Tenant, &'a [u8]),
-    Offer(&'a Tenant, &'a CopyChunks),
-    Results(&'a mut Answers),
-    Seal(Option<Subject>),
+/// Subjects of the messages that follow every slice of a session.
+pub(super) struct ClientSubjects {
+    pub(super) acks: Subject,
+    pub(super) results: Subject,
 }
 
-/// Answers of a completion to its client.
-pub(super) struct Answers {
-    pub(super) results: Vec<OpResult>,
-    pub(super) events: VecDeque<(OpNumber, EventTime)>,
-    /// Device time already reported with earlier results.
-    pub(super) reported_ns: u64,
-}
-
-/// Parts of heartbeats that are sent only after a change.
-#[derive(Default)]
-pub(super) struct Sent {
-    pub(super) images: SendOnChange<HeldImages>,
-    pub(super) weights: SendOnChange<Weights>,
-    pub(super) residency: SendOnChange<Residency>,
+impl ClientSubjects {
+    pub(super) fn new(all: &Subjects, tenant: &Tenant, session: SessionId) -> Self {
+        let subject = |what| all.to_client(tenant, session, what).into();
+        Self {
+            acks: subject(ToClient::Worker),
+            results: subject(ToClient::Result),
+        }
+    }
 }
 
 /// Asks the worker to finish what it accepted and leave.
@@ -152,25 +155,13 @@ impl actix::Message for Drain {
 
 /// The actor.
 pub(super) struct GpuWorker {
-    pub(super) core: Sequencer,
+    pub(super) worker: Worker<SessionBuffers>,
     pub(super) began: Instant,
-    pub(super) identity: Identity,
     pub(super) subjects: OwnSubjects,
+    pub(super) clients: HashMap<SessionId, ClientSubjects>,
+    /// Subject for the answer to the current message.
+    pub(super) reply: Option<Subject>,
     pub(super) outgoing: BusPublisher,
-    pub(super) held: HashMap<SessionId, SessionBuffers>,
-    /// Module images that tenants sent to this worker, with the device's state of each.
-    pub(super) images: ImageTable<Arc<Module>>,
-    pub(super) names: Names,
-    /// Memory held by sessions, as the pager last counted.
-    pub(super) resident: Arc<AtomicU64>,
-    /// Large copies held by sessions.
-    pub(super) weights: WeightTable,
-    /// Quotas that the pager has.
-    pub(super) quotas: QuotaList,
-    /// Parts of heartbeats, with what was last sent.
-    pub(super) sent: Sent,
-    /// Place of sessions' memory as last reported by the pager, for leaders.
-    pub(super) residency: Arc<Mutex<Option<Residency>>>,
     /// Sharing domains of the sessions.
     pub(super) sharing: SharingDomains,
     /// Chunks of copies by content. `chunk_memory` bounds the bytes of unused ones, and `keeper`
@@ -181,28 +172,18 @@ pub(super) struct GpuWorker {
     pub(super) chunk_idle: Duration,
     pub(super) publications: Publications,
     pub(super) keeper: Arc<dyn Keeper>,
-    /// Exported memory of sessions.
-    pub(super) exports: Exports,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
-    pub(super) stager: Stager,
+    pub(super) stager: Rc<Stager>,
     pub(super) evidence: Option<Evidence>,
     pub(super) spans: Spans,
-    /// Started slices, until the device gets them. Their ops are spans of the batches.
-    pub(super) dispatch: Dispatch<Vec<OpSpan>, Arc<Module>>,
     /// True if polling for the end of the last submitted slice is worthwhile.
     pub(super) small: bool,
-    pub(super) actions: Vec<Action>,
+    pub(super) actions: Vec<Action<SessionBuffers>>,
     pub(super) sources: Vec<Subscriber>,
     /// Messages of tenants.
     pub(super) tenants: Inbox,
     pub(super) timer: Timer,
-    pub(super) waiting: bool,
-    pub(super) rejected: RejectionRate,
-    /// Rate of the answers to tenants that ask for their memory.
-    pub(super) answered: AnswerRate,
-    /// Time at which the device last completed a slice.
-    pub(super) completed_at: u64,
     /// Number of malformed messages.
     pub(super) malformed: u64,
     pub(super) exit: Option<oneshot::Sender<Result<ExitReason, Failure>>>,
@@ -216,25 +197,22 @@ impl GpuWorker {
         nanos(self.began)
     }
 
+    pub(super) fn core(&self) -> &Sequencer {
+        self.worker.sequencer()
+    }
+
     /// Converts an instant to the worker's clock.
     pub(super) fn at(&self, moment: Instant) -> u64 {
         let since = moment.saturating_duration_since(self.began);
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Ends each event: submits waiting slices, sets the timer, and leaves if the sequencer said
-    /// so.
+    /// Ends each event: sends waiting commands and messages, sets the timer, and leaves if the core
+    /// said so.
     pub(super) fn settle(&mut self, ctx: &mut Context<Self>) {
-        self.handle_dispatch(dispatch::Event::Changed);
         self.device.catch_up();
         self.poll_device();
         let clear = self.outgoing.catch_up();
-        let (running, behind) = self.core.load();
-        let waits = running > 1 || (running == 1 && behind);
-        if waits != self.waiting {
-            self.waiting = waits;
-            self.pager.do_send(PagerMessage::Waiting(waits));
-        }
         if let Some(why) = self.lost.take() {
             return self.leave(Err(why), ctx);
         }
@@ -247,7 +225,7 @@ impl GpuWorker {
     fn set_timer(&mut self, clear: bool, ctx: &mut Context<Self>) {
         let now = self.now();
         let soon = now + 1_000_000;
-        let Some(mut at) = self.core.next_wakeup() else {
+        let Some(mut at) = self.worker.next_wakeup() else {
             return;
         };
         if !clear {
@@ -259,30 +237,20 @@ impl GpuWorker {
                 let why = "the device's thread has died";
                 return worker.leave(Err(Failure::new(Code::DeviceLost, why)), ctx);
             }
-            worker.handle_event(Event::Timer, &mut Incoming::Nothing);
+            worker.handle_event(Event::Timer);
             worker.settle(ctx);
         });
     }
 
     fn leave(&mut self, why: Result<ExitReason, Failure>, ctx: &mut Context<Self>) {
         self.evidence = None;
-        self.pager.do_send(PagerMessage::Leave);
+        let last = Readings::last(self.worker.resources_mut(), nanos(self.began));
+        self.pager.do_send(Leave(last));
         if let Some(exit) = self.exit.take() {
             // The receiver is gone if the role itself is being dropped.
             let _ = exit.send(why);
         }
         ctx.stop();
-    }
-
-    /// Gives up images in preparation: the worker leaves, so no session will load them.
-    fn give_up_images(&mut self) {
-        let why = "the worker leaves: it does not prepare the module";
-        let why = Failure::new(Code::DeviceLost, why);
-        for hash in self.images.refuse_unprepared(&why) {
-            self.device.command(Command::Cancel(hash));
-            let refused = Some(&why);
-            self.handle_event(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
-        }
     }
 }
 
@@ -298,7 +266,7 @@ impl Actor for GpuWorker {
         if !self.chunk_idle.is_zero() {
             ctx.run_interval(self.chunk_idle, |worker, _| worker.drop_idle());
         }
-        self.handle_event(Event::Timer, &mut Incoming::Nothing);
+        self.handle_event(Event::Timer);
         self.settle(ctx);
     }
 }
@@ -307,8 +275,7 @@ impl Handler<Drain> for GpuWorker {
     type Result = ();
 
     fn handle(&mut self, _: Drain, ctx: &mut Self::Context) {
-        self.give_up_images();
-        self.handle_event(Event::Drain, &mut Incoming::Nothing);
+        self.handle_event(Event::Drain);
         self.settle(ctx);
     }
 }

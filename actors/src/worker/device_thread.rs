@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,6 @@ pub(super) struct DeviceThread {
     events: Receiver<DeviceEvent>,
     polling: Polling,
     interrupt: Option<Arc<Interrupt>>,
-    spares: Arc<Mutex<Spares>>,
     compiler: Option<CompilerThreads>,
     thread: Option<JoinHandle<()>>,
 }
@@ -111,6 +110,11 @@ impl DeviceStart {
         })
     }
 
+    /// The buffers for transfers and answers.
+    pub(super) fn spares(&self) -> Arc<Mutex<Spares>> {
+        Arc::clone(&self.spares)
+    }
+
     /// Sets the actor that is woken for events; from now on the thread serves commands.
     pub(super) fn serve(
         self,
@@ -135,7 +139,6 @@ impl DeviceStart {
             events: self.events,
             polling: self.polling,
             interrupt: self.interrupt,
-            spares: self.spares,
             compiler,
             thread: Some(self.thread),
         }
@@ -143,11 +146,6 @@ impl DeviceStart {
 }
 
 impl DeviceThread {
-    /// Returns the buffers for transfers and answers.
-    pub(super) fn spares(&self) -> MutexGuard<'_, Spares> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends a command, in order and without waiting.
     pub(super) fn command(&mut self, command: Command) {
         let command = match (command, &self.compiler) {

@@ -3,10 +3,10 @@
 //! One connection and both actors live on the caller's thread. So a message goes from the socket to
 //! the sequencer and back on one thread; only the device has its own.
 //!
-//! A launch passes these files in this order. `inbound` hands its batch, and then its grant, to the
-//! sequencer. `actions` performs the decisions: keep the ops, start the slice. `dispatch` submits
-//! the slice to `device_thread` once memory and images are there. `completions` passes on the
-//! results of the device, and `actions` publishes results and done reports.
+//! The core `gpu_worker_core::worker` decides. A launch passes these files in this order. `inbound`
+//! hands its batch, and then its grant, to the core. `actions` sends the slice to `device_thread`.
+//! `completions` hands the results of the device to the core, and `actions` publishes results and
+//! done reports. `session_buffers` keeps the bytes meanwhile.
 
 mod actions;
 mod actor;
@@ -17,43 +17,38 @@ mod device_command;
 mod device_event;
 mod device_loop;
 mod device_thread;
-mod dispatch;
-mod event_times;
 mod evidence;
 mod handover;
-mod images;
 mod inbound;
-mod ipc;
 mod kernel_records;
-mod memory_status;
 mod names;
 mod offers;
 mod pager;
 mod publications;
+mod readings;
+mod reads;
 mod session_buffers;
 mod settings;
 mod sharing_domains;
 mod spans;
 mod stager;
-mod swap;
 mod usage_appender;
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{Failure, Incarnation};
-use device::{DeviceInfo, SwapUse};
+use device::SwapUse;
 use gpu_worker_core::content::Content;
 use gpu_worker_core::dispatch::Limits;
-use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
-use gpu_worker_core::{
-    AnswerRate, Dispatch, Exports, ImageTable, Meter, Pager, QuotaList, RejectionRate, Resources,
-    Sequencer, WeightTable,
-};
+use gpu_worker_core::sequencer::Config;
+use gpu_worker_core::worker::Profile;
+use gpu_worker_core::{Meter, Pager, Resources, Worker};
 use tokio::sync::{mpsc, oneshot};
 
 pub use compiler::CompileLimits;
@@ -65,14 +60,14 @@ pub use sharing_domains::Share;
 use crate::inbox::Inbox;
 use crate::publisher::BusPublisher;
 use crate::timer::Timer;
-use actor::{Drain, GpuWorker, Identity, OwnSubjects, Sent};
+use actor::{Drain, GpuWorker, Identity, OwnSubjects};
 use bus::{BusError, BusSettings, ConnectionChange, connect, random_id};
 use device_thread::DeviceStart;
 use evidence::Evidence;
 use kernel_records::KernelRecords;
-use names::Names;
-use pager::VramPager;
+use pager::{Reads, VramPager};
 use publications::Publications;
+use session_buffers::SessionBuffers;
 use sharing_domains::SharingDomains;
 use spans::Spans;
 use stager::Stager;
@@ -197,116 +192,102 @@ struct Parts {
 }
 
 impl Parts {
-    fn pager(
-        &self,
-        (info, limit): (&DeviceInfo, u64),
-        worker: &actix::Addr<GpuWorker>,
-        began: Instant,
-    ) -> VramPager {
+    fn pager(&self, worker: &actix::Addr<GpuWorker>) -> VramPager {
+        let Identity {
+            incarnation, gpu, ..
+        } = self.identity;
+        let (client, subjects) = (&self.client, &self.subjects);
+        VramPager {
+            reads: Reads {
+                usage: worker.clone().recipient(),
+                measured: worker.clone().recipient(),
+                times: worker.clone().recipient(),
+                cut: worker.clone().recipient(),
+            },
+            outgoing: BusPublisher::new(client.clone()),
+            usage: subjects.usage(incarnation).into(),
+            measured: subjects.measured(incarnation).into(),
+            telemetry: self.settings.telemetry.clone(),
+            gpu,
+            identity: self.identity.shown(),
+            usage_appender: UsageAppender::start(client.clone(), subjects, incarnation),
+            kernels: KernelRecords::start(client.clone(), subjects),
+            metering: self.settings.metering,
+        }
+    }
+
+    /// Creates the core.
+    fn worker(&self, device: &DeviceStart, stager: &Rc<Stager>) -> Worker<SessionBuffers> {
+        let (info, settings) = (&device.info, &self.settings);
         let Identity {
             incarnation,
             gpu,
             capacity,
             ..
         } = self.identity;
-        let (client, subjects) = (&self.client, &self.subjects);
-        let meter = Meter::new(0, incarnation, gpu, info.units, !info.overlaps);
-        let (block, blocks) = (device::FIRST_BLOCK, device::FIRST_BLOCKS);
+        let limit = memory_limit(settings, info.capacity, device.swap);
         let pager = Pager::new(capacity)
-            .with_first_block(block, blocks)
-            .with_swap(limit, nanos_of(self.settings.swap_idle));
-        VramPager {
-            resources: Resources::new(pager, meter, device::SMALL_LAUNCH),
-            began,
-            outgoing: BusPublisher::new(client.clone()),
-            subjects: subjects.clone(),
-            usage: subjects.usage(incarnation).into(),
-            measured: subjects.measured(incarnation).into(),
-            worker: worker.clone().recipient(),
-            swap: worker.clone().recipient(),
-            kept: worker.clone().recipient(),
-            telemetry: self.settings.telemetry.clone(),
-            gpu,
-            identity: self.identity.shown(),
-            incarnation,
-            usage_appender: UsageAppender::start(client.clone(), subjects, incarnation),
-            kernels: KernelRecords::start(client.clone(), subjects),
-            metering: self.settings.metering,
-            resident: Arc::default(),
-            residency: Arc::default(),
-        }
+            .with_first_block(device::FIRST_BLOCK, device::FIRST_BLOCKS)
+            .with_swap(limit, nanos_of(settings.swap_idle));
+        let meter = Meter::new(0, incarnation, gpu, info.units, !info.overlaps);
+        let profile = Profile {
+            config: Config {
+                preemptive: info.preemptive,
+                staged_total: capacity
+                    .clamp(STAGED.0, STAGED.1)
+                    .min(settings.sequencer.staged_total),
+                ..settings.sequencer.clone()
+            },
+            beat: self.identity.beat(),
+            limits: Limits {
+                blocks: info.blocks,
+                small_launch: device::SMALL_LAUNCH,
+                launch_bytes: bus_schemas::limits::LAUNCH_BYTES,
+            },
+            overlaps: info.overlaps,
+        };
+        let keeps_chunks = settings.chunk_memory > 0;
+        let buffers = SessionBuffers::new(device.spares(), Rc::clone(stager), keeps_chunks);
+        let resources = Resources::new(pager, meter, device::SMALL_LAUNCH);
+        Worker::new(profile, resources, buffers)
     }
 
     /// Starts both actors and connects the device's thread to them.
-    #[expect(clippy::too_many_lines, reason = "starts each part, in order")]
     fn start(self, device: DeviceStart) -> std::io::Result<actix::Addr<GpuWorker>> {
         let began = Instant::now();
         let context = Context::<GpuWorker>::new();
         let address = context.address();
-        let limits = Limits {
-            blocks: device.info.blocks,
-            small_launch: device::SMALL_LAUNCH,
-            launch_bytes: bus_schemas::limits::LAUNCH_BYTES,
-        };
-        let limit = memory_limit(&self.settings, device.info.capacity, device.swap);
-        let pager = self.pager((&device.info, limit), &address, began);
-        let identity = self.identity;
-        let config = Config {
-            preemptive: device.info.preemptive,
-            staged_total: identity
-                .capacity
-                .clamp(STAGED.0, STAGED.1)
-                .min(self.settings.sequencer.staged_total),
-            ..self.settings.sequencer
-        };
-        let core = CoreIdentity {
-            incarnation: identity.incarnation,
-            gpu: identity.gpu,
-            capacity: identity.capacity,
-        };
+        let stager = Stager::start(address.clone().recipient(), address.clone().recipient())?;
+        let stager = Rc::new(stager);
         let publications = Publications::start(
             self.client.clone(),
             &self.subjects,
             (self.settings.chunk_memory, Arc::clone(&device.keeper)),
             address.clone().recipient(),
         );
-        let stager = Stager::start(address.clone().recipient(), address.clone().recipient())?;
         Ok(context.run(GpuWorker {
-            core: Sequencer::new(config, core),
+            worker: self.worker(&device, &stager),
+            pager: self.pager(&address).start(),
             began,
-            spans: Spans::new(self.settings.telemetry, identity.gpu),
-            subjects: OwnSubjects::new(self.subjects, identity.incarnation),
-            identity,
+            spans: Spans::new(self.settings.telemetry, self.identity.gpu),
+            subjects: OwnSubjects::new(self.subjects, self.identity.incarnation),
+            clients: HashMap::new(),
+            reply: None,
             outgoing: BusPublisher::new(self.client),
-            held: HashMap::new(),
-            images: ImageTable::default(),
-            names: Names::default(),
-            resident: Arc::clone(&pager.resident),
-            residency: Arc::clone(&pager.residency),
-            weights: WeightTable::default(),
-            quotas: QuotaList::default(),
-            sent: Sent::default(),
             sharing: SharingDomains::new(self.settings.share),
             content: Content::default(),
             chunk_memory: self.settings.chunk_memory,
             chunk_idle: self.settings.chunk_idle,
             publications,
             keeper: Arc::clone(&device.keeper),
-            exports: Exports::default(),
             device: device.serve(address.recipient(), self.settings.compile),
-            pager: pager.start(),
             stager,
             evidence: self.evidence,
-            dispatch: Dispatch::new(limits),
             small: false,
             actions: Vec::new(),
             sources: self.sources,
             tenants: self.tenants,
             timer: Timer::default(),
-            waiting: false,
-            rejected: RejectionRate::default(),
-            answered: AnswerRate::default(),
-            completed_at: 0,
             malformed: 0,
             exit: Some(self.exit),
             left: None,

@@ -1,21 +1,19 @@
 //! Copies that clients offer by the hashes of their chunks: takes chunks that the worker has, and
 //! keeps those that arrive. The core `gpu_worker_core::content` decides the answers to offers.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use actix::{Context, Handler};
-use bus_schemas::{Code, CopyOffer, Failure, MessageError, SessionId, Tenant, decode};
+use bus_schemas::{CopyOffer, MessageError, SessionId, Tenant, decode};
 use bytes::Bytes;
-use device::{Chunk, CopyBytes};
+use device::Chunk;
 use gpu_worker_core::content::{Asker, Audience, ChunkId, Offered, Pool, PublishedTensor};
-use gpu_worker_core::sequencer::{Event, OfferEvent};
+use gpu_worker_core::sequencer::OfferEvent;
+use gpu_worker_core::worker::Event;
 
-use super::actor::{GpuWorker, Incoming};
+use super::actor::GpuWorker;
 use super::copy_chunks::{CopyChunks, ids};
-use super::pager::PagerMessage;
 use super::publications::Publication;
-use super::session_buffers::Staging;
 use super::stager::{KeepJob, Kept};
 use storage::Weights;
 
@@ -55,7 +53,7 @@ impl GpuWorker {
             return Err(MessageError::Malformed(why.into()));
         };
         let pool = self.sharing.pool(tenant);
-        let is_open = self.core.quota(session, tenant).is_some();
+        let is_open = self.core().quota(session, tenant).is_some();
         let asker = Asker {
             tenant,
             pool: &pool,
@@ -86,54 +84,18 @@ impl GpuWorker {
             total: offer.total,
             held: &held,
         };
-        self.handle_event(Event::Offer(event), &mut Incoming::Offer(tenant, chunks));
+        self.handle_event(Event::Offer(event, chunks));
     }
 
-    /// Handles a new transfer of the current offer.
-    pub(super) fn on_offered(
-        &mut self,
-        (session, transfer): (SessionId, u64),
-        range: &Range<usize>,
-        (taken, whole): (u64, bool),
-        incoming: &Incoming<'_>,
-    ) {
-        let Incoming::Offer(tenant, chunks) = incoming else {
-            return;
-        };
-        if self.chunk_memory == 0 {
-            return;
-        }
-        let chunks = chunks.part(range, taken);
-        let unsent = chunks.bytes_here();
-        if unsent > 0 {
-            let message = PagerMessage::Unsent(Tenant::clone(tenant), unsent);
-            self.pager.do_send(message);
-        }
-        let held = self.hold(session, tenant);
-        if !whole {
-            held.offered.insert(transfer, chunks);
-        } else if let Some(chunks) = chunks.whole() {
-            let staged = Staging::Whole(Arc::new(CopyBytes::Kept(chunks)));
-            held.transfers.insert(transfer, staged);
-        }
-    }
-
-    /// Checks and keeps the chunks of an offered transfer once all of its missing bytes have
-    /// arrived.
+    /// Checks and keeps the chunks of an offered transfer, of which all missing bytes have arrived.
     pub(super) fn keep_chunks(&mut self, session: SessionId, transfer: u64) {
-        let Some(held) = self.held.get_mut(&session) else {
+        let Some(tenant) = self.worker.tenant(session).cloned() else {
             return;
         };
-        let Some(chunks) = held.offered.remove(&transfer) else {
+        let offered = self.worker.buffers_mut().take_offered(session, transfer);
+        let Some((chunks, bytes)) = offered else {
             return;
         };
-        let Some(staging) = held.transfers.get_mut(&transfer) else {
-            return;
-        };
-        let Staging::Filling(bytes) = std::mem::replace(staging, Staging::Keeping) else {
-            return;
-        };
-        let tenant = held.tenant.clone();
         let (pool, domain) = (self.sharing.pool(&tenant), self.sharing.of(&tenant));
         let candidate = |id: &ChunkId| self.content.table.candidate(&pool, *id);
         let candidates = chunks.ids.iter().map(candidate).collect();
@@ -150,31 +112,22 @@ impl GpuWorker {
 
     /// Handles the checked chunks of a transfer.
     fn on_kept(&mut self, kept: Kept) {
-        self.device.spares().take_apart(kept.bytes);
         let (session, transfer) = (kept.session, kept.transfer);
-        let Some(held) = self.held.get_mut(&session) else {
+        self.worker.buffers().take_apart(kept.bytes);
+        let Some(tenant) = self.worker.awaits_chunks(session, transfer).cloned() else {
             return;
         };
-        let Some(staging @ Staging::Keeping) = held.transfers.get_mut(&transfer) else {
-            return;
-        };
-        let Some(chunks) = kept.chunks else {
-            let why = format!("transfer {transfer} has not the bytes that it was offered with");
-            let failure = Failure::new(Code::Protocol, why);
-            let event = Event::Fault {
-                session,
-                op: 0,
-                failure: &failure,
-            };
-            return self.handle_event(event, &mut Incoming::Nothing);
-        };
-        *staging = Staging::Whole(Arc::new(CopyBytes::Kept(chunks)));
-        let tenant = held.tenant.clone();
-        let pool = self.sharing.pool(&tenant);
-        for (id, chunk) in kept.sent {
-            let table = &mut self.content.table;
-            table.keep(pool.clone(), id, chunk, Some(&tenant));
+        let len = kept.chunks.as_ref().map(|chunks| bytes_of(chunks));
+        if let Some(chunks) = kept.chunks {
+            let buffers = self.worker.buffers_mut();
+            buffers.put_chunks(session, transfer, chunks);
+            let pool = self.sharing.pool(&tenant);
+            for (id, chunk) in kept.sent {
+                let table = &mut self.content.table;
+                table.keep(pool.clone(), id, chunk, Some(&tenant));
+            }
         }
+        self.handle_event(Event::Chunks(session, transfer, len));
         self.drop_surplus();
     }
 
@@ -230,6 +183,10 @@ impl GpuWorker {
         // The waiting sessions have the chunks now; the limit decides about the others.
         self.drop_surplus();
     }
+}
+
+fn bytes_of(chunks: &[Arc<dyn Chunk>]) -> u64 {
+    chunks.iter().map(|chunk| chunk.bytes().len() as u64).sum()
 }
 
 /// True if a transfer or a session's memory uses a chunk, beside the table's own reference.

@@ -1,31 +1,22 @@
-//! Buffers of a session: ops, staged transfers, results.
+//! The bytes of sessions: ops and staged transfers.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use async_nats::Subject;
-use bus_schemas::{
-    Column, DESCRIPTOR_BYTES, DeviceResult, EventTime, ModuleHash, OpNumber, Parcel, ResultKind,
-    Row, Spares, Tenant, decode, encode_into, limits,
-};
+use bus_schemas::{DESCRIPTOR_BYTES, Launch, Op, OpNumber, Parcel, SessionId, Spares};
 use bytes::Bytes;
-use device::{CopyBytes, OpSpan};
+use device::{Chunk, CopyBytes, OpSpan};
+use gpu_worker_core::dispatch::{LaunchNeeds, ModuleBytes};
+use gpu_worker_core::worker::{BatchPart, Buffers, CheckedImage, OfferedPart, SentImage};
 
 use super::copy_chunks::CopyChunks;
-use super::event_times::EventTimes;
+use super::names::{Module, Names};
+use super::stager::{Job, Stager};
 
-/// A slice that the device has not completed yet.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct StartedSlice {
-    pub(super) first: OpNumber,
-    pub(super) last: OpNumber,
-    /// Declarations of its ops, once the device has it.
-    pub(super) declared: u64,
-    pub(super) priority: u8,
-    /// Time since which the device has it, if it has launches.
-    pub(super) launches: Option<u64>,
-}
+/// Session data of this many bytes is returned to the host when the session ends.
+const MUCH: usize = 64 << 20;
 
 /// Ops of one batch message that have not started yet.
 #[derive(Debug)]
@@ -64,108 +55,18 @@ impl KeptBatch {
     }
 }
 
-/// A staged transfer's bytes.
-#[derive(Debug)]
-pub(super) enum Staging {
-    /// Bytes are still arriving.
-    Filling(Parcel),
-    /// All bytes are here and being checked: the image of the module with this hash.
-    Finishing(ModuleHash),
-    /// All bytes are here; the chunks are being checked and kept.
-    Keeping,
-    /// Ready for the device.
-    Whole(Arc<CopyBytes>),
-}
-
-impl Staging {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Filling(bytes) => bytes.len(),
-            Self::Whole(bytes) => bytes.len(),
-            Self::Finishing(_) | Self::Keeping => 0,
-        }
-    }
-}
-
-/// A result that its client has not acknowledged.
-#[derive(Debug)]
-pub(super) struct KeptResult {
-    pub(super) number: u64,
-    pub(super) kind: ResultKind,
-    /// Bytes of the whole result.
-    pub(super) total: u64,
-    /// The messages that carry it, without the times of events.
-    pub(super) messages: Vec<Bytes>,
-    pub(super) events: Vec<EventTime>,
-}
-
-impl KeptResult {
-    /// Returns the messages to publish; the first one carries the times of events.
-    pub(super) fn messages(&self) -> impl Iterator<Item = Bytes> {
-        let timed = (!self.events.is_empty()).then(|| self.timed()).flatten();
-        let skip = usize::from(timed.is_some());
-        timed
-            .into_iter()
-            .chain(self.messages.iter().skip(skip).cloned())
-    }
-
-    fn timed(&self) -> Option<Bytes> {
-        let mut rows = Vec::new();
-        let bare: DeviceResult<'_> = decode(self.messages.first()?).ok()?;
-        let message = DeviceResult {
-            events: Column::pack(&self.events, &mut rows),
-            ..bare
-        };
-        let times = self.events.len() * EventTime::SIZE;
-        let mut bytes = Vec::with_capacity(message.bytes.len() + times + 80);
-        encode_into(&message, &mut bytes);
-        Some(bytes.into())
-    }
-}
-
-/// Maximum number of event times kept in results that a client does not acknowledge.
-const TIMED: usize = 16 * limits::EVENT_TIMES;
-
-/// All data held for a session.
-#[derive(Debug)]
-pub(super) struct SessionBuffers {
-    pub(super) tenant: Tenant,
-    pub(super) acks: Subject,
-    pub(super) answers: Subject,
-    kept: VecDeque<KeptBatch>,
-    pub(super) transfers: HashMap<u64, Staging>,
+/// The bytes of one session.
+#[derive(Debug, Default)]
+struct Held {
+    batches: VecDeque<KeptBatch>,
+    transfers: HashMap<u64, CopyBytes>,
     /// Transfers offered by the hashes of their chunks that are not complete yet.
-    pub(super) offered: HashMap<u64, CopyChunks>,
-    pub(super) results: VecDeque<KeptResult>,
-    /// Device time of the ops since the last result.
-    pub(super) since_ns: u64,
-    /// Times of events since the last result.
-    pub(super) events: EventTimes,
-    /// Number of event times in `results`.
-    timed: usize,
-    /// The slices that have started and not completed.
-    pub(super) started: VecDeque<StartedSlice>,
+    offered: HashMap<u64, CopyChunks>,
 }
 
-impl SessionBuffers {
-    pub(super) fn new(tenant: Tenant, acks: Subject, answers: Subject) -> Self {
-        Self {
-            tenant,
-            acks,
-            answers,
-            kept: VecDeque::new(),
-            transfers: HashMap::new(),
-            offered: HashMap::new(),
-            results: VecDeque::new(),
-            since_ns: 0,
-            events: EventTimes::default(),
-            timed: 0,
-            started: VecDeque::new(),
-        }
-    }
-
+impl Held {
     /// Keeps `count` ops of a checked batch from index `skip` on; op `first` is the first.
-    pub(super) fn keep(
+    fn keep(
         &mut self,
         bytes: Bytes,
         columns: (Range<usize>, Range<usize>),
@@ -190,15 +91,15 @@ impl SessionBuffers {
             kept.first -= u64::from(count);
             (kept.count, kept.descriptors, kept.blob) = (count, descriptors, blob);
         }
-        self.kept.push_back(kept);
+        self.batches.push_back(kept);
     }
 
     /// Takes the ops `first..=last` as spans; they must be the next kept ones.
-    pub(super) fn take(&mut self, first: OpNumber, last: OpNumber) -> Vec<OpSpan> {
+    fn take(&mut self, first: OpNumber, last: OpNumber) -> Vec<OpSpan> {
         let mut spans = Vec::with_capacity(1);
         let mut next = first;
         while next <= last
-            && let Some(kept) = self.kept.front_mut()
+            && let Some(kept) = self.batches.front_mut()
         {
             let count = (last + 1 - next).min(u64::from(kept.count)) as u32;
             debug_assert_eq!(kept.first, next, "ops are started in order");
@@ -209,24 +110,15 @@ impl SessionBuffers {
             }
             next += u64::from(count);
             if kept.count == 0 {
-                self.kept.pop_front();
+                self.batches.pop_front();
             }
         }
         spans
     }
 
-    /// Notes that the device has the started slice from op `first` on, with its declarations, and
-    /// the time if it has launches.
-    pub(super) fn submitted(&mut self, first: OpNumber, declared: u64, launches: Option<u64>) {
-        let mut started = self.started.iter_mut();
-        if let Some(slice) = started.find(|slice| slice.first == first) {
-            (slice.declared, slice.launches) = (declared, launches);
-        }
-    }
-
     /// Drops the ops through this number.
-    pub(super) fn forget(&mut self, through: OpNumber) {
-        while let Some(kept) = self.kept.front_mut() {
+    fn forget(&mut self, through: OpNumber) {
+        while let Some(kept) = self.batches.front_mut() {
             let count = through.saturating_add(1).saturating_sub(kept.first);
             if count < u64::from(kept.count) {
                 if count > 0 {
@@ -234,50 +126,215 @@ impl SessionBuffers {
                 }
                 return;
             }
-            self.kept.pop_front();
-        }
-    }
-
-    /// Drops what is staged; returns the number of bytes.
-    pub(super) fn forget_transfers(&mut self) -> usize {
-        self.offered = HashMap::new();
-        let forgotten = std::mem::take(&mut self.transfers);
-        forgotten.values().map(Staging::bytes).sum()
-    }
-
-    /// True if an image that the session sent is complete and being checked.
-    pub(super) fn is_finishing(&self, hash: ModuleHash) -> bool {
-        let mut transfers = self.transfers.values();
-        transfers.any(|it| matches!(it, Staging::Finishing(image) if *image == hash))
-    }
-
-    /// Keeps a published result. If the client has left too many times of events unacknowledged,
-    /// the oldest will not be sent again.
-    pub(super) fn keep_result(&mut self, answer: KeptResult) {
-        self.timed += answer.events.len();
-        self.results.push_back(answer);
-        let mut oldest = self.results.iter_mut();
-        while self.timed > TIMED {
-            let Some(answer) = oldest.next() else {
-                return;
-            };
-            self.timed -= std::mem::take(&mut answer.events).len();
-        }
-    }
-
-    /// Drops the results through this number, and recycles their memory.
-    pub(super) fn forget_results(&mut self, through: u64, spares: &mut Spares) {
-        while let Some(forgotten) = self.results.pop_front_if(|result| result.number <= through) {
-            self.timed -= forgotten.events.len();
-            let messages = forgotten.messages.into_iter();
-            messages.for_each(|message| spares.take_back(message));
+            self.batches.pop_front();
         }
     }
 }
 
+/// The bytes of all sessions.
+pub(super) struct SessionBuffers {
+    sessions: HashMap<SessionId, Held>,
+    spares: Arc<Mutex<Spares>>,
+    stager: Rc<Stager>,
+    names: Names,
+    /// True if the worker keeps chunks of copies.
+    keeps_chunks: bool,
+}
+
+impl SessionBuffers {
+    pub(super) fn new(spares: Arc<Mutex<Spares>>, stager: Rc<Stager>, keeps_chunks: bool) -> Self {
+        Self {
+            sessions: HashMap::new(),
+            spares,
+            stager,
+            names: Names::default(),
+            keeps_chunks,
+        }
+    }
+
+    /// The names of the kernels that the scans have met.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Takes the chunks of a complete offered transfer, and its received bytes.
+    pub(super) fn take_offered(
+        &mut self,
+        session: SessionId,
+        transfer: u64,
+    ) -> Option<(CopyChunks, Parcel)> {
+        let held = self.sessions.get_mut(&session)?;
+        let chunks = held.offered.remove(&transfer)?;
+        match held.transfers.remove(&transfer)? {
+            CopyBytes::Sent(bytes) => Some((chunks, bytes)),
+            CopyBytes::Kept(_) => None,
+        }
+    }
+
+    /// Puts the checked chunks of a transfer in place of its received bytes.
+    pub(super) fn put_chunks(
+        &mut self,
+        session: SessionId,
+        transfer: u64,
+        chunks: Vec<Arc<dyn Chunk>>,
+    ) {
+        let held = self.sessions.entry(session).or_default();
+        held.transfers.insert(transfer, CopyBytes::Kept(chunks));
+    }
+
+    /// Takes back the memory of received bytes.
+    pub(super) fn take_apart(&self, bytes: Parcel) {
+        self.spares().take_apart(bytes);
+    }
+
+    fn spares(&self) -> std::sync::MutexGuard<'_, Spares> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Buffers for SessionBuffers {
+    type Payload = Bytes;
+    type Ops = Vec<OpSpan>;
+    type Module = Arc<Module>;
+    type Image = Arc<[u8]>;
+    type Staged = Arc<CopyBytes>;
+    type Chunks = CopyChunks;
+
+    fn keep(&mut self, session: SessionId, part: BatchPart<'_, Bytes>) {
+        let (payload, batch) = (part.payload, part.batch);
+        let columns = (
+            place(payload, batch.descriptors),
+            place(payload, batch.blob),
+        );
+        debug_assert_eq!(columns.0.len(), batch.count as usize * DESCRIPTOR_BYTES);
+        let held = self.sessions.entry(session).or_default();
+        held.keep(payload.clone(), columns, part.first, part.skip, part.count);
+    }
+
+    fn take(&mut self, session: SessionId, first: OpNumber, last: OpNumber) -> Vec<OpSpan> {
+        let held = self.sessions.get_mut(&session);
+        held.map_or_else(Vec::new, |held| held.take(first, last))
+    }
+
+    fn forget(&mut self, session: SessionId, through: OpNumber) {
+        if let Some(held) = self.sessions.get_mut(&session) {
+            held.forget(through);
+        }
+    }
+
+    fn store(&mut self, session: SessionId, transfer: u64, total: u64, offset: u64, bytes: &[u8]) {
+        let Self {
+            sessions, spares, ..
+        } = self;
+        let held = sessions.entry(session).or_default();
+        let staged = held.transfers.entry(transfer).or_insert_with(|| {
+            let mut spares = spares.lock().unwrap_or_else(PoisonError::into_inner);
+            CopyBytes::Sent(spares.parcel(total as usize))
+        });
+        if let CopyBytes::Sent(parcel) = staged
+            && parcel.len() as u64 == total
+        {
+            parcel.write(offset as usize, bytes);
+        }
+    }
+
+    fn offered(
+        &mut self,
+        session: SessionId,
+        transfer: u64,
+        chunks: &CopyChunks,
+        offered: &OfferedPart,
+    ) -> (u64, bool) {
+        if !self.keeps_chunks {
+            return (0, false);
+        }
+        let chunks = chunks.part(&offered.chunks, offered.taken);
+        let unsent = chunks.bytes_here();
+        let held = self.sessions.entry(session).or_default();
+        if !offered.whole {
+            held.offered.insert(transfer, chunks);
+            return (unsent, false);
+        }
+        let chunks = chunks.whole();
+        let is_whole = chunks.is_some();
+        let chunks = chunks.map(|chunks| (transfer, CopyBytes::Kept(chunks)));
+        held.transfers.extend(chunks);
+        (unsent, is_whole)
+    }
+
+    fn is_offered(&self, session: SessionId, transfer: u64) -> bool {
+        let held = self.sessions.get(&session);
+        held.is_some_and(|held| held.offered.contains_key(&transfer))
+    }
+
+    fn check(&mut self, sent: SentImage) -> Option<CheckedImage<Arc<[u8]>>> {
+        let held = self.sessions.get_mut(&sent.session)?;
+        match held.transfers.remove(&sent.transfer)? {
+            CopyBytes::Sent(bytes) => self.stager.check(Job { sent, bytes }),
+            CopyBytes::Kept(_) => None,
+        }
+    }
+
+    fn take_staged(&mut self, session: SessionId, transfer: u64) -> Option<Arc<CopyBytes>> {
+        let held = self.sessions.get_mut(&session)?;
+        held.transfers.remove(&transfer).map(Arc::new)
+    }
+
+    fn fingerprint(&self, session: SessionId, transfer: u64) -> Option<u64> {
+        let held = self.sessions.get(&session)?;
+        held.transfers.get(&transfer).map(CopyBytes::fingerprint)
+    }
+
+    fn drop_transfers(&mut self, session: SessionId) {
+        let Some(held) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        held.offered = HashMap::new();
+        let forgotten = std::mem::take(&mut held.transfers);
+        let bytes: usize = forgotten.values().map(CopyBytes::len).sum();
+        drop(forgotten);
+        if bytes >= MUCH {
+            self.stager.give_back();
+        }
+    }
+
+    fn recycle(&mut self, message: Bytes) {
+        self.spares().take_back(message);
+    }
+
+    fn close(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
+    fn ops(&self, ops: &Vec<OpSpan>) -> impl Iterator<Item = Op> {
+        let ops = ops.iter().flat_map(|span| span.ops().iter());
+        ops.map(|op| op.op)
+    }
+
+    fn module_bytes(&self, module: &Arc<Module>) -> ModuleBytes {
+        module.bytes()
+    }
+
+    fn kernel(&self, module: &Arc<Module>, launch: &Launch) -> Option<LaunchNeeds> {
+        let kernel = module.kernel(launch)?;
+        self.names
+            .note(kernel.key, || module.name(kernel.key, launch));
+        Some(kernel)
+    }
+}
+
+/// Returns the place in the payload of a column that was borrowed from it.
+fn place(payload: &[u8], column: &[u8]) -> Range<usize> {
+    let start = (column.as_ptr() as usize).saturating_sub(payload.as_ptr() as usize);
+    if column.is_empty() {
+        return 0..0;
+    }
+    start..start + column.len()
+}
+
 #[cfg(test)]
 mod tests {
-    use bus_schemas::{Op, write_descriptor};
+    use bus_schemas::write_descriptor;
 
     use super::*;
 
@@ -299,10 +356,6 @@ mod tests {
         (bytes.into(), (0..split, split..end))
     }
 
-    fn held() -> SessionBuffers {
-        SessionBuffers::new("a".parse().unwrap(), "acks".into(), "answers".into())
-    }
-
     fn ops(spans: &[OpSpan]) -> Vec<u8> {
         let payloads = spans.iter().flat_map(|span| span.ops().iter());
         let checked = payloads.inspect(|op| {
@@ -314,7 +367,7 @@ mod tests {
 
     #[test]
     fn slices_cut_across_batches_and_carry_their_own_payloads() {
-        let mut held = held();
+        let mut held = Held::default();
         let (bytes, columns) = batch(1, 5);
         held.keep(bytes, columns, 1, 0, 5);
         let (bytes, columns) = batch(3, 9);
@@ -322,42 +375,17 @@ mod tests {
         assert_eq!(ops(&held.take(1, 2)), [1, 2]);
         assert_eq!(ops(&held.take(3, 7)), [3, 4, 5, 6, 7]);
         assert_eq!(ops(&held.take(8, 9)), [8, 9]);
-        assert!(held.kept.is_empty());
-    }
-
-    #[test]
-    fn times_of_events_that_nobody_acknowledges_are_bounded() {
-        let mut held = held();
-        let times = |ns| EventTime { event: 0, ns };
-        for number in 1..=20 {
-            held.keep_result(KeptResult {
-                number,
-                kind: ResultKind::Sync,
-                total: 0,
-                messages: Vec::new(),
-                events: vec![times(number); limits::EVENT_TIMES],
-            });
-        }
-        let has = |held: &SessionBuffers| -> Vec<u64> {
-            let timed = held.results.iter().filter(|it| !it.events.is_empty());
-            timed.map(|answer| answer.number).collect()
-        };
-        assert_eq!(has(&held), (5..=20).collect::<Vec<_>>(), "the newest");
-        held.forget_results(18, &mut Spares::default());
-        assert_eq!(
-            (has(&held), held.timed),
-            (vec![19, 20], 2 * limits::EVENT_TIMES)
-        );
+        assert!(held.batches.is_empty());
     }
 
     #[test]
     fn forgetting_cuts_where_it_must() {
-        let mut held = held();
+        let mut held = Held::default();
         let (bytes, columns) = batch(1, 5);
         held.keep(bytes, columns, 1, 0, 5);
         held.forget(2);
         assert_eq!(ops(&held.take(3, 4)), [3, 4]);
         held.forget(u64::MAX);
-        assert!(held.kept.is_empty());
+        assert!(held.batches.is_empty());
     }
 }

@@ -11,6 +11,7 @@ use bus_schemas::limits::CONTENT_BYTES;
 use bus_schemas::{ContentHash, ModuleHash, Parcel, SessionId};
 use device::{Chunk, Keeper, SharingDomain};
 use gpu_worker_core::content::ChunkId;
+use gpu_worker_core::worker::{CheckedImage, SentImage};
 
 use super::copy_chunks::CopyChunks;
 
@@ -19,23 +20,14 @@ const SMALL: usize = 64 << 10;
 
 /// An image with all of its bytes received.
 pub(super) struct Job {
-    pub(super) session: SessionId,
-    pub(super) transfer: u64,
+    pub(super) sent: SentImage,
     pub(super) bytes: Parcel,
-    pub(super) module: ModuleHash,
 }
 
 /// An image in its final form.
-pub(super) struct Finished {
-    pub(super) session: SessionId,
-    pub(super) transfer: u64,
-    pub(super) bytes: Arc<[u8]>,
-    pub(super) module: ModuleHash,
-    /// True if the bytes have the expected hash.
-    pub(super) genuine: bool,
-}
+pub(super) struct Checked(pub(super) CheckedImage<Arc<[u8]>>);
 
-impl actix::Message for Finished {
+impl actix::Message for Checked {
     type Result = ();
 }
 
@@ -118,21 +110,20 @@ fn is_equal<'p>(mut bytes: &[u8], pieces: impl Iterator<Item = &'p [u8]>) -> boo
 }
 
 impl Job {
-    fn finish(self) -> Finished {
+    fn check(self) -> CheckedImage<Arc<[u8]>> {
         let bytes = self.bytes.to_vec();
-        Finished {
-            session: self.session,
-            transfer: self.transfer,
-            genuine: ModuleHash::of(&bytes) == self.module,
+        CheckedImage {
+            sent: self.sent,
+            is_genuine: ModuleHash::of(&bytes) == self.sent.hash,
+            len: bytes.len() as u64,
             bytes: bytes.into(),
-            module: self.module,
         }
     }
 }
 
 /// A task of the thread.
 enum Task {
-    Finish(Job),
+    Check(Job),
     Keep(KeepJob),
     Drop(Vec<Arc<dyn Chunk>>),
     GiveBack,
@@ -145,7 +136,7 @@ pub(super) struct Stager {
 }
 
 impl Stager {
-    pub(super) fn start(to: Recipient<Finished>, kept: Recipient<Kept>) -> std::io::Result<Self> {
+    pub(super) fn start(to: Recipient<Checked>, kept: Recipient<Kept>) -> std::io::Result<Self> {
         let (tasks, received) = mpsc::channel::<Task>();
         let thread = std::thread::Builder::new()
             .name("stager".into())
@@ -154,7 +145,7 @@ impl Stager {
                     match task {
                         // The bytes that may be staged bound the number of jobs, and so that of
                         // their answers.
-                        Task::Finish(job) => to.do_send(job.finish()),
+                        Task::Check(job) => to.do_send(Checked(job.check())),
                         Task::Keep(job) => kept.do_send(job.finish()),
                         Task::Drop(chunks) => drop(chunks),
                         Task::GiveBack => give_back(),
@@ -167,12 +158,12 @@ impl Stager {
         })
     }
 
-    /// Finishes a small image at once, others in the background.
-    pub(super) fn finish(&self, job: Job) -> Option<Finished> {
+    /// Checks a small image at once, others in the background.
+    pub(super) fn check(&self, job: Job) -> Option<CheckedImage<Arc<[u8]>>> {
         if job.bytes.len() <= SMALL {
-            return Some(job.finish());
+            return Some(job.check());
         }
-        self.send(Task::Finish(job));
+        self.send(Task::Check(job));
         None
     }
 

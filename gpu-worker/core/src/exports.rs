@@ -42,7 +42,7 @@ struct Asking {
     importing: u64,
 }
 
-/// An action for the shell.
+/// An action for the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExportAction {
     /// Have the device do this, then call [`Exports::done`] with the result.

@@ -1,4 +1,4 @@
-//! The worker's decisions, as pure state machines:
+//! The worker's decisions, as pure state machines. [`worker`] owns the others, and is what a shell drives:
 //! - [`sequencer`]: the order in which slices start,
 //! - [`dispatch`]: the time at which the device gets them,
 //! - [`images`]: the images of modules that each session has,
@@ -7,7 +7,7 @@
 //! - [`weights`]: the memory that holds weights which other tenants may have too,
 //! - [`meter`]: usage, and in blocks for the record [`ledger`].
 //!
-//! The shells use the pager, the meter and the waiting claim as one: [`resources`], which also reports each
+//! Pager, meter and the waiting claim are one part of the worker: [`resources`], which also reports each
 //! tenant's memory ([`memory_report`]).
 //!
 //! The state machines take events and return actions. None reads a clock, draws a random number, iterates a
@@ -45,6 +45,7 @@ mod send_on_change;
 pub mod sequencer;
 mod times;
 pub mod weights;
+pub mod worker;
 
 pub use answer_rate::AnswerRate;
 pub use dispatch::Dispatch;
@@ -58,6 +59,7 @@ pub use resources::Resources;
 pub use send_on_change::SendOnChange;
 pub use sequencer::Sequencer;
 pub use weights::WeightTable;
+pub use worker::Worker;
 
 /// Nanoseconds on the shell's monotonic clock.
 pub type Nanos = u64;

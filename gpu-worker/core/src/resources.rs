@@ -119,22 +119,17 @@ impl Resources {
         self.pager.set_priority(session, priority);
     }
 
-    /// True if sessions may hold more than fits on the device.
-    #[must_use]
-    pub fn is_overcommitted(&self) -> bool {
-        self.pager.is_overcommitted()
-    }
-
     /// Bytes that a session has allocated, on the device or off it.
     #[must_use]
     pub fn held(&self, session: SessionId) -> u64 {
         self.pager.held(session)
     }
 
-    /// True if a session waits for memory on the device.
+    /// True if time alone may change a decision: a session waits for memory, is asked to give some back, or may
+    /// leave the device once it is idle.
     #[must_use]
-    pub fn has_wants(&self) -> bool {
-        self.pager.has_wants()
+    pub fn needs_look(&self) -> bool {
+        self.pager.is_waiting() || self.pager.may_move()
     }
 
     /// Returns the moves to begin now. Call it after every event, and now and then.

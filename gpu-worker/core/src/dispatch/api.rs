@@ -1,4 +1,4 @@
-//! The dispatch's interface: its events, its actions, and the view that it reads of its shell.
+//! The dispatch's interface: its events, its actions, and its view of a session.
 
 use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, SessionId};
 
@@ -123,7 +123,7 @@ pub struct StagedCopy {
     pub bytes: u64,
 }
 
-/// The state of a staged transfer in the shell.
+/// The state of a staged transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferState {
     /// Given back with its session's other transfers.
@@ -165,7 +165,7 @@ pub struct ModuleBytes {
     pub heap: u64,
 }
 
-/// A session as the shell has it. The dispatch only reads it: the shell carries out a submission before it
+/// A session as the worker has it. The dispatch only reads it: the worker carries out a submission before it
 /// asks for the next action.
 pub trait SessionReader {
     /// The ops of a slice, as in [`Event::Started`].

@@ -128,9 +128,9 @@ impl<S, M: Clone> Dispatch<S, M> {
         self.held_back.clear();
     }
 
-    /// Returns the next action; `None` until the next event. The shell carries it out before the next call,
-    /// because it may change the result of `look`. `look` returns a session as the shell has it. A session
-    /// that the shell does not know is gone, and its slices with it.
+    /// Returns the next action; `None` until the next event. The worker carries it out before the next call,
+    /// because it may change the result of `look`. `look` returns a session as the worker has it. A session
+    /// that the worker does not know is gone, and its slices with it.
     pub fn next_action<V>(&mut self, look: impl Fn(SessionId) -> Option<V>) -> Option<Action<S>>
     where
         V: SessionReader<Ops = S, Module = M>,

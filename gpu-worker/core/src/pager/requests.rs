@@ -153,6 +153,9 @@ impl Pager {
             let holding = tenants.get(tenant);
             holding.is_some_and(|holding| holding.live > holding.quota)
         });
+        if self.over.is_empty() {
+            return;
+        }
         for (session, memory) in &mut self.sessions {
             let Some(commitment) = &mut memory.commitment else {
                 continue;

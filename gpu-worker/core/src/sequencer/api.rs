@@ -69,7 +69,7 @@ pub enum Event<'a> {
         /// The session.
         session: SessionId,
     },
-    /// The shell found that the session must fail: a wrong cost, or a transfer with a wrong hash. A slice's
+    /// The worker found that the session must fail: a wrong cost, or a transfer with a wrong hash. A slice's
     /// completion reports other faults.
     Fault {
         /// The session.
@@ -79,7 +79,7 @@ pub enum Event<'a> {
         /// The failure.
         failure: &'a Failure,
     },
-    /// The shell found that the image which a session sent matches its hash.
+    /// The worker found that the image which a session sent matches its hash.
     Image {
         /// The session.
         session: SessionId,
@@ -385,7 +385,7 @@ pub struct Settled {
     pub failed: bool,
 }
 
-/// See [`Action::Beat`]; the shell adds the constant parts.
+/// See [`Action::Beat`]; the worker adds the other parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BeatAction {
     /// The epoch that the worker is sealed to; 0 before the first.

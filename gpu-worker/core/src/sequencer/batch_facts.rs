@@ -1,4 +1,4 @@
-//! The facts of a batch: those that the sequencer must know of its ops, which only the shell reads.
+//! The facts of a batch: those that the sequencer must know of its ops, which it does not read.
 
 use bus_schemas::{ModuleHash, Op, OpNumber, Row, Symbol, limits};
 

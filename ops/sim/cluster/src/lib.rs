@@ -38,5 +38,5 @@ pub use store::{
 };
 pub use store_faults::StoreFaults;
 pub use worker::{
-    DEVICE, Ended, ModelAnswer, Reports, SimDevice, SimSlice, SliceEnd, WorkerNode, WorkerOptions,
+    DEVICE, Ended, Reports, SimDevice, SimSlice, SliceEnd, WorkerNode, WorkerOptions,
 };

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Code, Failure, FunctionFingerprint, KernelKey, ModuleHash, Op, OpNumber, write_descriptor,
+    Code, Failure, FunctionFingerprint, KernelKey, ModuleHash, Op, OpNumber, Parcel, ResultKind,
+    write_descriptor,
 };
 
+use device::OpResult;
 use gpu_worker_core::pager::GRANULE;
 
 use crate::memory::{Cells, Memory, clear, write};
-use sim_cluster::{MICRO, ModelAnswer, Nanos, SECOND, fingerprint, mix};
+use sim_cluster::{MICRO, Nanos, SECOND, fingerprint, mix};
 
 /// The function of a module that fails when launched on the device.
 pub(crate) const FAULTY: u32 = 13;
@@ -55,7 +57,6 @@ pub(crate) struct DeviceSession {
     memory: Memory,
     slots: BTreeMap<u32, ModuleHash>,
     allocations: BTreeMap<u64, u64>,
-    unreported_ns: u64,
     fault: Option<(OpNumber, Failure)>,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct SliceRun {
     /// Device nanoseconds.
     pub device_ns: u64,
     /// Answers.
-    pub answers: Vec<ModelAnswer>,
+    pub answers: Vec<OpResult>,
     /// The op that failed.
     pub fault: Option<(OpNumber, Failure)>,
     /// Launches: key, nanoseconds and SM-nanoseconds.
@@ -168,7 +169,6 @@ impl DeviceSession {
         let content = self.begin(kept, run, around)?;
         let time = duration(&kept.op, key);
         run.device_ns += time;
-        self.unreported_ns += time;
         if let Op::Launch(launch) = kept.op {
             let sm_ns = time * u64::from(launch.grid[0].min(SMS));
             run.launches.push((key, time, sm_ns));
@@ -179,16 +179,19 @@ impl DeviceSession {
         run.ran.push((number, print));
         self.memory.run(print);
         if kept.op.has_result() {
-            let bytes = match kept.op {
+            let (kind, bytes) = match kept.op {
                 Op::CopyOut { address, bytes } => {
-                    Some(self.memory.with(around.cells, address).read(bytes))
+                    let read = self.memory.with(around.cells, address).read(bytes);
+                    (ResultKind::CopyOut, Some(Parcel::from(&read[..])))
                 }
-                _ => None,
+                _ => (ResultKind::Sync, None),
             };
-            run.answers.push(ModelAnswer {
+            run.answers.push(OpResult {
                 op: number,
+                kind,
                 bytes,
-                device_ns: std::mem::take(&mut self.unreported_ns),
+                printed: Vec::new(),
+                device_ns: run.device_ns,
             });
         }
         Ok(())

@@ -7,7 +7,6 @@ use bus_schemas::{
     Failure, Incarnation, KernelKey, Launch, ModuleHash, Op, OpRef, SessionId, Tenant,
     WeightSample, Weights, Window,
 };
-use gpu_worker_core::dispatch::Claim;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::OpenAction;
 use sim_cluster::{
@@ -247,7 +246,7 @@ impl ModelDevice {
 
 impl SimDevice for ModelDevice {
     type Op = KeptOp;
-    const LOOKS: bool = true;
+    const SCANS: bool = true;
 
     fn keep(op: &OpRef<'_>) -> KeptOp {
         KeptOp {
@@ -280,22 +279,26 @@ impl SimDevice for ModelDevice {
             .push_back(Pending::new(Job::Start(Box::new(slice))));
     }
 
-    fn bend_claim(&self, claim: &mut Claim) {
-        if self.mutant == Some(Mutant::IgnoresQuota) {
-            claim.needs.clear();
+    fn bend(&self) -> fn(Op) -> Op {
+        match self.mutant {
+            Some(Mutant::IgnoresQuota) => |op| match op {
+                Op::Alloc { address, .. } => Op::Alloc { address, bytes: 0 },
+                op => op,
+            },
+            _ => |op| op,
         }
     }
 
-    fn stop(&mut self, io: &mut Io, session: SessionId, why: &Failure) -> bool {
+    fn stop(&mut self, io: &mut Io, session: SessionId, why: &Failure) {
         if let Some((run, left)) = self.begun(io.now, session) {
             let ran = run.device_ns.saturating_sub(left);
             self.fact(io, WorkerFact::Stopped { session, ran });
         }
         if self.mutant == Some(Mutant::IgnoresStop) {
-            return false;
+            return;
         }
         let Some(device) = self.sessions.get_mut(&session) else {
-            return true;
+            return;
         };
         device.stop(0, why);
         let own = |pending: &&mut Pending| pending.job.session() == session;
@@ -311,7 +314,6 @@ impl SimDevice for ModelDevice {
             *ends = io.now + pending.stop(why);
             io.later(*ends, DEVICE);
         }
-        true
     }
 
     fn work(&mut self, io: &mut Io) {
@@ -336,10 +338,6 @@ impl SimDevice for ModelDevice {
 
     fn held(&self, session: SessionId) -> u64 {
         self.sessions.get(&session).map_or(0, DeviceSession::held)
-    }
-
-    fn behind(&self) -> Option<usize> {
-        self.running.as_ref().map(|_| self.jobs.len())
     }
 
     fn has_parked(&self) -> bool {
@@ -369,7 +367,7 @@ fn end(slice: &SimSlice<KeptOp>, run: SliceRun) -> SliceEnd {
     };
     SliceEnd {
         start: slice.submission.start,
-        declared: slice.submission.declared,
+        declared: None,
         device_ns: run.device_ns,
         sm_ns: run.sm_ns,
         kernels: run.launches.iter().map(ran).collect(),

@@ -54,13 +54,10 @@ impl Pager {
             priority: 4,
             is_late: false,
         };
-        let on_device = |memory: &&SessionMemory| memory.swap.place != Place::Out;
-        let committed = self.sessions.values().filter(on_device);
-        let committed: u64 = committed.map(|memory| memory.sums().live).sum();
-        let lack = committed.saturating_sub(self.capacity);
-        if lack > self.leaving() {
+        let excess = self.excess();
+        if excess > 0 {
             let idle = self.candidates(now, cause, |memory| self.is_idle(now, memory));
-            self.evict(now, &idle, lack - self.leaving(), false, actions);
+            self.evict(now, &idle, excess, false, actions);
         }
         for tenant in self.over.clone() {
             let own = |memory: &&SessionMemory| memory.tenant == tenant;
@@ -74,6 +71,14 @@ impl Pager {
                 self.evict(now, &idle, held - quota, false, actions);
             }
         }
+    }
+
+    /// Bytes that sessions on the device may hold beyond its capacity, apart from those on their way out.
+    pub(super) fn excess(&self) -> u64 {
+        let on_device = |memory: &&SessionMemory| memory.swap.place != Place::Out;
+        let committed = self.sessions.values().filter(on_device);
+        let committed: u64 = committed.map(|memory| memory.sums().live).sum();
+        committed.saturating_sub(self.capacity + self.leaving())
     }
 
     /// Bytes on their way out.
@@ -155,13 +160,13 @@ impl Pager {
         for session in leave {
             let memory = self.sessions.get(&session);
             let rests = memory.is_some_and(|memory| now < memory.swap.rests_until);
+            let idle = memory.is_some_and(|memory| self.is_idle(now, memory));
+            // A session that seems idle but has started slices is not idle, and stays.
+            let busy_too = busy_too && !idle;
             if rests && !busy_too {
                 continue;
             }
-            let idle = memory.is_some_and(|memory| self.is_idle(now, memory));
             self.place(session, Place::Leaving);
-            // A session that seems idle but has started slices is not idle, and stays.
-            let busy_too = busy_too && !idle;
             actions.push(SwapAction::Out { session, busy_too });
         }
     }

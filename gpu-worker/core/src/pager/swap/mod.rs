@@ -134,6 +134,13 @@ impl Pager {
         self.limit > self.capacity
     }
 
+    /// True if time alone may begin a move: a session waits for memory on the device, or others may leave once
+    /// they are idle.
+    #[must_use]
+    pub fn may_move(&self) -> bool {
+        self.has_wants() || self.is_overcommitted() && self.excess() > 0
+    }
+
     /// True if a session waits for memory on the device.
     #[must_use]
     pub fn has_wants(&self) -> bool {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{
     Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, SessionId, Tenant, Weights,
 };
-use gpu_worker_core::dispatch::{Claim, Submission};
+use device::OpResult;
+use gpu_worker_core::dispatch::Submission;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::{OpenAction, StartAction};
 
@@ -19,17 +20,6 @@ pub struct SimSlice<O> {
     pub submission: Submission<Vec<O>>,
     /// The staged bytes that it uses, by transfer.
     pub staged: BTreeMap<u64, Vec<u8>>,
-}
-
-/// One answer to a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelAnswer {
-    /// The op it answers.
-    pub op: OpNumber,
-    /// Bytes of a copy to the host; `None` for a sync.
-    pub bytes: Option<Vec<u8>>,
-    /// Device nanoseconds since the last answer.
-    pub device_ns: u64,
 }
 
 /// The end of work on a device.
@@ -48,8 +38,8 @@ pub enum Ended {
 pub struct SliceEnd {
     /// The action by which the sequencer started it.
     pub start: StartAction,
-    /// Sum of the costs that its ops declare.
-    pub declared: u64,
+    /// Sum of the costs that its ops declare, if [`SimDevice::SCANS`] is false.
+    pub declared: Option<u64>,
     /// Device nanoseconds.
     pub device_ns: u64,
     /// SM-nanoseconds of its launches.
@@ -57,7 +47,7 @@ pub struct SliceEnd {
     /// Its launches.
     pub kernels: Vec<KernelRan>,
     /// Answers, in op order.
-    pub answers: Vec<ModelAnswer>,
+    pub answers: Vec<OpResult>,
     /// The op that failed.
     pub fault: Option<(OpNumber, Failure)>,
 }
@@ -68,7 +58,7 @@ pub trait SimDevice {
     type Op: Clone;
     /// True if slices have to be checked before they are handed on: their modules, transfers and memory,
     /// and their declared costs.
-    const LOOKS: bool;
+    const SCANS: bool;
 
     /// Converts an op to its kept form.
     fn keep(op: &OpRef<'_>) -> Self::Op;
@@ -85,10 +75,8 @@ pub trait SimDevice {
     fn close(&mut self, io: &mut Io, session: SessionId);
     /// Runs a slice.
     fn submit(&mut self, io: &mut Io, slice: SimSlice<Self::Op>);
-    /// Carries out an accepted close: the session's running slice ends soon. Returns true if there is one.
-    fn stop(&mut self, _io: &mut Io, _session: SessionId, _why: &Failure) -> bool {
-        true
-    }
+    /// Carries out an accepted close: the session's running slice ends soon.
+    fn stop(&mut self, _io: &mut Io, _session: SessionId, _why: &Failure) {}
     /// Begins the work that can begin.
     fn work(&mut self, _io: &mut Io) {}
     /// Notes that time has passed.
@@ -100,15 +88,13 @@ pub trait SimDevice {
     /// Takes the next end of work.
     fn ended(&mut self, io: &mut Io) -> Option<Ended>;
 
-    /// Changes a claim to the pager, as a mutant does.
-    fn bend_claim(&self, _claim: &mut Claim) {}
+    /// The form of an op that the dispatch sees: a mutant's is another.
+    fn bend(&self) -> fn(Op) -> Op {
+        |op| op
+    }
     /// Bytes that a session holds.
     fn held(&self, _session: SessionId) -> u64 {
         0
-    }
-    /// Number of jobs behind the running one; `None` if nothing runs or it is not known.
-    fn behind(&self) -> Option<usize> {
-        None
     }
     /// True if some job has begun and a more urgent one runs.
     fn has_parked(&self) -> bool {

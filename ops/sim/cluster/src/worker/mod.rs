@@ -1,35 +1,33 @@
-//! A worker: the real sequencer, dispatch and resources, a modelled device, and the thin shell
-//! between them and the bus.
+//! A worker: the real worker core, a modelled device, and the thin shell between them and the bus.
 
 mod actions;
+mod buffers;
 mod device;
-mod dispatch;
-mod images;
-mod inbound;
 mod moves;
 mod swap;
 mod usage;
 
-use std::collections::BTreeMap;
-
-use bus_schemas::subject::{Author, ConnectionName, HearsTenants, Subjects};
-use bus_schemas::{HeldImages, ModuleHash, OpNumber, Residency, SessionId, Tenant, Weights};
+use bus_schemas::subject::{
+    Author, ConnectionName, HearsTenants, Subjects, ToWorker, WorkerSubject,
+};
+use bus_schemas::{LeaderId, Op, Tenant, WIRE_VERSION, Weights, WorkerBeat};
 use gpu_worker_core::dispatch::Limits;
-use gpu_worker_core::images::ImageTable;
-use gpu_worker_core::sequencer::{CompletedEvent, Config, Event, Identity};
-use gpu_worker_core::{Dispatch, Meter, Pager, Resources, SendOnChange, Sequencer};
-use moves::Moves;
+use gpu_worker_core::sequencer::{Config, Identity};
+use gpu_worker_core::worker::{Event, Profile};
+use gpu_worker_core::{Meter, Pager, Resources, SendOnChange, Worker};
 
-pub use self::device::{Ended, ModelAnswer, SimDevice, SimSlice, SliceEnd};
-
+use self::buffers::SimBuffers;
+pub use self::device::{Ended, SimDevice, SimSlice, SliceEnd};
+use self::moves::Moves;
 use crate::fact::{Fact, WorkerFact};
+use crate::network::Packet;
 use crate::node::{Io, Node, NodeInput};
 use crate::{MILLI, Nanos};
 
 /// Token by which a device learns, with [`Io::later`], that a part of its work has ended.
 pub const DEVICE: u64 = 0;
 const REPORT: u64 = 1;
-const SWAP: u64 = 2;
+const MOVE: u64 = 2;
 /// Time without work after which a session is idle.
 const IDLE: Nanos = 100 * MILLI;
 /// Launches of a modelled device take no memory beside their sessions'.
@@ -67,98 +65,85 @@ pub struct WorkerOptions {
     pub reports: Reports,
 }
 
-/// The bytes of a transfer that have arrived.
-#[derive(Default)]
-struct Staged {
-    bytes: Vec<u8>,
-    whole: bool,
-}
+impl WorkerOptions {
+    /// Makes the core of a worker that starts now.
+    fn worker<D: SimDevice>(&self, now: Nanos, bend: fn(Op) -> Op) -> Worker<SimBuffers<D>> {
+        let (incarnation, gpu) = (self.identity.incarnation, self.identity.gpu);
+        let meter = Meter::new(now, incarnation, gpu, self.sms, self.one_at_a_time);
+        let pager = Pager::new(self.identity.capacity).with_swap(self.memory_limit, IDLE);
+        let profile = Profile {
+            config: self.config.clone(),
+            beat: self.beat(),
+            limits: Limits {
+                blocks: u64::from(self.sms),
+                small_launch: SMALL_LAUNCH,
+                launch_bytes: 0,
+            },
+            overlaps: !self.one_at_a_time,
+        };
+        let resources = Resources::new(pager, meter, SMALL_LAUNCH);
+        Worker::new(profile, resources, SimBuffers::new(bend))
+    }
 
-struct Kept<O> {
-    tenant: Tenant,
-    ops: BTreeMap<OpNumber, O>,
-    transfers: BTreeMap<u64, Staged>,
-    results: BTreeMap<u64, ModelAnswer>,
-    /// Number of slices that were started and have not completed.
-    started: u64,
+    fn beat(&self) -> WorkerBeat {
+        WorkerBeat {
+            v: WIRE_VERSION,
+            incarnation: self.identity.incarnation,
+            gpu: self.identity.gpu,
+            epoch: 0,
+            leader: LeaderId(0),
+            device: "model".into(),
+            capacity: self.identity.capacity,
+            draining: false,
+            properties: None,
+            group: self.group.clone(),
+            exclusive: self.exclusive,
+            held: 0,
+            images: None,
+            weights: None,
+            quotas: None,
+            residency: None,
+        }
+    }
 }
 
 /// One start of a worker.
 pub struct WorkerNode<D: SimDevice> {
     subjects: Subjects,
-    identity: Identity,
-    core: Sequencer,
-    sessions: BTreeMap<SessionId, Kept<D::Op>>,
-    images: ImageTable<ModuleHash>,
+    options: WorkerOptions,
+    worker: Worker<SimBuffers<D>>,
     device: D,
-    // With the ops of the slices, which the sequencer forgets as soon as it has started them.
-    dispatch: Dispatch<Vec<D::Op>, ModuleHash>,
-    resources: Resources,
-    answers: Vec<ModelAnswer>,
-    draining: bool,
-    group: Option<Tenant>,
-    exclusive: bool,
-    reports: Reports,
-    measuring: bool,
-    sms: u32,
-    one_at_a_time: bool,
-    memory_limit: u64,
     moves: Moves,
-    // Reports of images, weights and memory that go with heartbeats.
-    sent: (
-        SendOnChange<HeldImages>,
-        SendOnChange<Weights>,
-        SendOnChange<Residency>,
-    ),
+    weights: SendOnChange<Weights>,
+    draining: bool,
+    measuring: bool,
 }
 
 impl<D: SimDevice> WorkerNode<D> {
     /// Makes a worker that is about to start.
     #[must_use]
-    pub fn new(subjects: Subjects, settings: WorkerOptions, device: D) -> Self {
-        let WorkerOptions {
-            identity,
-            sms,
-            one_at_a_time,
-            memory_limit,
-            ..
-        } = settings;
-        let limits = Limits {
-            blocks: u64::from(sms),
-            small_launch: SMALL_LAUNCH,
-            launch_bytes: 0,
-        };
+    pub fn new(subjects: Subjects, options: WorkerOptions, device: D) -> Self {
         Self {
             subjects,
-            identity,
-            core: Sequencer::new(settings.config, identity),
-            sessions: BTreeMap::new(),
-            images: ImageTable::default(),
+            worker: options.worker(0, device.bend()),
+            options,
             device,
-            dispatch: Dispatch::new(limits),
-            resources: resources(0, identity, memory_limit, (sms, one_at_a_time)),
-            answers: Vec::new(),
+            moves: Moves::default(),
+            weights: SendOnChange::default(),
             draining: false,
-            group: settings.group,
-            exclusive: settings.exclusive,
-            reports: settings.reports,
             measuring: false,
-            sms,
-            one_at_a_time,
-            memory_limit,
-            moves: Moves::new(settings.swap_ns_per_mib),
-            sent: Default::default(),
         }
     }
 
     fn fact(&self, io: &mut Io, fact: WorkerFact) {
-        io.fact(Fact::Worker(self.identity.incarnation, fact));
+        io.fact(Fact::Worker(self.options.identity.incarnation, fact));
     }
 
     fn start(&mut self, io: &mut Io) {
-        let (incarnation, gpu) = (self.identity.incarnation, self.identity.gpu);
-        let device = (self.sms, self.one_at_a_time);
-        self.resources = resources(io.now, self.identity, self.memory_limit, device);
+        let Identity {
+            incarnation, gpu, ..
+        } = self.options.identity;
+        self.worker = self.options.worker(io.now, self.device.bend());
         for pattern in self.subjects.worker_inbound(incarnation) {
             io.subscribe(pattern);
         }
@@ -169,95 +154,34 @@ impl<D: SimDevice> WorkerNode<D> {
             Author::Cluster,
         );
         self.fact(io, WorkerFact::Began { gpu });
-        if let Reports::Always(every) = self.reports {
+        if let Reports::Always(every) = self.options.reports {
             io.later(io.now + every, REPORT);
         }
         self.event(io, None, Event::Timer);
     }
 
     fn set_wake(&mut self, io: &mut Io) {
-        let wakes = [self.core.next_wakeup(), self.device.wake()];
+        let wakes = [self.worker.next_wakeup(), self.device.wake()];
         io.wake = wakes.into_iter().flatten().min();
     }
 
     fn wake(&mut self, io: &mut Io) {
-        if self.core.next_wakeup().is_some_and(|at| at <= io.now) {
+        if self.worker.next_wakeup().is_some_and(|at| at <= io.now) {
             self.event(io, None, Event::Timer);
         } else {
             self.set_wake(io);
         }
     }
 
-    /// Lets the device begin its next job, or continue one.
-    fn work(&mut self, io: &mut Io) {
-        self.swap(io);
-        self.hand_on(io);
-        self.device.work(io);
-        let behind = self.device.behind();
-        let waits = behind.is_some_and(|jobs| jobs + self.dispatch.waiting() > 0);
-        self.resources.waiting(io.now, waits);
-    }
-
-    /// Handles the ends of work on the device.
-    fn ended(&mut self, io: &mut Io) {
-        let Some(ended) = self.device.ended(io) else {
+    fn message(&mut self, io: &mut Io, packet: &Packet) {
+        let Some(subject) = self.subjects.parse_worker(&packet.subject) else {
             return;
         };
-        match ended {
-            Ended::Opened(session) => {
-                let failure = None;
-                self.event(io, None, Event::Opened { session, failure });
-            }
-            Ended::Closed(session) => {
-                self.vacate(io, session);
-                self.event(io, None, Event::Closed { session });
-            }
-            Ended::Slice(mut end) => {
-                self.count_usage(io, &end);
-                self.answers = std::mem::take(&mut end.answers);
-                let bytes = |answer: &ModelAnswer| answer.bytes.as_ref().map_or(0, Vec::len) as u64;
-                let results: Vec<u64> = self.answers.iter().map(bytes).collect();
-                let event = CompletedEvent {
-                    position: end.start.position,
-                    session: end.start.session,
-                    began: Some(io.now.saturating_sub(end.device_ns)),
-                    device_ns: end.device_ns,
-                    results: &results,
-                    declared: end.declared,
-                    fault: end.fault.as_ref().map(|(op, failure)| (*op, failure)),
-                };
-                self.event(io, None, Event::Completed(event));
-                if self.dispatch.has_away() {
-                    let session = end.start.session;
-                    let completed = gpu_worker_core::dispatch::Event::Completed { session };
-                    self.tell_dispatch(io, completed);
-                }
-                self.answers.clear();
-                self.settle_images(end.start.session);
-            }
+        // Tenants of the model send all bytes of their copies.
+        if !matches!(subject, WorkerSubject::Tenant(_, _, ToWorker::Offer)) {
+            let event = Event::Message(&subject, &packet.bytes);
+            self.event(io, packet.reply.as_deref(), event);
         }
-        self.work(io);
-        self.set_wake(io);
-    }
-
-    /// The place of a session. Its client may send once the open grant is accepted, before it is carried
-    /// out.
-    fn place(&mut self, session: SessionId, tenant: &Tenant) -> &mut Kept<D::Op> {
-        self.sessions.entry(session).or_insert_with(|| Kept {
-            tenant: tenant.clone(),
-            ops: BTreeMap::new(),
-            transfers: BTreeMap::new(),
-            results: BTreeMap::new(),
-            started: 0,
-        })
-    }
-
-    fn event(&mut self, io: &mut Io, reply: Option<&str>, event: Event<'_>) {
-        let mut actions = Vec::new();
-        self.core.handle(io.now, event, &mut actions);
-        // Completed work was accounted for before.
-        self.resources.reported(self.core.reports());
-        self.carry_out(io, reply, actions);
     }
 }
 
@@ -269,7 +193,7 @@ impl<D: SimDevice> Node for WorkerNode<D> {
             NodeInput::Message(packet) => self.message(io, &packet),
             NodeInput::Wake => self.wake(io),
             NodeInput::Later(REPORT) => self.report_again(io),
-            NodeInput::Later(SWAP) => self.end_moves(io),
+            NodeInput::Later(MOVE) => self.end_moves(io),
             NodeInput::Later(_) => self.ended(io),
             NodeInput::Terminate => {
                 self.draining = true;
@@ -285,30 +209,18 @@ impl<D: SimDevice> Node for WorkerNode<D> {
     }
 
     fn state(&self) -> &'static str {
-        match self.core.load() {
+        let sequencer = self.worker.sequencer();
+        match sequencer.load() {
             _ if self.draining => "draining",
-            _ if self.core.sealed().0 == 0 => "unsealed",
+            _ if sequencer.sealed().0 == 0 => "unsealed",
             _ if self.device.has_parked() => "one parked",
-            _ if self.resources.is_waiting() => "waiting for memory",
+            _ if self.worker.resources().is_waiting() => "waiting for memory",
             (0, false) => "idle",
             (0, true) => "waiting for a batch",
             (_, false) => "running",
             (_, true) => "running, more waits",
         }
     }
-}
-
-/// The resources of a device that starts now.
-fn resources(
-    now: Nanos,
-    identity: Identity,
-    limit: u64,
-    (sms, one_at_a_time): (u32, bool),
-) -> Resources {
-    let (incarnation, gpu) = (identity.incarnation, identity.gpu);
-    let meter = Meter::new(now, incarnation, gpu, sms, one_at_a_time);
-    let pager = Pager::new(identity.capacity).with_swap(limit, IDLE);
-    Resources::new(pager, meter, SMALL_LAUNCH)
 }
 
 fn broken(io: &mut Io, why: &str) {

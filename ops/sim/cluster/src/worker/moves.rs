@@ -1,4 +1,4 @@
-//! Moves of sessions' memory in progress.
+//! Moves of sessions' memory in progress, one after the other.
 
 use bus_schemas::SessionId;
 
@@ -13,20 +13,40 @@ pub(super) struct Move {
     pub(super) ends: Nanos,
 }
 
-/// The moves of a worker, one after the other.
+/// The moves of a worker.
 #[derive(Debug, Default)]
-pub(super) struct Moves {
-    pub(super) ns_per_mib: u64,
-    pub(super) moves: Vec<Move>,
-    /// True if a look at the sessions that wait for memory is scheduled.
-    pub(super) looks: bool,
-}
+pub(super) struct Moves(Vec<Move>);
 
 impl Moves {
-    pub(super) fn new(ns_per_mib: u64) -> Self {
-        Self {
-            ns_per_mib,
-            ..Self::default()
-        }
+    /// Begins a move behind those before it. Returns the time at which it ends.
+    pub(super) fn begin(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        out: bool,
+        took: Nanos,
+    ) -> Nanos {
+        let last = self.0.last().map_or(now, |last| last.ends);
+        let ends = last.max(now) + took;
+        self.0.push(Move {
+            session,
+            out,
+            began: now,
+            ends,
+        });
+        ends
+    }
+
+    /// Drops the moves of a session that has left the device.
+    pub(super) fn drop_of(&mut self, session: SessionId) {
+        self.0.retain(|it| it.session != session);
+    }
+
+    /// Takes the moves that are over by now.
+    pub(super) fn take_ended(&mut self, now: Nanos) -> Vec<Move> {
+        let moves = std::mem::take(&mut self.0).into_iter();
+        let (ended, left) = moves.partition(|it| it.ends <= now);
+        self.0 = left;
+        ended
     }
 }

@@ -1,47 +1,54 @@
-//! The real resources at work: memory that sessions hold, and time that they use.
+//! Ends of work on the device, and the reports of its use.
 
 use bus_schemas::{SessionId, encode};
 use gpu_worker_core::ledger::Cut;
-use gpu_worker_core::meter::SliceUse;
-use gpu_worker_core::resources::CompletedSlice;
+use gpu_worker_core::worker::{CompletedSlice, Event};
 
-use super::device::{SimDevice, SliceEnd};
+use super::device::{Ended, SimDevice, SliceEnd};
 use super::{REPORT, Reports, WorkerNode};
 use crate::MILLI;
 use crate::fact::WorkerFact;
 use crate::node::Io;
 
 impl<D: SimDevice> WorkerNode<D> {
-    /// Accounts for an ended slice: its use, and the memory that its session holds now.
-    pub(super) fn count_usage(&mut self, io: &mut Io, end: &SliceEnd) {
+    /// Handles the end of a piece of work on the device.
+    pub(super) fn ended(&mut self, io: &mut Io) {
+        match self.device.ended(io) {
+            Some(Ended::Opened(session)) => self.event(io, None, Event::Opened(session, None)),
+            Some(Ended::Closed(session)) => self.closed(io, session),
+            Some(Ended::Slice(end)) => self.completed(io, *end),
+            None => {}
+        }
+    }
+
+    fn completed(&mut self, io: &mut Io, end: SliceEnd) {
         let session = end.start.session;
-        let resident = self.device.held(session);
-        let used = SliceUse {
-            session,
-            device_ns: end.device_ns,
-            launches: end.kernels.len() as u64,
-            sm_ns: end.sm_ns,
-            kernels: &end.kernels,
-        };
-        let slice = CompletedSlice {
-            first: end.start.first,
-            last: end.start.last,
-            resident,
-            faulted: end.fault.is_some(),
-            used,
-        };
-        let answer = self.resources.completed(io.now, [slice]);
-        if let Reports::WhileUsed(every) = self.reports
+        if let Reports::WhileUsed(every) = self.options.reports
             && !self.measuring
         {
             self.measuring = true;
             io.later(io.now + every, REPORT);
         }
+        let resident = self.device.held(session);
+        let slice = CompletedSlice {
+            position: end.start.position,
+            session,
+            began: Some(io.now.saturating_sub(end.device_ns)),
+            device_ns: end.device_ns,
+            launches: end.kernels.len() as u64,
+            sm_ns: end.sm_ns,
+            kernels: end.kernels,
+            resident,
+            results: end.answers,
+            fault: end.fault,
+            declared: end.declared,
+            ..CompletedSlice::default()
+        };
         let fact = WorkerFact::Used {
             session,
-            launches: used.launches,
-            device_ns: used.device_ns,
-            sm_ns: used.sm_ns,
+            launches: slice.launches,
+            device_ns: slice.device_ns,
+            sm_ns: slice.sm_ns,
         };
         self.fact(io, fact);
         let fact = WorkerFact::Held {
@@ -50,14 +57,12 @@ impl<D: SimDevice> WorkerNode<D> {
             resident: Some(resident),
         };
         self.fact(io, fact);
-        self.admitted(io, answer);
+        self.event(io, None, Event::Completed(slice));
     }
 
-    /// Removes a session that has left the device.
-    pub(super) fn vacate(&mut self, io: &mut Io, session: SessionId) {
-        let answer = self.resources.close(io.now, session);
-        // It has no memory left to move.
-        self.moves.moves.retain(|it| it.session != session);
+    /// Handles a session that has left the device. It has no memory left to move.
+    fn closed(&mut self, io: &mut Io, session: SessionId) {
+        self.moves.drop_of(session);
         let fact = WorkerFact::Held {
             session,
             most: 0,
@@ -67,12 +72,12 @@ impl<D: SimDevice> WorkerNode<D> {
         // Until now the session kept its memory and its window.
         let open = false;
         self.fact(io, WorkerFact::Device { session, open });
-        self.admitted(io, answer);
+        self.event(io, None, Event::Closed(session));
     }
 
     /// Handles the time of a report.
     pub(super) fn report_again(&mut self, io: &mut Io) {
-        match self.reports {
+        match self.options.reports {
             Reports::Always(every) => {
                 self.report(io);
                 io.later(io.now + every, REPORT);
@@ -87,9 +92,9 @@ impl<D: SimDevice> WorkerNode<D> {
     }
 
     fn report_measured(&mut self, io: &mut Io) -> bool {
-        let measured = self.resources.measured();
+        let measured = self.worker.resources_mut().measured();
         if let Some(measured) = &measured {
-            let subject = self.subjects.measured(self.identity.incarnation);
+            let subject = self.subjects.measured(self.options.identity.incarnation);
             io.publish(subject, encode(measured));
         }
         measured.is_some()
@@ -102,12 +107,12 @@ impl<D: SimDevice> WorkerNode<D> {
             at_ms: io.now / MILLI,
             last: false,
         };
-        for block in self.resources.cut(io.now, &cut) {
+        for block in self.worker.resources_mut().cut(io.now, &cut) {
             let block = Box::new(block);
             self.fact(io, WorkerFact::UsageCut { block });
         }
-        let usage = self.resources.usage(io.now);
-        let subject = self.subjects.usage(self.identity.incarnation);
+        let usage = self.worker.resources().usage(io.now);
+        let subject = self.subjects.usage(self.options.identity.incarnation);
         io.publish(subject, encode(&usage));
     }
 }

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use bus_schemas::{Op, OpRef, SessionId};
+use ::device::OpResult;
+use bus_schemas::{Op, OpRef, ResultKind, SessionId};
 use gpu_worker_core::sequencer::OpenAction;
-use sim_cluster::{DEVICE, Ended, Fact, Io, ModelAnswer, Nanos, SimDevice, SliceEnd};
+use sim_cluster::{DEVICE, Ended, Fact, Io, Nanos, SimDevice, SliceEnd};
 
 use super::books::Shared;
 use super::place::{Place, SMS};
@@ -78,7 +79,7 @@ impl FedDevice {
 impl SimDevice for FedDevice {
     type Op = SliceOp;
     // Kernels are launched here without modules, memory or false costs: only their order is decided.
-    const LOOKS: bool = false;
+    const SCANS: bool = false;
 
     fn keep(op: &OpRef<'_>) -> SliceOp {
         match op.op {
@@ -142,14 +143,16 @@ impl SimDevice for FedDevice {
 
     fn ended(&mut self, _: &mut Io) -> Option<Ended> {
         let slice = *self.done.pop_front()?;
-        let answer = |op| ModelAnswer {
+        let answer = |op| OpResult {
             op,
+            kind: ResultKind::Sync,
             bytes: None,
+            printed: Vec::new(),
             device_ns: slice.device_ns,
         };
         Some(Ended::Slice(Box::new(SliceEnd {
             start: slice.start,
-            declared: slice.declared(&self.place.keys[slice.client]),
+            declared: Some(slice.declared(&self.place.keys[slice.client])),
             device_ns: slice.device_ns,
             sm_ns: slice.device_ns * u64::from(SMS),
             answers: slice.syncs().map(answer).collect(),
