@@ -226,6 +226,20 @@ pub enum ClientFact {
         /// Address and bytes of an allocation, or of a free (bytes 0).
         memory: Option<(u64, u64)>,
     },
+    /// The client asked its worker for memory.
+    Requested {
+        /// The session.
+        session: SessionId,
+        /// Bytes that the session would like to hold in all.
+        wanted: u64,
+    },
+    /// The worker answered such a request.
+    Promised {
+        /// The session.
+        session: SessionId,
+        /// Bytes that the session may hold in all.
+        committed: u64,
+    },
     /// The client closes a session.
     Closing {
         /// The session.

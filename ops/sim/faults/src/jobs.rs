@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::{
-    Failure, Incarnation, KernelKey, Launch, ModuleHash, Op, OpRef, SessionId, Tenant,
-    WeightSample, Weights, Window,
+    Failure, Incarnation, KernelKey, Launch, MemoryAnswer, ModuleHash, Op, OpRef, SessionId,
+    Tenant, WeightSample, Weights, Window, decode, encode,
 };
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::OpenAction;
@@ -286,6 +286,17 @@ impl SimDevice for ModelDevice {
                 op => op,
             },
             _ => |op| op,
+        }
+    }
+
+    fn bend_promise(&self, message: Vec<u8>) -> Vec<u8> {
+        match decode::<MemoryAnswer>(&message) {
+            Ok(answer) if self.mutant == Some(Mutant::PromisesTooMuch) => encode(&MemoryAnswer {
+                committed: answer.committed.saturating_mul(8),
+                failure: None,
+                ..answer
+            }),
+            _ => message,
         }
     }
 

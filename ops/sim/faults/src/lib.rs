@@ -9,6 +9,7 @@
 //! ```
 
 mod administrator;
+mod asking;
 mod campaign;
 mod check;
 pub mod coverage;

@@ -4,13 +4,15 @@
 use std::collections::VecDeque;
 
 use bus_schemas::{
-    Intent, KernelKey, Launch, ModuleHash, Op, OpNumber, Opened, SessionId, decode, encode,
+    Intent, KernelKey, Launch, MemoryAnswer, ModuleHash, Op, OpNumber, Opened, SessionId, decode,
+    encode,
 };
 use client_agent_core::{Addresses, Outbox, OutboxSettings, PushError};
 use sim_cluster::{
     ClientFact, ClientProgram, Fact, Habits, Io, MILLI, Nanos, ProgramProgress, Random,
 };
 
+use crate::asking::{Asking, Room};
 use crate::device::{kernel_key, op_print};
 use crate::memory::{Cells, Memory, clear, write};
 use crate::program::{self, COPIED_FROM, Conduct, FULL_WAIT, REQUEST_AGAIN, SLOTS, Step};
@@ -29,6 +31,9 @@ pub(crate) struct ModelProgram {
     window: (u64, u64),
     addresses: Option<Addresses>,
     allocated: VecDeque<u64>,
+    /// True if it asks its worker before it allocates.
+    asks: bool,
+    asking: Option<Asking>,
     modules: Vec<Option<ModuleHash>>,
     memory: Memory,
     cells: Cells,
@@ -58,6 +63,8 @@ impl ModelProgram {
             window: (0, 0),
             addresses: None,
             allocated: VecDeque::new(),
+            asks: nonce.is_multiple_of(2),
+            asking: None,
             modules: vec![None; SLOTS as usize],
             memory: Memory::default(),
             cells: Cells::new(),
@@ -199,6 +206,10 @@ impl ModelProgram {
         Ok(())
     }
 
+    fn held(&self) -> u64 {
+        self.addresses.as_ref().map_or(0, Addresses::held)
+    }
+
     fn alloc(&mut self, io: &mut Io, outbox: &mut Outbox, bytes: u64) -> Result<(), PushError> {
         if !outbox.has_room() {
             return Err(PushError::Full);
@@ -228,7 +239,12 @@ impl ModelProgram {
                 why: "an allocation that was given out cannot be freed".into(),
             }),
         }
-        self.push(io, outbox, Op::Free { address }, 0, (&[], None))
+        self.push(io, outbox, Op::Free { address }, 0, (&[], None))?;
+        let held = self.held();
+        if let Some(asking) = &mut self.asking {
+            asking.freed(io.now, held, outbox.last());
+        }
+        Ok(())
     }
 
     fn staged(
@@ -323,6 +339,21 @@ impl ClientProgram for ModelProgram {
         let Some(step) = self.steps.front().copied() else {
             return ProgramProgress::Rest(None);
         };
+        if self.asks && self.asking.is_none() {
+            self.asking = Some(Asking::new(io.now));
+        }
+        let held = self.held();
+        if let (Step::Alloc(bytes), Some(asking)) = (step, &mut self.asking) {
+            match asking.room(io.now, held, outbox.last(), bytes) {
+                Room::Enough => {}
+                Room::Asked => return ProgramProgress::Rest(None),
+                // A program without its memory ends.
+                Room::Refused => {
+                    self.steps = [Step::Sync, Step::Wait, Step::Close].into();
+                    return ProgramProgress::On;
+                }
+            }
+        }
         let pushed = match step {
             Step::Wait if self.awaited.is_empty() => Ok(()),
             Step::Wait => return ProgramProgress::Rest(None),
@@ -380,6 +411,21 @@ impl ClientProgram for ModelProgram {
         awaited.is_some_and(|(want, memory, size)| {
             want == op && bytes == size.map_or(Vec::new(), |size| memory.read(size))
         })
+    }
+
+    fn request(&mut self, now: Nanos) -> Option<Vec<u8>> {
+        self.asking.as_mut()?.request(now)
+    }
+
+    fn next_request(&self) -> Option<Nanos> {
+        self.asking.as_ref()?.next_request()
+    }
+
+    fn promised(&mut self, now: Nanos, after: OpNumber, answer: &MemoryAnswer) {
+        let held = self.held();
+        if let Some(asking) = &mut self.asking {
+            asking.promised(now, held, after, answer);
+        }
     }
 
     fn batch(&self, last: OpNumber, bytes: &[u8]) -> Option<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! The program as a client needs it: the ops that it pushes, and its use of the answers.
 
-use bus_schemas::{OpNumber, Opened};
+use bus_schemas::{MemoryAnswer, OpNumber, Opened};
 use client_agent_core::{Outbox, OutboxSettings};
 
 use crate::Nanos;
@@ -62,6 +62,17 @@ pub trait ClientProgram: Sized {
     fn is_waiting(&self) -> bool;
     /// Takes an answer. Returns true if the answer is right.
     fn answered(&mut self, now: Nanos, op: OpNumber, bytes: &[u8]) -> bool;
+
+    /// Takes the next request for memory to its worker, if one is due.
+    fn request(&mut self, _now: Nanos) -> Option<Vec<u8>> {
+        None
+    }
+    /// Time at which a request is due.
+    fn next_request(&self) -> Option<Nanos> {
+        None
+    }
+    /// Takes its worker's answer about memory, behind the op that was pushed last.
+    fn promised(&mut self, _now: Nanos, _after: OpNumber, _answer: &MemoryAnswer) {}
 
     /// Changes a batch up to this op before it is sent; `None` drops it.
     fn batch(&self, _last: OpNumber, bytes: &[u8]) -> Option<Vec<u8>> {

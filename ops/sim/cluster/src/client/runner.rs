@@ -2,8 +2,8 @@
 
 use bus_schemas::subject::{Subjects, ToClient, ToLeader};
 use bus_schemas::{
-    CloseReason, Code, DeviceResult, Failure, LeaderNotice, OpenAnswer, OpenRequest, Opened,
-    Rejected, SessionId, Tenant, WIRE_VERSION, WorkerAck, decode, encode,
+    CloseReason, Code, DeviceResult, Failure, LeaderNotice, MemoryAnswer, OpenAnswer, OpenRequest,
+    Opened, Rejected, SessionId, Tenant, WIRE_VERSION, WorkerAck, decode, encode,
 };
 use bytes::Bytes;
 use client_agent_core::Event;
@@ -164,8 +164,13 @@ impl<P: ClientProgram> Runner<P> {
                     self.event(io, names, Event::LeaderNotice(&notice));
                 }
             }
-            // The simulated programs do not ask for memory before they allocate it.
-            ToClient::Memory | ToClient::Ipc => {}
+            ToClient::Memory => {
+                if let Ok(answer) = decode::<MemoryAnswer>(bytes) {
+                    self.promised(io, &answer);
+                }
+            }
+            // The simulated programs share no memory.
+            ToClient::Ipc => {}
             ToClient::Error => {
                 if let Ok(rejected) = decode::<Rejected>(bytes) {
                     self.event(io, names, Event::Error(rejected.failure));
@@ -184,6 +189,17 @@ impl<P: ClientProgram> Runner<P> {
         if session.carry_out(io, whose, &mut self.program, actions) {
             self.phase = Phase::Over;
         }
+    }
+
+    fn promised(&mut self, io: &mut Io, answer: &MemoryAnswer) {
+        let Phase::Running(session) = &self.phase else {
+            return;
+        };
+        if answer.number > 0 {
+            let (session, committed) = (session.opened.session, answer.committed);
+            io.fact(ClientFact::Promised { session, committed });
+        }
+        self.program.promised(io.now, session.outbox.last(), answer);
     }
 
     fn ask(&mut self, io: &mut Io, names: &Names) {
@@ -229,7 +245,9 @@ impl<P: ClientProgram> Runner<P> {
         };
         match &self.phase {
             Phase::Running(session) => {
-                let wakes = [until, session.outbox.next_wakeup(), session.linger];
+                session.request(io, &mut self.program);
+                let outbox = session.outbox.next_wakeup();
+                let wakes = [until, outbox, session.linger, self.program.next_request()];
                 wakes.into_iter().flatten().min()
             }
             _ => None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
-use bus_schemas::{OpNumber, Opened, Tenant};
+use bus_schemas::{MemoryRequest, OpNumber, Opened, Tenant, decode};
 use client_agent_core::{Action, Outbox, OutboxSettings};
 
 use super::program::ClientProgram;
@@ -25,6 +25,7 @@ pub(super) struct Session {
     batches: Rc<str>,
     states: Rc<str>,
     intents: Rc<str>,
+    requests: Rc<str>,
 }
 
 impl Session {
@@ -45,8 +46,20 @@ impl Session {
             linger: None,
             batches: to_worker(ToWorker::Batch),
             states: to_worker(ToWorker::State),
+            requests: to_worker(ToWorker::Memory),
             intents: subjects.to_leader(tenant, ToLeader::Intent(session)).into(),
             opened,
+        }
+    }
+
+    /// Publishes the requests for memory that are due.
+    pub(super) fn request(&self, io: &mut Io, program: &mut impl ClientProgram) {
+        while let Some(bytes) = program.request(io.now) {
+            if let Ok(request) = decode::<MemoryRequest>(&bytes) {
+                let (session, wanted) = (self.opened.session, request.wanted);
+                io.fact(ClientFact::Requested { session, wanted });
+            }
+            io.publish(self.requests.clone(), bytes);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Carries out the worker's actions on the bus and the device.
 
+use bus_schemas::subject::ToClient;
 use bus_schemas::{WorkerBeat, decode, encode};
 use bytes::Bytes;
 use gpu_worker_core::worker::{Action, Command, Event, To};
@@ -121,6 +122,11 @@ impl<D: SimDevice> WorkerNode<D> {
             To::Beat => {
                 let subject = self.subjects.worker_beat(incarnation);
                 return io.publish(subject, self.beat(&bytes));
+            }
+            To::Client(tenant, session, ToClient::Memory) => {
+                let what = ToClient::Memory;
+                let subject = self.subjects.to_client(&tenant, session, what);
+                return io.publish(subject, self.device.bend_promise(bytes.into()));
             }
             To::Client(tenant, session, what) => self.subjects.to_client(&tenant, session, what),
             To::Reply => match reply {

@@ -92,6 +92,10 @@ pub trait SimDevice {
     fn bend(&self) -> fn(Op) -> Op {
         |op| op
     }
+    /// A message of the worker about memory: a mutant's is another.
+    fn bend_promise(&self, message: Vec<u8>) -> Vec<u8> {
+        message
+    }
     /// Bytes that a session holds.
     fn held(&self, _session: SessionId) -> u64 {
         0

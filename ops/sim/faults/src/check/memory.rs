@@ -20,6 +20,8 @@ struct Home {
     tenant: Tenant,
     window: Window,
     quota: u64,
+    /// Maximum bytes that its client has asked its worker for; `None` if it does not ask.
+    requested: Option<u64>,
     /// Allocations and frees (bytes 0), in op order.
     steps: Vec<(OpNumber, u64, u64)>,
     /// Number of steps already applied, and the allocations that are live after them.
@@ -42,6 +44,8 @@ pub(crate) struct Memory {
     pub swaps: u64,
     /// Sessions that were refused memory.
     pub denied: BTreeSet<SessionId>,
+    /// Number of answers to requests for memory.
+    pub promised: u64,
     /// Number of checked accesses.
     pub touched: u64,
 }
@@ -58,6 +62,7 @@ impl Memory {
             out: BTreeSet::new(),
             swaps: 0,
             denied: BTreeSet::new(),
+            promised: 0,
             touched: 0,
         }
     }
@@ -70,6 +75,7 @@ impl Memory {
             tenant: open.tenant.clone(),
             window: open.window,
             quota: open.quota,
+            requested: None,
             steps: Vec::new(),
             taken: 0,
             live: BTreeMap::new(),
@@ -92,6 +98,24 @@ impl Memory {
         if let Some(home) = self.homes.get_mut(&session) {
             home.steps.push((op, address, bytes));
         }
+    }
+
+    /// Notes that a client asked its worker for memory.
+    pub(crate) fn requested(&mut self, session: SessionId, wanted: u64) {
+        if let Some(home) = self.homes.get_mut(&session) {
+            home.requested = home.requested.max(Some(wanted));
+        }
+    }
+
+    /// Checks a worker's answer to such a request.
+    pub(crate) fn promised(&mut self, session: SessionId, committed: u64) -> CheckResult {
+        self.promised += 1;
+        let wanted = self.homes.get(&session).and_then(|home| home.requested);
+        if wanted.is_some_and(|wanted| committed <= wanted) {
+            return Ok(());
+        }
+        let what = format!("session {session} was promised {committed} bytes, not {wanted:?}");
+        Err(Violation::new("I8", what))
     }
 
     /// Checks that a device began or ended a session.
@@ -228,6 +252,10 @@ impl Memory {
         let Some(home) = self.homes.get(&session) else {
             return Ok(());
         };
+        if home.requested.is_some() {
+            let what = format!("{incarnation} refused op {op} of {session} promised memory");
+            return Err(Violation::new("I8", what));
+        }
         // Memory is promised before a session is on its device, while the slices before it run.
         let here = |other: &&Home| other.incarnation == incarnation && !other.left;
         // The check does not know how much a hostile tenant has allocated.
@@ -305,9 +333,10 @@ impl Home {
         self.tenant == hostile::tenant()
     }
 
-    /// Maximum bytes that it can hold: all that it ever allocated.
+    /// Maximum bytes that it can hold: all that it ever allocated or asked for.
     fn most(&self) -> u64 {
         let bytes = self.steps.iter().map(|(.., bytes)| bytes);
-        bytes.map(|bytes| bytes.next_multiple_of(GRAIN)).sum()
+        let allocated: u64 = bytes.map(|bytes| bytes.next_multiple_of(GRAIN)).sum();
+        allocated.max(self.requested.unwrap_or(0))
     }
 }

@@ -74,6 +74,8 @@ pub enum Mutant {
     AppendsLate,
     /// A worker's device does not stop a closed session's slice.
     IgnoresStop,
+    /// A worker promises sessions more memory than it has for them.
+    PromisesTooMuch,
     /// Candidates declare a leader dead after a tenth of a second of silence.
     DeposesTheSlow,
     /// Leaders declare a worker lost after a fifth of a second of silence.

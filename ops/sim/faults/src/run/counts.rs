@@ -66,6 +66,8 @@ counters! {
     compared as "shares_compared",
     /// Checked accesses to memory.
     touched as "accesses_judged",
+    /// Answers to requests for memory.
+    promised as "requests_for_memory_answered",
     /// Sessions that were refused memory.
     denied as "sessions_refused_memory",
     /// Times that a session's memory was swapped out.

@@ -242,6 +242,7 @@ impl Play {
             epochs_twice: terms - epochs.len() as u64,
             compared: observer.windows.compared,
             touched: observer.memory.touched,
+            promised: observer.memory.promised,
             denied: observer.memory.denied.len() as u64,
             swaps: observer.memory.swaps,
             metered: observer.credits.compared,

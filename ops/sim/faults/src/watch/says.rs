@@ -68,6 +68,11 @@ impl Watch {
                 }
                 self.sessions.submitted(session, op, print, answered)
             }
+            ClientFact::Requested { session, wanted } => {
+                self.memory.requested(session, wanted);
+                Ok(())
+            }
+            ClientFact::Promised { session, committed } => self.memory.promised(session, committed),
             ClientFact::Closing { session } => {
                 self.sessions.closing(session);
                 Ok(())
