@@ -156,7 +156,7 @@ impl Leader {
     }
 
     fn set_timer(&mut self, now: u64, ctx: &mut Context<Self>) {
-        let Some(due) = self.core.deadline() else {
+        let Some(due) = self.core.next_wakeup() else {
             return;
         };
         self.timer.set(now, due, ctx, |this, ctx| {

@@ -137,7 +137,7 @@ impl KernelQueue {
     }
 
     fn set_timer(&mut self, now: u64, ctx: &mut Context<Self>) {
-        let due = self.core.deadline();
+        let due = self.core.next_wakeup();
         let retry = (!self.backlog.is_empty()).then(|| now + PAUSE.as_nanos() as u64);
         let Some(due) = due.into_iter().chain(retry).min() else {
             return;

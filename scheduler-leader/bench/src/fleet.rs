@@ -199,7 +199,7 @@ impl Fleet {
             }
         }
         self.prepared = prepared;
-        if self.leader.deadline().is_some_and(|due| due <= self.now) {
+        if self.leader.next_wakeup().is_some_and(|due| due <= self.now) {
             self.handle(Event::Timer);
         }
         self.deliver_to_queues();

@@ -87,7 +87,7 @@ impl LeaderNode {
         let mut out = Vec::new();
         self.leader.handle(now, event, &mut out);
         if timer {
-            let due = |queue: &KernelQueue| queue.deadline().is_some_and(|at| now >= at);
+            let due = |queue: &KernelQueue| queue.next_wakeup().is_some_and(|at| now >= at);
             let due: Vec<_> = self
                 .queues
                 .iter()
@@ -175,9 +175,9 @@ impl LeaderNode {
 
     /// Time at which it wants [`Event::Timer`], which it passes to its queues too.
     #[must_use]
-    pub fn deadline(&self) -> Option<Nanos> {
-        let queues = self.queues.values().filter_map(KernelQueue::deadline);
-        queues.chain(self.leader.deadline()).min()
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        let queues = self.queues.values().filter_map(KernelQueue::next_wakeup);
+        queues.chain(self.leader.next_wakeup()).min()
     }
 
     /// The leader inside.

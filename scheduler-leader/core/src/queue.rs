@@ -56,7 +56,7 @@ pub enum QueueEvent<'a> {
     Progress(QueueProgress),
     /// From [`crate::Action::QueueEnd`].
     End(&'a Failure),
-    /// Time has passed: due at [`KernelQueue::deadline`]. Also sent once at the start.
+    /// Time has passed: due at [`KernelQueue::next_wakeup`]. Also sent once at the start.
     Timer,
 }
 
@@ -165,7 +165,7 @@ impl KernelQueue {
 
     /// Time at which it wants [`QueueEvent::Timer`].
     #[must_use]
-    pub fn deadline(&self) -> Option<Nanos> {
+    pub fn next_wakeup(&self) -> Option<Nanos> {
         self.notice_at
     }
 

@@ -100,7 +100,7 @@ proptest! {
         // A client that obeys the notices: it sends again all ops that are not covered, until they
         // are.
         for _ in 0..100 {
-            while let Some(at) = queue.deadline().filter(|at| *at <= now) {
+            while let Some(at) = queue.next_wakeup().filter(|at| *at <= now) {
                 queue.handle(now.max(at), QueueEvent::Timer, &mut actions);
                 out.take(&mut actions);
             }
@@ -225,12 +225,12 @@ fn a_silent_client_is_greeted_again() {
     for _ in 0..40 {
         queue.handle(now, QueueEvent::Timer, &mut actions);
         notices += actions.drain(..).count();
-        match queue.deadline() {
+        match queue.next_wakeup() {
             Some(at) => now = at,
             None => break,
         }
     }
-    assert_eq!(queue.deadline(), None, "not for ever");
+    assert_eq!(queue.next_wakeup(), None, "not for ever");
     assert!((5..=12).contains(&notices), "{notices}");
     assert!(now > 5_000 * MS, "for some seconds");
 }

@@ -118,7 +118,7 @@ impl LeaderProcess {
             self.act(io, action);
         }
         self.hear(io);
-        io.wake = self.core.deadline();
+        io.wake = self.core.next_wakeup();
     }
 
     /// Subscribes to the tenants' messages that the core hears now.

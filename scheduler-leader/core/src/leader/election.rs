@@ -226,7 +226,7 @@ impl Election {
     }
 
     /// Time at which [`Self::campaign`] (as a candidate) or [`Self::renew`] (as the leader) is due.
-    pub(super) fn deadline(&self, leading: bool) -> Option<Nanos> {
+    pub(super) fn next_wakeup(&self, leading: bool) -> Option<Nanos> {
         if self.pending.is_some() {
             return None;
         }

@@ -212,7 +212,7 @@ pub enum Event<'a> {
     Stores(Vec<StoreStatus>),
     /// Hand over and leave (SIGTERM).
     Leave,
-    /// Time has passed: due at [`crate::Leader::deadline`].
+    /// Time has passed: due at [`crate::Leader::next_wakeup`].
     Timer,
 }
 

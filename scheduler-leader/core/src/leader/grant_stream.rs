@@ -348,7 +348,7 @@ impl GrantStream {
         (self.send_at, self.sent_recorded) = (None, recorded);
     }
 
-    pub(super) fn deadline(&self) -> Option<Nanos> {
+    pub(super) fn next_wakeup(&self) -> Option<Nanos> {
         if !self.sealed {
             return Some(self.seal_at);
         }

@@ -112,7 +112,7 @@ impl GrantStreams {
             };
             entry.stirred = false;
             attend(worker, &mut entry.stream, &self.acks);
-            let Some(at) = entry.stream.deadline() else {
+            let Some(at) = entry.stream.next_wakeup() else {
                 continue;
             };
             if entry.listed.is_none_or(|listed| at < listed) {
@@ -133,7 +133,7 @@ impl GrantStreams {
     }
 
     /// Time at which the next stream is due.
-    pub(super) fn deadline(&self) -> Option<Nanos> {
+    pub(super) fn next_wakeup(&self) -> Option<Nanos> {
         self.due.first().map(|(at, _)| *at)
     }
 }
@@ -233,7 +233,7 @@ mod tests {
         streams.recorded(6 * MS, 2, config.record_linger);
         streams.recorded(9 * MS, 3, config.record_linger);
         let mut received = Vec::new();
-        while let Some(due) = streams.deadline() {
+        while let Some(due) = streams.next_wakeup() {
             received.extend(sent(&mut streams, due).into_iter().map(|it| (due, it)));
         }
         // The first acknowledgement is news for it; all recorded inputs are reported then.
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(sent(&mut streams, 0), []);
         streams.recorded(6 * MS, 2, config.record_linger);
         assert_eq!(
-            (sent(&mut streams, 60 * MS), streams.deadline()),
+            (sent(&mut streams, 60 * MS), streams.next_wakeup()),
             (vec![], None)
         );
     }

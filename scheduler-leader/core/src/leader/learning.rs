@@ -217,7 +217,7 @@ impl Learner {
         Profile::of(self.version, self.entries().collect())
     }
 
-    pub(super) fn deadline(&self) -> Option<Nanos> {
+    pub(super) fn next_wakeup(&self) -> Option<Nanos> {
         (!self.fresh.is_empty()).then_some(self.next_at)
     }
 }

@@ -12,7 +12,7 @@ impl Leader {
     /// peer: that time does not count as silence.
     pub(super) fn wake(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let by = now.saturating_sub(self.last);
-        if let Some(due) = self.deadline() {
+        if let Some(due) = self.next_wakeup() {
             self.lateness
                 .note(now, now.saturating_sub(due.max(self.last)));
             if by >= self.config.stall && self.connected_at.is_some() {

@@ -372,11 +372,11 @@ impl Leader {
 
     /// Time at which it wants [`Event::Timer`]; `None` while it waits for other events.
     #[must_use]
-    pub fn deadline(&self) -> Option<Nanos> {
-        let term = self.term.as_ref().map(|term| term.deadline());
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        let term = self.term.as_ref().map(|term| term.next_wakeup());
         let campaigns = self.state.is_some() && !self.leaving;
         let active = self.connected_at.is_some() && (term.is_some() || campaigns);
-        let election = self.election.deadline(term.is_some());
+        let election = self.election.next_wakeup(term.is_some());
         let election = election.filter(|_| active);
         // A pause that a candidate chose itself must not look as if it had stood still.
         let pulse = self.last.saturating_add(self.config.stall / 2);

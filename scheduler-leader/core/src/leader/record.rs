@@ -230,7 +230,7 @@ impl Recorder {
 
     /// Sends what is due.
     pub(super) fn flush(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        if self.deadline().is_some_and(|due| now >= due) {
+        if self.next_wakeup().is_some_and(|due| now >= due) {
             self.cut_all(actions);
         }
     }
@@ -349,7 +349,7 @@ impl Recorder {
         self.gap == Unrecorded::None
     }
 
-    pub(super) fn deadline(&self) -> Option<Nanos> {
+    pub(super) fn next_wakeup(&self) -> Option<Nanos> {
         self.due.filter(|_| self.sent.len() < UNDER_WAY)
     }
 }

@@ -111,7 +111,7 @@ impl Resumed {
     }
 
     /// Time at which the next sessions are due.
-    pub(super) fn deadline(&self) -> Option<Nanos> {
+    pub(super) fn next_wakeup(&self) -> Option<Nanos> {
         self.due
     }
 }
@@ -165,7 +165,7 @@ mod tests {
         assert!(resumed.take_of(&other, SessionId(500)).is_none());
         assert!(resumed.take_of(&of, SessionId(500)).is_some());
         let (mut announced, mut times) = (AT_ONCE + 2, 0);
-        while let Some(due) = resumed.deadline() {
+        while let Some(due) = resumed.next_wakeup() {
             let next = resumed.next(due);
             assert!((1..=AT_A_TIME).contains(&next.len()));
             announced += next.len();

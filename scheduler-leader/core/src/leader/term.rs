@@ -477,14 +477,14 @@ impl Term {
     }
 
     /// Time at which the next thing is due.
-    pub(super) fn deadline(&self) -> Nanos {
+    pub(super) fn next_wakeup(&self) -> Nanos {
         let others = [
-            self.streams.deadline(),
+            self.streams.next_wakeup(),
             self.tick_at,
             self.leaving.or(self.farewell),
-            self.recorder.deadline(),
-            self.resumed.deadline(),
-            self.learner.deadline().filter(|_| self.learning),
+            self.recorder.next_wakeup(),
+            self.resumed.next_wakeup(),
+            self.learner.next_wakeup().filter(|_| self.learning),
         ];
         let due = others.into_iter().flatten().min();
         // An epoch's age is checked with each heartbeat.

@@ -361,7 +361,7 @@ impl World {
         self.now += MS;
         self.deliver();
         for at in 0..self.nodes.len() {
-            let due = self.nodes[at].as_ref().and_then(LeaderNode::deadline);
+            let due = self.nodes[at].as_ref().and_then(LeaderNode::next_wakeup);
             if due.is_some_and(|due| due <= self.now) {
                 self.tell(at, Event::Timer);
             }
