@@ -6,10 +6,11 @@ use bus_schemas::{SessionId, Tenant};
 use bytes::Bytes;
 use device::Slice;
 use gpu_worker_core::sequencer::OpenAction;
+use gpu_worker_core::sharing_domains::Owner;
 use gpu_worker_core::worker::{Action, Command, Event, SubmittedSlice, To};
 
 use super::actor::{ClientSubjects, GpuWorker};
-use super::device_command::{Command as DeviceCommand, Owner};
+use super::device_command::Command as DeviceCommand;
 use super::session_buffers::SessionBuffers;
 
 /// Charged cost up to which a slice is small, nanoseconds.
@@ -30,7 +31,12 @@ impl GpuWorker {
         match action {
             Action::Publish(to, message) => self.publish(to, message),
             Action::Device(command) => self.command(command),
-            Action::Chunks(session, transfer) => self.keep_chunks(session, transfer),
+            Action::Check(arrived) => self.keep_chunks(*arrived),
+            Action::Drop(chunks) => self.stager.drop_chunks(chunks),
+            Action::Fetch(tensor) => self.publications.fetch(tensor),
+            Action::Untracked(name) => {
+                tracing::warn!(name, "more is published than a worker keeps track of");
+            }
             Action::Kept(session, first, count) => self.spans.kept(session, first, count),
             Action::Started(start) => self.spans.started(start),
             Action::Denied(session, op) => {
@@ -43,7 +49,6 @@ impl GpuWorker {
             }
             Action::Ended(session) => {
                 self.clients.remove(&session);
-                self.content.closed(session);
                 self.spans.ended(session);
             }
             Action::Tenants(tenants) => tenants.iter().for_each(|it| self.tenants.knows(it)),
@@ -85,7 +90,7 @@ impl GpuWorker {
 
     fn command(&mut self, command: Command<SessionBuffers>) {
         let command = match command {
-            Command::Open(open) => self.open(&open),
+            Command::Open(open, owner) => self.open(&open, owner),
             Command::Stop(session, why) => DeviceCommand::Stop(session, why),
             Command::Close(session) => DeviceCommand::Close(session),
             Command::Prepare(tenant, hash, image) => DeviceCommand::Prepare(tenant, hash, image),
@@ -103,12 +108,8 @@ impl GpuWorker {
         self.device.command(command);
     }
 
-    fn open(&mut self, open: &OpenAction) -> DeviceCommand {
+    fn open(&mut self, open: &OpenAction, owner: Owner) -> DeviceCommand {
         self.spans.opened(open.session, &open.tenant);
-        let owner = Owner {
-            tenant: self.sharing.number(&open.tenant),
-            domain: self.sharing.of(&open.tenant),
-        };
         DeviceCommand::Open(open.session, open.window, owner)
     }
 

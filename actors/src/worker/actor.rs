@@ -4,18 +4,16 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, StreamHandler};
+use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
     Code, DeviceProperties, Failure, GpuId, Incarnation, LeaderId, SessionId, Tenant, WIRE_VERSION,
     WorkerBeat,
 };
-use bytes::Bytes;
-use device::{Chunk, DeviceInfo, Keeper};
-use gpu_worker_core::content::Content;
+use device::{DeviceInfo, Keeper};
 use gpu_worker_core::sequencer::ExitReason;
 use gpu_worker_core::worker::{Action, Event};
 use gpu_worker_core::{Sequencer, Worker};
@@ -28,7 +26,6 @@ use super::publications::Publications;
 use super::readings::Readings;
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;
-use super::sharing_domains::SharingDomains;
 use super::spans::Spans;
 use super::stager::Stager;
 use crate::inbox::Inbox;
@@ -162,15 +159,8 @@ pub(super) struct GpuWorker {
     /// Subject for the answer to the current message.
     pub(super) reply: Option<Subject>,
     pub(super) outgoing: BusPublisher,
-    /// Sharing domains of the sessions.
-    pub(super) sharing: SharingDomains,
-    /// Chunks of copies by content. `chunk_memory` bounds the bytes of unused ones, and `keeper`
-    /// stores them.
-    pub(super) content: Content<Arc<dyn Chunk>, Bytes>,
-    pub(super) chunk_memory: u64,
-    /// Interval of the checks for idle chunks; zero disables them.
-    pub(super) chunk_idle: Duration,
     pub(super) publications: Publications,
+    /// Memory for the chunks of copies.
     pub(super) keeper: Arc<dyn Keeper>,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
@@ -263,9 +253,6 @@ impl Actor for GpuWorker {
             Self::add_stream(source, ctx);
         }
         Self::add_stream(self.tenants.messages(), ctx);
-        if !self.chunk_idle.is_zero() {
-            ctx.run_interval(self.chunk_idle, |worker, _| worker.drop_idle());
-        }
         self.handle_event(Event::Timer);
         self.settle(ctx);
     }

@@ -3,14 +3,9 @@
 use std::sync::Arc;
 
 use bus_schemas::{Failure, ModuleHash, SessionId, Tenant, Window};
-use device::{SharingDomain, Slice, TenantNumber};
+use device::Slice;
 use gpu_worker_core::exports::DeviceAction;
-
-/// The owner of a session, for the device's division among owners.
-pub(super) struct Owner {
-    pub(super) tenant: TenantNumber,
-    pub(super) domain: Option<SharingDomain>,
-}
+use gpu_worker_core::sharing_domains::Owner;
 
 /// A command to the device.
 pub(super) enum Command {

@@ -31,7 +31,8 @@ impl GpuWorker {
                 if !self.tenants.hears(tenant, bytes) {
                     return;
                 }
-                let is_sound = self.on_tenant(message, &subject, (tenant, *session), *what);
+                self.pass_on(message, &subject);
+                let is_sound = self.worker.is_sound();
                 self.malformed += u64::from(!is_sound);
                 self.count((tenant, *session), (*what, bytes), is_sound);
             }
@@ -54,26 +55,6 @@ impl GpuWorker {
         self.reply.clone_from(&message.reply);
         self.handle_event(Event::Message(subject, &message.payload));
         self.reply = None;
-    }
-
-    /// Handles a message about a session. Returns true if it could be read.
-    fn on_tenant(
-        &mut self,
-        message: &async_nats::Message,
-        subject: &WorkerSubject,
-        (tenant, session): (&Tenant, SessionId),
-        what: ToWorker,
-    ) -> bool {
-        if what != ToWorker::Offer {
-            self.pass_on(message, subject);
-            return self.worker.is_sound();
-        }
-        let handled = self.on_offer(tenant, session, &message.payload);
-        let is_sound = handled.is_ok();
-        if let Err(error) = handled {
-            self.handle_event(Event::Malformed(tenant, session, error.into()));
-        }
-        is_sound
     }
 
     /// Handles a tenant's request for the use of its memory. The answer goes only to an inbox of the

@@ -12,7 +12,6 @@ mod actions;
 mod actor;
 mod compiler;
 mod completions;
-mod copy_chunks;
 mod device_command;
 mod device_event;
 mod device_loop;
@@ -29,7 +28,6 @@ mod readings;
 mod reads;
 mod session_buffers;
 mod settings;
-mod sharing_domains;
 mod spans;
 mod stager;
 mod usage_appender;
@@ -44,18 +42,17 @@ use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{Failure, Incarnation};
 use device::SwapUse;
-use gpu_worker_core::content::Content;
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::Config;
-use gpu_worker_core::worker::Profile;
+use gpu_worker_core::worker::{CopySettings, Profile};
 use gpu_worker_core::{Meter, Pager, Resources, Worker};
 use tokio::sync::{mpsc, oneshot};
 
 pub use compiler::CompileLimits;
 pub use device_thread::MakeDevice;
 pub use gpu_worker_core::sequencer::ExitReason;
+pub use gpu_worker_core::sharing_domains::Share;
 pub use settings::WorkerSettings;
-pub use sharing_domains::Share;
 
 use crate::inbox::Inbox;
 use crate::publisher::BusPublisher;
@@ -68,7 +65,6 @@ use kernel_records::KernelRecords;
 use pager::{Reads, VramPager};
 use publications::Publications;
 use session_buffers::SessionBuffers;
-use sharing_domains::SharingDomains;
 use spans::Spans;
 use stager::Stager;
 use usage_appender::UsageAppender;
@@ -245,9 +241,13 @@ impl Parts {
                 launch_bytes: bus_schemas::limits::LAUNCH_BYTES,
             },
             overlaps: info.overlaps,
+            copies: CopySettings {
+                share: settings.share,
+                memory: settings.chunk_memory,
+                idle: nanos_of(settings.chunk_idle),
+            },
         };
-        let keeps_chunks = settings.chunk_memory > 0;
-        let buffers = SessionBuffers::new(device.spares(), Rc::clone(stager), keeps_chunks);
+        let buffers = SessionBuffers::new(device.spares(), Rc::clone(stager));
         let resources = Resources::new(pager, meter, device::SMALL_LAUNCH);
         Worker::new(profile, resources, buffers)
     }
@@ -274,10 +274,6 @@ impl Parts {
             clients: HashMap::new(),
             reply: None,
             outgoing: BusPublisher::new(self.client),
-            sharing: SharingDomains::new(self.settings.share),
-            content: Content::default(),
-            chunk_memory: self.settings.chunk_memory,
-            chunk_idle: self.settings.chunk_idle,
             publications,
             keeper: Arc::clone(&device.keeper),
             device: device.serve(address.recipient(), self.settings.compile),

@@ -9,9 +9,8 @@ use bus_schemas::{DESCRIPTOR_BYTES, Launch, Op, OpNumber, Parcel, SessionId, Spa
 use bytes::Bytes;
 use device::{Chunk, CopyBytes, OpSpan};
 use gpu_worker_core::dispatch::{LaunchNeeds, ModuleBytes};
-use gpu_worker_core::worker::{BatchPart, Buffers, CheckedImage, OfferedPart, SentImage};
+use gpu_worker_core::worker::{BatchPart, Buffers, CheckedImage, SentImage};
 
-use super::copy_chunks::CopyChunks;
 use super::names::{Module, Names};
 use super::stager::{Job, Stager};
 
@@ -60,8 +59,6 @@ impl KeptBatch {
 struct Held {
     batches: VecDeque<KeptBatch>,
     transfers: HashMap<u64, CopyBytes>,
-    /// Transfers offered by the hashes of their chunks that are not complete yet.
-    offered: HashMap<u64, CopyChunks>,
 }
 
 impl Held {
@@ -137,18 +134,15 @@ pub(super) struct SessionBuffers {
     spares: Arc<Mutex<Spares>>,
     stager: Rc<Stager>,
     names: Names,
-    /// True if the worker keeps chunks of copies.
-    keeps_chunks: bool,
 }
 
 impl SessionBuffers {
-    pub(super) fn new(spares: Arc<Mutex<Spares>>, stager: Rc<Stager>, keeps_chunks: bool) -> Self {
+    pub(super) fn new(spares: Arc<Mutex<Spares>>, stager: Rc<Stager>) -> Self {
         Self {
             sessions: HashMap::new(),
             spares,
             stager,
             names: Names::default(),
-            keeps_chunks,
         }
     }
 
@@ -157,29 +151,13 @@ impl SessionBuffers {
         &self.names
     }
 
-    /// Takes the chunks of a complete offered transfer, and its received bytes.
-    pub(super) fn take_offered(
-        &mut self,
-        session: SessionId,
-        transfer: u64,
-    ) -> Option<(CopyChunks, Parcel)> {
+    /// Takes the received bytes of a transfer.
+    pub(super) fn take_received(&mut self, session: SessionId, transfer: u64) -> Option<Parcel> {
         let held = self.sessions.get_mut(&session)?;
-        let chunks = held.offered.remove(&transfer)?;
         match held.transfers.remove(&transfer)? {
-            CopyBytes::Sent(bytes) => Some((chunks, bytes)),
+            CopyBytes::Sent(bytes) => Some(bytes),
             CopyBytes::Kept(_) => None,
         }
-    }
-
-    /// Puts the checked chunks of a transfer in place of its received bytes.
-    pub(super) fn put_chunks(
-        &mut self,
-        session: SessionId,
-        transfer: u64,
-        chunks: Vec<Arc<dyn Chunk>>,
-    ) {
-        let held = self.sessions.entry(session).or_default();
-        held.transfers.insert(transfer, CopyBytes::Kept(chunks));
     }
 
     /// Takes back the memory of received bytes.
@@ -198,7 +176,7 @@ impl Buffers for SessionBuffers {
     type Module = Arc<Module>;
     type Image = Arc<[u8]>;
     type Staged = Arc<CopyBytes>;
-    type Chunks = CopyChunks;
+    type Chunk = Arc<dyn Chunk>;
 
     fn keep(&mut self, session: SessionId, part: BatchPart<'_, Bytes>) {
         let (payload, batch) = (part.payload, part.batch);
@@ -238,33 +216,13 @@ impl Buffers for SessionBuffers {
         }
     }
 
-    fn offered(
-        &mut self,
-        session: SessionId,
-        transfer: u64,
-        chunks: &CopyChunks,
-        offered: &OfferedPart,
-    ) -> (u64, bool) {
-        if !self.keeps_chunks {
-            return (0, false);
-        }
-        let chunks = chunks.part(&offered.chunks, offered.taken);
-        let unsent = chunks.bytes_here();
+    fn place(&mut self, session: SessionId, transfer: u64, chunks: Vec<Arc<dyn Chunk>>) {
         let held = self.sessions.entry(session).or_default();
-        if !offered.whole {
-            held.offered.insert(transfer, chunks);
-            return (unsent, false);
-        }
-        let chunks = chunks.whole();
-        let is_whole = chunks.is_some();
-        let chunks = chunks.map(|chunks| (transfer, CopyBytes::Kept(chunks)));
-        held.transfers.extend(chunks);
-        (unsent, is_whole)
+        held.transfers.insert(transfer, CopyBytes::Kept(chunks));
     }
 
-    fn is_offered(&self, session: SessionId, transfer: u64) -> bool {
-        let held = self.sessions.get(&session);
-        held.is_some_and(|held| held.offered.contains_key(&transfer))
+    fn is_used(chunk: &Arc<dyn Chunk>) -> bool {
+        Arc::strong_count(chunk) > 1
     }
 
     fn check(&mut self, sent: SentImage) -> Option<CheckedImage<Arc<[u8]>>> {
@@ -289,7 +247,6 @@ impl Buffers for SessionBuffers {
         let Some(held) = self.sessions.get_mut(&session) else {
             return;
         };
-        held.offered = HashMap::new();
         let forgotten = std::mem::take(&mut held.transfers);
         let bytes: usize = forgotten.values().map(CopyBytes::len).sum();
         drop(forgotten);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bus::BusSettings;
 use bus_schemas::{BrokerUrl, GpuId, Incarnation, Tenant};
 use gpu_worker_core::sequencer::Config;
+use gpu_worker_core::sharing_domains::Share;
 use telemetry::Telemetry;
 
 use super::compiler::CompileLimits;
-use super::sharing_domains::Share;
 
 /// Settings of a worker.
 #[derive(Debug, Clone)]

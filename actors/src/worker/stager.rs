@@ -8,12 +8,10 @@ use std::thread::JoinHandle;
 
 use actix::Recipient;
 use bus_schemas::limits::CONTENT_BYTES;
-use bus_schemas::{ContentHash, ModuleHash, Parcel, SessionId};
-use device::{Chunk, Keeper, SharingDomain};
-use gpu_worker_core::content::ChunkId;
-use gpu_worker_core::worker::{CheckedImage, SentImage};
-
-use super::copy_chunks::CopyChunks;
+use bus_schemas::{ContentHash, ModuleHash, Parcel};
+use device::{Chunk, Keeper};
+use gpu_worker_core::content::{ChunkId, CopyChunks};
+use gpu_worker_core::worker::{ArrivedChunks, CheckedChunks, CheckedImage, SentImage};
 
 /// Maximum bytes of an image that is checked at once.
 const SMALL: usize = 64 << 10;
@@ -33,26 +31,16 @@ impl actix::Message for Checked {
 
 /// A transfer with all of its bytes received, to be kept in chunks.
 pub(super) struct KeepJob {
-    pub(super) session: SessionId,
-    pub(super) transfer: u64,
     pub(super) bytes: Parcel,
-    pub(super) chunks: CopyChunks,
-    /// For each chunk, a kept one with the same id, maybe of another tenant, for comparison.
-    pub(super) candidates: Vec<Option<Arc<dyn Chunk>>>,
-    pub(super) domain: Option<SharingDomain>,
+    pub(super) arrived: ArrivedChunks<Arc<dyn Chunk>>,
     pub(super) keeper: Arc<dyn Keeper>,
 }
 
 /// A transfer's chunks.
 pub(super) struct Kept {
-    pub(super) session: SessionId,
-    pub(super) transfer: u64,
     /// The received bytes.
     pub(super) bytes: Parcel,
-    /// `None` if the bytes do not match the hashes.
-    pub(super) chunks: Option<Vec<Arc<dyn Chunk>>>,
-    /// The chunks that were sent. Only these prove that the tenant has the bytes.
-    pub(super) sent: Vec<(ChunkId, Arc<dyn Chunk>)>,
+    pub(super) checked: CheckedChunks<Arc<dyn Chunk>>,
 }
 
 impl actix::Message for Kept {
@@ -62,9 +50,10 @@ impl actix::Message for Kept {
 impl KeepJob {
     fn finish(self) -> Kept {
         let mut sent = Vec::new();
-        let CopyChunks { ids, here } = &self.chunks;
+        let CopyChunks { ids, here } = &self.arrived.chunks;
+        let candidates = &self.arrived.candidates;
         let starts = (0..).step_by(CONTENT_BYTES);
-        let chunks = ids.iter().zip(here).zip(&self.candidates).zip(starts);
+        let chunks = ids.iter().zip(here).zip(candidates).zip(starts);
         let chunks = chunks.map(|(((id, here), candidate), start)| {
             if here.is_some() {
                 return here.clone();
@@ -73,11 +62,14 @@ impl KeepJob {
             sent.push((*id, Arc::clone(&chunk)));
             Some(chunk)
         });
+        let chunks = chunks.collect();
         Kept {
-            chunks: chunks.collect(),
-            sent,
-            session: self.session,
-            transfer: self.transfer,
+            checked: CheckedChunks {
+                session: self.arrived.session,
+                transfer: self.arrived.transfer,
+                chunks,
+                sent,
+            },
             bytes: self.bytes,
         }
     }
@@ -94,7 +86,7 @@ impl KeepJob {
             return None;
         }
         let same = candidate.filter(|chunk| is_equal(chunk.bytes(), pieces()));
-        let keep = || self.keeper.keep(self.domain, &mut pieces());
+        let keep = || self.keeper.keep(self.arrived.domain, &mut pieces());
         Some(same.map_or_else(keep, Arc::clone))
     }
 }

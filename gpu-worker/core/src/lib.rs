@@ -43,6 +43,7 @@ pub mod rejection_rate;
 pub mod resources;
 mod send_on_change;
 pub mod sequencer;
+pub mod sharing_domains;
 mod times;
 pub mod weights;
 pub mod worker;

@@ -20,10 +20,12 @@
 //!
 //! The shell has the bytes; `C` is the shell's chunk type.
 
+mod copy_chunks;
 mod offers;
 mod published;
 mod table;
 
+pub use copy_chunks::{CopyChunks, chunk_ids};
 pub use offers::{Asker, Content, Offered};
 pub use published::{Audience, PublishedTensor, PublishedWeights};
 pub use table::{ChunkId, ContentTable, Pool};

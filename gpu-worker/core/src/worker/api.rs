@@ -1,6 +1,6 @@
 //! The worker's interface: its events, its actions, and the bytes that its shell keeps.
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use bus_schemas::subject::{ToClient, WorkerSubject};
 use bus_schemas::{
@@ -8,20 +8,22 @@ use bus_schemas::{
     ModuleHash, Op, OpNumber, Ops, SessionId, Tenant,
 };
 use bytes::Bytes;
-use device::OpResult;
+use device::{OpResult, SharingDomain};
 
 use crate::Nanos;
+use crate::content::{Audience, ChunkId, CopyChunks, PublishedTensor};
 use crate::dispatch::{LaunchNeeds, ModuleBytes, Submission};
 use crate::exports::DeviceAction;
 use crate::ledger::KernelRan;
 use crate::pager::{Charge, MoveEnded, SwapUse};
-use crate::sequencer::{ExitReason, OfferEvent, OpenAction, Settled, StartAction};
+use crate::sequencer::{ExitReason, OpenAction, Settled, StartAction};
+use crate::sharing_domains::Owner;
 
 /// The bytes of sessions: ops, staged transfers and module images. The worker decides about them; its shell
 /// keeps them. The worker calls these methods in the order of its decisions.
 pub trait Buffers {
     /// A message's payload.
-    type Payload: AsRef<[u8]>;
+    type Payload: AsRef<[u8]> + Clone + PartialEq;
     /// The ops of a slice.
     type Ops;
     /// A module that the device has prepared; cheap to clone.
@@ -30,8 +32,8 @@ pub trait Buffers {
     type Image;
     /// The bytes of a whole transfer, for the device.
     type Staged;
-    /// The chunks of an offered copy.
-    type Chunks;
+    /// A chunk of a copy; cheap to clone.
+    type Chunk: Clone;
     /// False for the model of a device that runs ops without a scan: its ops use no module, no transfer and
     /// no memory, and their declared costs are not checked.
     const SCANS: bool = true;
@@ -44,18 +46,10 @@ pub trait Buffers {
     fn forget(&mut self, session: SessionId, through: OpNumber);
     /// Stores a part of a transfer of `total` bytes.
     fn store(&mut self, session: SessionId, transfer: u64, total: u64, offset: u64, bytes: &[u8]);
-    /// Notes a new transfer of an offered copy. Returns the bytes that are here already, and true if that is
-    /// all of them.
-    fn offered(
-        &mut self,
-        session: SessionId,
-        transfer: u64,
-        chunks: &Self::Chunks,
-        offered: &OfferedPart,
-    ) -> (u64, bool);
-    /// True if the chunks of a complete transfer must be checked against their hashes. The shell answers
-    /// [`Action::Chunks`] with [`Event::Chunks`] then.
-    fn is_offered(&self, session: SessionId, transfer: u64) -> bool;
+    /// Stores all chunks of a transfer, in place of the bytes received for it.
+    fn place(&mut self, session: SessionId, transfer: u64, chunks: Vec<Self::Chunk>);
+    /// True if a transfer or a session's memory uses a chunk that the worker has once more.
+    fn is_used(chunk: &Self::Chunk) -> bool;
     /// Checks an image with all of its bytes received against its hash. Returns the result, unless that takes
     /// long: then [`Event::Image`] follows.
     fn check(&mut self, sent: SentImage) -> Option<CheckedImage<Self::Image>>;
@@ -95,15 +89,41 @@ pub struct BatchPart<'a, P> {
     pub count: u32,
 }
 
-/// A transfer's part of an offered copy; see [`crate::sequencer::Action::Offered`].
+/// A transfer of an offered copy, of which all bytes that the worker lacked have arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OfferedPart {
-    /// Range of its chunks among those of the offer.
-    pub chunks: Range<usize>,
-    /// Chunks that it takes: a bit for each, the lowest for the first.
-    pub taken: u64,
-    /// True if they are the whole transfer.
-    pub whole: bool,
+pub struct ArrivedChunks<C> {
+    /// The session that sent them.
+    pub session: SessionId,
+    /// The transfer.
+    pub transfer: u64,
+    /// Its chunks, and those that the worker had before. The bytes of the others must match their ids.
+    pub chunks: CopyChunks<C>,
+    /// For each chunk, a kept one with the same id, maybe of another tenant, for comparison.
+    pub candidates: Vec<Option<C>>,
+    /// The domain in which the session shares memory.
+    pub domain: Option<SharingDomain>,
+}
+
+/// A transfer with checked chunks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedChunks<C> {
+    /// The session that sent them.
+    pub session: SessionId,
+    /// The transfer.
+    pub transfer: u64,
+    /// All of its chunks; `None` if the bytes do not match their ids.
+    pub chunks: Option<Vec<C>>,
+    /// The chunks that were sent. Only these prove that the tenant has the bytes.
+    pub sent: Vec<(ChunkId, C)>,
+}
+
+/// Weights that were published under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishedNews {
+    /// The tenants that may have them.
+    pub audience: Audience,
+    /// The tensors.
+    pub tensors: Vec<PublishedTensor>,
 }
 
 /// An image with all of its bytes received.
@@ -167,10 +187,6 @@ pub struct CompletedSlice {
 pub enum Event<'a, B: Buffers> {
     /// A message came from the bus.
     Message(&'a WorkerSubject, &'a B::Payload),
-    /// A tenant offers a copy by the hashes of its chunks.
-    Offer(OfferEvent<'a>, &'a B::Chunks),
-    /// A tenant's message about a session could not be read.
-    Malformed(&'a Tenant, SessionId, Failure),
     /// The device carried out [`Command::Open`], or failed to.
     Opened(SessionId, Option<Failure>),
     /// The device carried out [`Command::Close`].
@@ -183,8 +199,12 @@ pub enum Event<'a, B: Buffers> {
     Prepared(ModuleHash, Result<(B::Module, u64), Failure>),
     /// Preparing an image of a tenant took this much processor time, nanoseconds.
     Compiled(&'a Tenant, u64),
-    /// The chunks of an offered transfer were checked. With a length, the transfer is whole.
-    Chunks(SessionId, u64, Option<u64>),
+    /// The chunks of an offered transfer were checked: see [`Action::Check`].
+    Chunks(CheckedChunks<B::Chunk>),
+    /// Weights were published under a name, or withdrawn.
+    Published(&'a str, Option<PublishedNews>),
+    /// The chunks of a tensor, under hashes that the shell computed; `None` if it could not be fetched.
+    Tensor(&'a Arc<str>, Option<Vec<(ChunkId, B::Chunk)>>),
     /// Moves of sessions' memory have ended, each with the session's charge now; and the use of the swap space,
     /// if the device reports it.
     Moved(Vec<(MoveEnded, u64)>, Option<SwapUse>),
@@ -206,8 +226,14 @@ pub enum Action<B: Buffers> {
     Publish(To, Bytes),
     /// Send a command to the device.
     Device(Command<B>),
-    /// Check the chunks of a complete offered transfer; answer with [`Event::Chunks`].
-    Chunks(SessionId, u64),
+    /// Check the chunks of an offered transfer; answer with [`Event::Chunks`].
+    Check(Box<ArrivedChunks<B::Chunk>>),
+    /// Drop chunks, whose memory may take a while to return to the host.
+    Drop(Vec<B::Chunk>),
+    /// Fetch a published tensor; answer with [`Event::Tensor`].
+    Fetch(Arc<str>),
+    /// More is published under this name than the worker keeps track of.
+    Untracked(String),
     /// Ops of the current message were kept: the number of them from the first on.
     Kept(SessionId, OpNumber, u32),
     /// A slice has started and waits for what it needs.
@@ -244,7 +270,7 @@ pub enum To {
 /// A command to the device.
 pub enum Command<B: Buffers> {
     /// Begin a session; answer with [`Event::Opened`].
-    Open(OpenAction),
+    Open(OpenAction, Owner),
     /// End the work of a session soon: its slices complete with this failure.
     Stop(SessionId, Failure),
     /// End a session without slices; answer with [`Event::Closed`].

@@ -1,10 +1,9 @@
 //! The device's answers about slices, sessions and transfers.
 
-use bus_schemas::{Code, Failure, ResultKind, SessionId};
+use bus_schemas::{ResultKind, SessionId};
 use device::OpResult;
 
 use super::results::Answers;
-use super::sessions::Transfer;
 use super::turn::{Current, Turn};
 use super::{Buffers, CompletedSlice, Worker};
 use crate::dispatch;
@@ -98,26 +97,5 @@ impl<B: Buffers> Worker<B> {
         self.changed = true;
         let event = Event::Closed { session };
         self.decide(turn, event, &mut Current::Nothing);
-    }
-
-    /// Handles the checked chunks of a transfer. Without a length they do not match their hashes.
-    pub(super) fn on_chunks(
-        &mut self,
-        turn: &mut Turn<'_, B>,
-        session: SessionId,
-        transfer: u64,
-        len: Option<u64>,
-    ) {
-        let entry = self.sessions.get_mut(session);
-        let state = entry.and_then(|entry| entry.transfers.get_mut(&transfer));
-        let Some(state @ Transfer::Chunks) = state else {
-            return;
-        };
-        if let Some(len) = len {
-            *state = Transfer::Whole(len);
-            return;
-        }
-        let why = format!("transfer {transfer} has not the bytes that it was offered with");
-        self.fail(turn, session, &Failure::new(Code::Protocol, why));
     }
 }

@@ -6,9 +6,10 @@ use bus_schemas::{
 };
 use bytes::Bytes;
 
+use super::copies::OfferedPart;
 use super::sessions::Transfer;
 use super::turn::{Current, Turn};
-use super::{Action, BatchPart, Buffers, Command, OfferedPart, To, Worker};
+use super::{Action, BatchPart, Buffers, Command, To, Worker};
 use crate::dispatch;
 use crate::sequencer::{self, AckMessage, BeatAction, DoneMessage, Event, OpenAction, StartAction};
 
@@ -170,27 +171,6 @@ impl<B: Buffers> Worker<B> {
         }
     }
 
-    /// Handles a new transfer of the current offer.
-    fn on_offered(
-        &mut self,
-        (session, transfer): (SessionId, u64),
-        total: u64,
-        part: &OfferedPart,
-        current: &Current<'_, B>,
-    ) {
-        let Current::Offer(tenant, chunks) = *current else {
-            return;
-        };
-        let entry = self.sessions.hold(session, tenant);
-        let (unsent, is_whole) = self.buffers.offered(session, transfer, chunks, part);
-        if is_whole {
-            entry.transfers.insert(transfer, Transfer::Whole(total));
-        }
-        if unsent > 0 {
-            self.resources.unsent(tenant, unsent);
-        }
-    }
-
     /// Drops ops that are done, and with the last of them the session's transfers.
     fn on_forget(&mut self, session: SessionId, through: OpNumber) {
         self.buffers.forget(session, through);
@@ -199,6 +179,7 @@ impl<B: Buffers> Worker<B> {
         {
             entry.transfers.clear();
             self.buffers.drop_transfers(session);
+            self.copies.drop_transfers(session);
         }
     }
 
@@ -208,7 +189,8 @@ impl<B: Buffers> Worker<B> {
         self.resources.open(turn.now, session, tenant, open.quota);
         self.resources.set_priority(session, open.priority);
         self.changed = true;
-        turn.command(Command::Open(open));
+        let owner = self.copies.sharing.owner(tenant);
+        turn.command(Command::Open(open, owner));
     }
 
     /// Starts a slice together with its ops, because the sequencer forgets them now.
@@ -237,6 +219,7 @@ impl<B: Buffers> Worker<B> {
         self.release_images(turn, session);
         self.sessions.remove(session);
         self.buffers.close(session);
+        self.copies.closed(session);
         self.weights.close(session);
         turn.actions.push(Action::Ended(session));
         self.dispatch(turn, dispatch::Event::Gone { session });

@@ -31,18 +31,18 @@ impl<B: Buffers> Worker<B> {
         if known {
             return;
         }
-        let is_offered = self.buffers.is_offered(session, transfer);
-        let Some(state @ Transfer::Coming(_)) = entry.transfers.get_mut(&transfer) else {
+        let Some(state) = entry.transfers.get_mut(&transfer) else {
             return;
         };
-        if is_offered {
-            *state = Transfer::Chunks;
-            return turn.actions.push(Action::Chunks(session, transfer));
+        let Transfer::Coming(total) = *state else {
+            return;
+        };
+        if let Some(arrived) = self.copies.arrived(&entry.tenant, (session, transfer)) {
+            *state = Transfer::Chunks(total);
+            return turn.actions.push(Action::Check(Box::new(arrived)));
         }
         let Some(hash) = module else {
-            if let Transfer::Coming(bytes) = *state {
-                *state = Transfer::Whole(bytes);
-            }
+            *state = Transfer::Whole(total);
             return;
         };
         *state = Transfer::Image(hash);

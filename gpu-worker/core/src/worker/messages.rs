@@ -75,8 +75,7 @@ impl<B: Buffers> Worker<B> {
                 let request: IpcRequest = decode(bytes)?;
                 self.on_ipc(turn, (tenant, session), request);
             }
-            // The shell reads offers, because it has the chunks: see `Event::Offer`.
-            ToWorker::Offer => {}
+            ToWorker::Offer => self.on_offer(turn, (tenant, session), payload)?,
         }
         Ok(())
     }
@@ -201,7 +200,7 @@ impl<B: Buffers> Worker<B> {
     }
 
     /// Tells the client what was wrong with a message, at a bounded rate; nothing else happens.
-    pub(super) fn on_malformed(
+    fn on_malformed(
         &mut self,
         turn: &mut Turn<'_, B>,
         tenant: &Tenant,

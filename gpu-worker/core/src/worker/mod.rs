@@ -1,5 +1,5 @@
 //! The worker: one owner of the sequencer, the dispatch, the image table, the device's resources, exports,
-//! weights and quotas, and the only place where they meet.
+//! copies, weights and quotas, and the only place where they meet.
 //!
 //! A shell hands it messages and the device's events with [`Worker::handle`], and carries out the actions in
 //! their order: publications, commands to the device, lines of the evidence log. The bytes of ops, transfers
@@ -8,6 +8,7 @@
 
 mod api;
 mod completions;
+mod copies;
 mod decisions;
 mod event_times;
 mod images;
@@ -21,9 +22,10 @@ mod view;
 use bus_schemas::{HeldImages, Residency, SessionId, Tenant, Weights, WorkerBeat};
 
 pub use api::{
-    Action, BatchPart, Buffers, CheckedImage, Command, CompletedSlice, Event, OfferedPart,
-    SentImage, SubmittedSlice, To,
+    Action, ArrivedChunks, BatchPart, Buffers, CheckedChunks, CheckedImage, Command,
+    CompletedSlice, Event, PublishedNews, SentImage, SubmittedSlice, To,
 };
+pub use copies::CopySettings;
 
 use crate::dispatch::{self, Dispatch, Limits};
 use crate::sequencer::{self, Config, Identity, Sequencer};
@@ -31,7 +33,8 @@ use crate::{
     AnswerRate, Exports, ImageTable, Nanos, QuotaList, RejectionRate, Resources, SendOnChange,
     WeightTable,
 };
-use sessions::{Sessions, Transfer};
+use copies::Copies;
+use sessions::Sessions;
 use turn::{Current, Turn};
 
 /// Interval of the looks at the memory: waits that have lasted long enough, sessions that have become idle.
@@ -48,6 +51,8 @@ pub struct Profile {
     pub limits: Limits,
     /// True if slices of different sessions overlap on the device.
     pub overlaps: bool,
+    /// Settings of the chunks of copies that it keeps.
+    pub copies: CopySettings,
 }
 
 /// Parts of heartbeats that are sent only after a change.
@@ -65,6 +70,7 @@ pub struct Worker<B: Buffers> {
     images: ImageTable<B::Module>,
     resources: Resources,
     exports: Exports,
+    copies: Copies<B::Chunk, B::Payload>,
     weights: WeightTable,
     quotas: QuotaList,
     sessions: Sessions,
@@ -96,6 +102,7 @@ impl<B: Buffers> Worker<B> {
             beat,
             limits,
             overlaps,
+            copies,
         } = profile;
         let identity = Identity {
             incarnation: beat.incarnation,
@@ -108,6 +115,7 @@ impl<B: Buffers> Worker<B> {
             images: ImageTable::default(),
             resources,
             exports: Exports::default(),
+            copies: Copies::new(copies),
             weights: WeightTable::default(),
             quotas: QuotaList::default(),
             sessions: Sessions::default(),
@@ -132,13 +140,6 @@ impl<B: Buffers> Worker<B> {
         self.changed |= looks;
         match event {
             Event::Message(subject, payload) => self.on_message(turn, subject, payload),
-            Event::Offer(offer, chunks) => {
-                let mut current = Current::Offer(offer.tenant, chunks);
-                self.decide(turn, sequencer::Event::Offer(offer), &mut current);
-            }
-            Event::Malformed(tenant, session, failure) => {
-                self.on_malformed(turn, tenant, session, failure);
-            }
             Event::Opened(session, failure) => {
                 let failure = failure.as_ref();
                 let event = sequencer::Event::Opened { session, failure };
@@ -149,7 +150,9 @@ impl<B: Buffers> Worker<B> {
             Event::Image(checked) => self.on_checked(turn, checked),
             Event::Prepared(hash, answer) => self.on_prepared(turn, hash, answer),
             Event::Compiled(tenant, ns) => self.resources.prepared(tenant, ns),
-            Event::Chunks(session, transfer, len) => self.on_chunks(turn, session, transfer, len),
+            Event::Chunks(checked) => self.on_chunks(turn, checked),
+            Event::Published(name, news) => self.on_published(turn, name, news),
+            Event::Tensor(tensor, chunks) => self.on_tensor(turn, tensor, chunks),
             Event::Moved(moves, used) => self.on_moved(turn, moves, used),
             Event::Recharged(changed, saved) => self.resources.recharged(now, changed, saved),
             Event::Exchanged(session, came) => {
@@ -189,6 +192,7 @@ impl<B: Buffers> Worker<B> {
                 self.look = Some(turn.now + LOOK_NS);
             }
         }
+        self.look_at_chunks(turn);
         let (running, behind) = self.sequencer.load();
         let waits = running > 1 || (running == 1 && behind);
         self.resources.waiting(turn.now, waits);
@@ -197,7 +201,7 @@ impl<B: Buffers> Worker<B> {
     /// Returns the time at which [`Event::Timer`] is needed, if no other event comes before.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        let wakeups = [self.sequencer.next_wakeup(), self.look];
+        let wakeups = [self.sequencer.next_wakeup(), self.look, self.copies.look()];
         wakeups.into_iter().flatten().min()
     }
 
@@ -225,7 +229,7 @@ impl<B: Buffers> Worker<B> {
         &self.buffers
     }
 
-    /// The bytes, for a shell that puts checked chunks in place of received ones.
+    /// The bytes, for a shell that takes received ones to be checked.
     #[must_use]
     pub fn buffers_mut(&mut self) -> &mut B {
         &mut self.buffers
@@ -235,14 +239,6 @@ impl<B: Buffers> Worker<B> {
     #[must_use]
     pub fn tenant(&self, session: SessionId) -> Option<&Tenant> {
         self.sessions.get(session).map(|session| &session.tenant)
-    }
-
-    /// The tenant of a session, if a transfer of it waits for the check of its chunks.
-    #[must_use]
-    pub fn awaits_chunks(&self, session: SessionId, transfer: u64) -> Option<&Tenant> {
-        let session = self.sessions.get(session)?;
-        let waits = session.transfers.get(&transfer) == Some(&Transfer::Chunks);
-        waits.then_some(&session.tenant)
     }
 
     /// The tenants of all sessions.

@@ -16,8 +16,8 @@ pub(super) enum Transfer {
     Coming(u64),
     /// All bytes are here, and are checked against the hash of this module.
     Image(ModuleHash),
-    /// All bytes are here, and are checked against the hashes of their chunks.
-    Chunks,
+    /// All bytes are here, this many, and are checked against the hashes of their chunks.
+    Chunks(u64),
     /// Ready for the device, with this many bytes.
     Whole(u64),
 }

@@ -7,13 +7,14 @@ use bytes::Bytes;
 use super::api::{Action, Buffers, Command, To};
 use super::results::Answers;
 use crate::Nanos;
+use crate::content::CopyChunks;
 
 /// Bytes and results of the current event, to which the sequencer's actions refer.
 pub(super) enum Current<'a, B: Buffers> {
     Nothing,
     Batch(&'a Tenant, &'a B::Payload, &'a Batch<'a>, &'a Ops<'a>),
     Chunk(&'a Tenant, &'a [u8]),
-    Offer(&'a Tenant, &'a B::Chunks),
+    Offer(&'a Tenant, &'a CopyChunks<B::Chunk>),
     Results(&'a mut Answers),
 }
 

@@ -1,6 +1,7 @@
 //! A worker core on a bench that plays leader, clients and device, with encoded messages.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bus_schemas::subject::{ToWorker, WorkerSubject};
 use bus_schemas::{
@@ -11,13 +12,17 @@ use bus_schemas::{
 use bytes::Bytes;
 use gpu_worker_core::dispatch::{LaunchNeeds, Limits, ModuleBytes};
 use gpu_worker_core::sequencer::Config;
+use gpu_worker_core::sharing_domains::Share;
 use gpu_worker_core::worker::{
-    Action, BatchPart, Buffers, CheckedImage, Command, CompletedSlice, Event, OfferedPart, Profile,
-    SentImage,
+    Action, BatchPart, Buffers, CheckedImage, Command, CompletedSlice, CopySettings, Event,
+    Profile, SentImage,
 };
 use gpu_worker_core::{Meter, Nanos, Pager, Resources, Worker};
 
 pub(crate) const MIB: u64 = 1 << 20;
+/// Bytes of unused chunks that the worker keeps, and the interval of its looks for idle ones.
+pub(crate) const CHUNK_MEMORY: u64 = 2 * MIB;
+pub(crate) const CHUNK_IDLE: Nanos = 60_000_000_000;
 
 /// Ops by session and number; no staged bytes.
 #[derive(Default)]
@@ -29,7 +34,7 @@ impl Buffers for Kept {
     type Module = ();
     type Image = ();
     type Staged = ();
-    type Chunks = ();
+    type Chunk = Rc<[u8]>;
 
     fn keep(&mut self, session: SessionId, part: BatchPart<'_, Vec<u8>>) {
         let ops = part.ops.iter().skip(part.skip as usize);
@@ -50,12 +55,10 @@ impl Buffers for Kept {
 
     fn store(&mut self, _: SessionId, _: u64, _: u64, _: u64, _: &[u8]) {}
 
-    fn offered(&mut self, _: SessionId, _: u64, (): &(), _: &OfferedPart) -> (u64, bool) {
-        (0, false)
-    }
+    fn place(&mut self, _: SessionId, _: u64, _: Vec<Rc<[u8]>>) {}
 
-    fn is_offered(&self, _: SessionId, _: u64) -> bool {
-        false
+    fn is_used(chunk: &Rc<[u8]>) -> bool {
+        Rc::strong_count(chunk) > 1
     }
 
     fn check(&mut self, _: SentImage) -> Option<CheckedImage<()>> {
@@ -119,6 +122,11 @@ impl Bench {
                 launch_bytes: 0,
             },
             overlaps: false,
+            copies: CopySettings {
+                share: Share::Tenant,
+                memory: CHUNK_MEMORY,
+                idle: CHUNK_IDLE,
+            },
         };
         let pager = Pager::new(capacity).with_swap(limit, idle);
         let meter = Meter::new(0, Incarnation(9), 3, 1, true);
@@ -166,10 +174,15 @@ impl Bench {
     }
 
     pub(crate) fn open(&mut self, session: SessionId) {
+        self.open_of(tenant(), session);
+    }
+
+    /// Opens a session of a tenant.
+    pub(crate) fn open_of(&mut self, tenant: Tenant, session: SessionId) {
         let size = limits::WINDOW_MIN_BYTES;
         let open = OpenGrant {
             session,
-            tenant: tenant(),
+            tenant,
             ordinal: session.0,
             window: Window {
                 base: limits::ADDRESS_FIRST + session.0 * size,
@@ -182,7 +195,7 @@ impl Bench {
             staged: Allowance::NONE,
         };
         let actions = self.order(grant(GrantKind::Open, session, 0, 0), vec![open]);
-        let is_open = |action: &Action<Kept>| matches!(action, Action::Device(Command::Open(_)));
+        let is_open = |action: &Action<Kept>| matches!(action, Action::Device(Command::Open(..)));
         assert!(actions.iter().any(is_open));
         self.tell(Event::Opened(session, None));
     }

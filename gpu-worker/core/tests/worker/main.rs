@@ -2,6 +2,7 @@
 //! commands out.
 
 mod bench;
+mod copies;
 
 use bench::{Bench, MIB, submitted, swapped_in, swapped_out, tenant};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
@@ -160,6 +161,7 @@ fn a_message_that_cannot_be_read_is_answered_now_and_then() {
         ToWorker::State,
         ToWorker::Memory,
         ToWorker::Ipc,
+        ToWorker::Offer,
     ] {
         bench.now += 20_000_000;
         let subject = WorkerSubject::Tenant(tenant(), A, what);

@@ -22,6 +22,8 @@ mod hostile;
 mod jobs;
 mod memory;
 mod mutants;
+mod offered_copies;
+mod offering;
 mod placement_scenes;
 mod program;
 mod record;

@@ -56,6 +56,8 @@ pub(crate) enum Step {
     Free,
     /// Copy that many bytes to the device, staged.
     Staged(u32),
+    /// Offer that many bytes of a content, and copy them to the device.
+    Offered { content: u32, bytes: u32 },
     /// Stage a module's image of that many bytes and load it into a slot.
     Load { slot: u32, bytes: u32 },
     /// Wait for all pending answers.
@@ -114,7 +116,7 @@ impl Program {
                 }
                 Step::Launch { .. } if !loaded => return false,
                 Step::CopyIn { bytes, .. } => u64::from(bytes),
-                Step::Staged(bytes) => u64::from(bytes),
+                Step::Staged(bytes) | Step::Offered { bytes, .. } => u64::from(bytes),
                 Step::Set { count, .. } => count,
                 Step::Copy { bytes, .. } => COPIED_FROM + bytes,
                 Step::Read(bytes) => bytes,

@@ -115,6 +115,7 @@ impl From<Step> for String {
                 format!("trespass {what} {place}")
             }
             Step::Staged(bytes) => format!("staged {bytes}"),
+            Step::Offered { content, bytes } => format!("offered {content} {bytes}"),
             Step::Load { slot, bytes } => format!("load {slot} {bytes}"),
             Step::Wait => "wait".to_owned(),
             Step::Think(time) => format!("think {}", time_text::text(time)),
@@ -191,6 +192,10 @@ impl TryFrom<String> for Step {
                 Self::Trespass { write, next }
             }
             "staged" => Self::Staged(words.number()?),
+            "offered" => Self::Offered {
+                content: words.number()?,
+                bytes: words.number()?,
+            },
             "load" => Self::Load {
                 slot: words.number()?,
                 bytes: words.number()?,

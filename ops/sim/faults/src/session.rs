@@ -15,6 +15,7 @@ use sim_cluster::{
 use crate::asking::{Asking, Room};
 use crate::device::{kernel_key, op_print};
 use crate::memory::{Cells, Memory, clear, write};
+use crate::offering::{Offering, content};
 use crate::program::{self, COPIED_FROM, Conduct, FULL_WAIT, REQUEST_AGAIN, SLOTS, Step};
 
 /// The execution of one session's program.
@@ -34,6 +35,7 @@ pub(crate) struct ModelProgram {
     /// True if it asks its worker before it allocates.
     asks: bool,
     asking: Option<Asking>,
+    offering: Option<Offering>,
     modules: Vec<Option<ModuleHash>>,
     memory: Memory,
     cells: Cells,
@@ -65,6 +67,7 @@ impl ModelProgram {
             allocated: VecDeque::new(),
             asks: nonce.is_multiple_of(2),
             asking: None,
+            offering: None,
             modules: vec![None; SLOTS as usize],
             memory: Memory::default(),
             cells: Cells::new(),
@@ -265,6 +268,47 @@ impl ModelProgram {
         self.push(io, outbox, op, 0, (&[], Some(&content)))
     }
 
+    /// Continues to offer and copy a content. Returns true if it is done.
+    fn offer(
+        &mut self,
+        io: &mut Io,
+        outbox: &mut Outbox,
+        number: u32,
+        bytes: u32,
+    ) -> Result<bool, PushError> {
+        let mut offering = match self.offering.take() {
+            Some(offering) => offering,
+            None => Offering::begin(outbox, content(number, bytes))?,
+        };
+        let result = self.continue_offer(io, outbox, &mut offering);
+        self.offering = Some(offering).filter(|it| !it.is_done());
+        result
+    }
+
+    fn continue_offer(
+        &mut self,
+        io: &mut Io,
+        outbox: &mut Outbox,
+        offering: &mut Offering,
+    ) -> Result<bool, PushError> {
+        while !offering.is_done() {
+            let Some(piece) = offering.next(outbox)? else {
+                return Ok(false);
+            };
+            if !outbox.has_room() {
+                return Err(PushError::Full);
+            }
+            let op = Op::CopyIn {
+                address: self.base() + piece.offset,
+                bytes: piece.bytes.len() as u64,
+                transfer: piece.transfer,
+            };
+            self.push(io, outbox, op, 0, (&[], Some(&piece.bytes)))?;
+            offering.pushed();
+        }
+        Ok(true)
+    }
+
     fn load(
         &mut self,
         io: &mut Io,
@@ -371,6 +415,11 @@ impl ClientProgram for ModelProgram {
                 let content = program::staged_bytes(&mut self.random, bytes);
                 self.staged(io, outbox, content)
             }
+            Step::Offered { content, bytes } => match self.offer(io, outbox, content, bytes) {
+                Ok(false) => return ProgramProgress::Rest(None),
+                Ok(true) => Ok(()),
+                Err(error) => Err(error),
+            },
             Step::Load { slot, bytes } => {
                 let salt = self.random.draw();
                 self.load(io, outbox, (slot, bytes, salt))

@@ -227,6 +227,7 @@ fn simple(step: Step) -> Option<Step> {
         },
         Step::Read(_) => Step::Read(1),
         Step::Staged(_) => Step::Staged(1),
+        Step::Offered { content, .. } => Step::Offered { content, bytes: 1 },
         Step::Load { slot, .. } => Step::Load { slot, bytes: 1 },
         Step::Think(_) => Step::Think(MILLI),
         Step::Sync

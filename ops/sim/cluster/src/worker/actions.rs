@@ -71,8 +71,18 @@ impl<D: SimDevice> WorkerNode<D> {
                 self.report(io);
                 io.exit();
             }
-            Action::Chunks(..) => broken(io, "checked the chunks of a transfer that has none"),
-            Action::Kept(..) | Action::Ended(_) | Action::Tenants(_) | Action::Malformed(_) => {}
+            Action::Check(arrived) => {
+                let checked = self.worker.buffers_mut().check_chunks(*arrived);
+                return Some(Event::Chunks(checked));
+            }
+            Action::Fetch(_) | Action::Untracked(_) => {
+                broken(io, "heard of weights that were not published");
+            }
+            Action::Kept(..)
+            | Action::Drop(_)
+            | Action::Ended(_)
+            | Action::Tenants(_)
+            | Action::Malformed(_) => {}
         }
         None
     }
@@ -83,7 +93,7 @@ impl<D: SimDevice> WorkerNode<D> {
         command: Command<SimBuffers<D>>,
     ) -> Option<Event<'static, SimBuffers<D>>> {
         match command {
-            Command::Open(open) => {
+            Command::Open(open, _) => {
                 let session = open.session;
                 return self
                     .device

@@ -3,17 +3,29 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bus_schemas::{Launch, ModuleHash, Op, OpNumber, SessionId};
+use bus_schemas::limits::CONTENT_BYTES;
+use bus_schemas::{ContentHash, Launch, ModuleHash, Op, OpNumber, SessionId};
 use bytes::Bytes;
+use gpu_worker_core::content::CopyChunks;
 use gpu_worker_core::dispatch::{LaunchNeeds, ModuleBytes};
-use gpu_worker_core::worker::{BatchPart, Buffers, CheckedImage, OfferedPart, SentImage};
+use gpu_worker_core::worker::{
+    ArrivedChunks, BatchPart, Buffers, CheckedChunks, CheckedImage, SentImage,
+};
 
 use super::device::SimDevice;
+
+/// The bytes of a transfer.
+enum Staged {
+    /// As they were received.
+    Sent(Vec<u8>),
+    /// All chunks of an offered copy.
+    Kept(Vec<Rc<[u8]>>),
+}
 
 /// The bytes of one session.
 struct Kept<O> {
     ops: BTreeMap<OpNumber, O>,
-    transfers: BTreeMap<u64, Vec<u8>>,
+    transfers: BTreeMap<u64, Staged>,
 }
 
 impl<O> Default for Kept<O> {
@@ -48,6 +60,37 @@ impl<D: SimDevice> SimBuffers<D> {
     pub(super) fn take_broken(&mut self) -> Option<&'static str> {
         self.broken.take()
     }
+
+    /// Checks the chunks of an offered transfer whose bytes have all arrived.
+    pub(super) fn check_chunks(
+        &mut self,
+        arrived: ArrivedChunks<Rc<[u8]>>,
+    ) -> CheckedChunks<Rc<[u8]>> {
+        let (session, transfer) = (arrived.session, arrived.transfer);
+        let received = self.take_staged(session, transfer).unwrap_or_default();
+        let mut sent = Vec::new();
+        let CopyChunks { ids, here } = arrived.chunks;
+        let rows = ids.iter().zip(here).zip(arrived.candidates);
+        let chunks = rows.enumerate().map(|(index, ((id, here), candidate))| {
+            if here.is_some() {
+                return here;
+            }
+            let bytes = received.chunks(CONTENT_BYTES).nth(index)?;
+            if ContentHash::of([bytes]) != id.hash {
+                return None;
+            }
+            let same = candidate.filter(|chunk| **chunk == *bytes);
+            let chunk = same.unwrap_or_else(|| bytes.into());
+            sent.push((*id, Rc::clone(&chunk)));
+            Some(chunk)
+        });
+        CheckedChunks {
+            chunks: chunks.collect(),
+            session,
+            transfer,
+            sent,
+        }
+    }
 }
 
 impl<D: SimDevice> Buffers for SimBuffers<D> {
@@ -57,7 +100,7 @@ impl<D: SimDevice> Buffers for SimBuffers<D> {
     // The device has no use for the bytes of an image, only for their number.
     type Image = u64;
     type Staged = Vec<u8>;
-    type Chunks = ();
+    type Chunk = Rc<[u8]>;
     const SCANS: bool = D::SCANS;
 
     fn keep(&mut self, session: SessionId, part: BatchPart<'_, Rc<[u8]>>) {
@@ -95,7 +138,12 @@ impl<D: SimDevice> Buffers for SimBuffers<D> {
 
     fn store(&mut self, session: SessionId, transfer: u64, total: u64, offset: u64, bytes: &[u8]) {
         let kept = self.sessions.entry(session).or_default();
-        let buffer = kept.transfers.entry(transfer).or_default();
+        let empty = || Staged::Sent(Vec::new());
+        let staged = kept.transfers.entry(transfer).or_insert_with(empty);
+        let Staged::Sent(buffer) = staged else {
+            self.broken = Some("stored a part of a transfer that was whole");
+            return;
+        };
         buffer.resize(total as usize, 0);
         match buffer.get_mut(offset as usize..offset as usize + bytes.len()) {
             Some(part) => part.copy_from_slice(bytes),
@@ -103,12 +151,13 @@ impl<D: SimDevice> Buffers for SimBuffers<D> {
         }
     }
 
-    fn offered(&mut self, _: SessionId, _: u64, (): &(), _: &OfferedPart) -> (u64, bool) {
-        (0, false)
+    fn place(&mut self, session: SessionId, transfer: u64, chunks: Vec<Rc<[u8]>>) {
+        let kept = self.sessions.entry(session).or_default();
+        kept.transfers.insert(transfer, Staged::Kept(chunks));
     }
 
-    fn is_offered(&self, _: SessionId, _: u64) -> bool {
-        false
+    fn is_used(chunk: &Rc<[u8]>) -> bool {
+        Rc::strong_count(chunk) > 1
     }
 
     fn check(&mut self, sent: SentImage) -> Option<CheckedImage<u64>> {
@@ -123,7 +172,11 @@ impl<D: SimDevice> Buffers for SimBuffers<D> {
     }
 
     fn take_staged(&mut self, session: SessionId, transfer: u64) -> Option<Vec<u8>> {
-        self.sessions.get_mut(&session)?.transfers.remove(&transfer)
+        let kept = self.sessions.get_mut(&session)?;
+        Some(match kept.transfers.remove(&transfer)? {
+            Staged::Sent(bytes) => bytes,
+            Staged::Kept(chunks) => chunks.concat(),
+        })
     }
 
     fn fingerprint(&self, _: SessionId, _: u64) -> Option<u64> {

@@ -7,13 +7,11 @@ mod moves;
 mod swap;
 mod usage;
 
-use bus_schemas::subject::{
-    Author, ConnectionName, HearsTenants, Subjects, ToWorker, WorkerSubject,
-};
+use bus_schemas::subject::{Author, ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{LeaderId, Op, Tenant, WIRE_VERSION, Weights, WorkerBeat};
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity};
-use gpu_worker_core::worker::{Event, Profile};
+use gpu_worker_core::worker::{CopySettings, Event, Profile};
 use gpu_worker_core::{Meter, Pager, Resources, SendOnChange, Worker};
 
 use self::buffers::SimBuffers;
@@ -63,6 +61,8 @@ pub struct WorkerOptions {
     pub exclusive: bool,
     /// Times at which it reports its measurements.
     pub reports: Reports,
+    /// Settings of the chunks of copies that it keeps.
+    pub copies: CopySettings,
 }
 
 impl WorkerOptions {
@@ -80,6 +80,7 @@ impl WorkerOptions {
                 launch_bytes: 0,
             },
             overlaps: !self.one_at_a_time,
+            copies: self.copies,
         };
         let resources = Resources::new(pager, meter, SMALL_LAUNCH);
         Worker::new(profile, resources, SimBuffers::new(bend))
@@ -177,11 +178,8 @@ impl<D: SimDevice> WorkerNode<D> {
         let Some(subject) = self.subjects.parse_worker(&packet.subject) else {
             return;
         };
-        // Tenants of the model send all bytes of their copies.
-        if !matches!(subject, WorkerSubject::Tenant(_, _, ToWorker::Offer)) {
-            let event = Event::Message(&subject, &packet.bytes);
-            self.event(io, packet.reply.as_deref(), event);
-        }
+        let event = Event::Message(&subject, &packet.bytes);
+        self.event(io, packet.reply.as_deref(), event);
     }
 }
 

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use bus_schemas::{ClusterSettings, Invariant, LeaderId};
 use gpu_worker_core::sequencer::{Config, Identity};
+use gpu_worker_core::worker::CopySettings;
 use sim_cluster::{
     ClientFact, ClientNode, Cluster, ClusterObserver, ClusterOptions, Fact, Factory, Jitter,
     LeaderConfig, LeaderProcess, MILLI, Nanos, NodeId, NodeRole, Random, Reports, SECOND, Timing,
@@ -90,6 +91,7 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
     Box::new(move |role, number, _, _| match role {
         NodeRole::Worker => {
             let settings = WorkerOptions {
+                copies: CopySettings::default(),
                 identity: Identity {
                     incarnation: WORKER,
                     gpu: GPU,

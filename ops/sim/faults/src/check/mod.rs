@@ -1,5 +1,6 @@
 //! The checkers: they watch the bus and the facts, and know nothing of the cores.
 
+mod copies;
 mod credits;
 mod drains;
 mod keeping;
@@ -14,6 +15,7 @@ mod targets;
 mod usage;
 mod window;
 
+pub(crate) use copies::Copies;
 pub(crate) use credits::Credits;
 pub(crate) use drains::Drains;
 pub(crate) use keeping::Keeping;
@@ -32,7 +34,7 @@ pub(crate) use window::Windows;
 pub struct Violation {
     /// The invariant. `I1` … `I10` are those of the protocol; `placement` and `liveness` are the checkers'.
     /// `record` is about inputs that a leader keeps or leaves unrecorded, and `stop` about slices of a
-    /// closed session. `steady` means that a leader or worker lost its place without cause. `honest` means
+    /// closed session. `copies` means that a worker answered an offer wrongly. `steady` means that a leader or worker lost its place without cause. `honest` means
     /// that an honest session failed without cause. `shell` means that a core asked for something
     /// impossible.
     pub invariant: &'static str,

@@ -87,8 +87,13 @@ impl Moves {
     }
 
     /// Checks a block that a worker cut. The last of several blocks cut together contains all moves until
-    /// now.
-    pub(crate) fn take(&mut self, now: Nanos, block: &UsageBlock) -> CheckResult {
+    /// now. `unsent` has the least and the most bytes that a tenant need not have sent.
+    pub(crate) fn take(
+        &mut self,
+        now: Nanos,
+        block: &UsageBlock,
+        unsent: impl Fn(&Tenant) -> (u64, u64),
+    ) -> CheckResult {
         let worker = self.workers.entry(block.incarnation).or_default();
         worker.pass(now);
         for row in &block.moves {
@@ -102,12 +107,21 @@ impl Moves {
             return Ok(());
         }
         self.compared += u64::from(!block.moves.is_empty());
+        for (tenant, said) in &worker.said {
+            let (least, most) = unsent(tenant);
+            if !(least..=most).contains(&said.unsent_bytes) {
+                let what =
+                    format!("{tenant} did not send {least} to {most} bytes, blocks have {said:?}");
+                return Err(Violation::new("I10", what));
+            }
+        }
         for (tenant, sum) in &worker.sums {
             let said = worker.said.get(tenant).copied().unwrap_or_default();
             let is = MoveTotals {
                 swapped_byte_ms: u64::try_from(sum.out_byte_ns / 1_000_000).unwrap_or(u64::MAX),
                 // The wait for room is not visible from outside, and memory is not shared here.
                 waited_ns: said.waited_ns,
+                unsent_bytes: said.unsent_bytes,
                 ..sum.moves
             };
             if said != is {
@@ -123,6 +137,7 @@ impl Moves {
             !worker.sums.contains_key(tenant)
                 && MoveTotals {
                     waited_ns: 0,
+                    unsent_bytes: 0,
                     ..**said
                 } != MoveTotals::default()
         });

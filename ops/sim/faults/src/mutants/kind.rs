@@ -76,6 +76,8 @@ pub enum Mutant {
     IgnoresStop,
     /// A worker promises sessions more memory than it has for them.
     PromisesTooMuch,
+    /// A worker says that it has the first chunk of every offered transfer.
+    ClaimsChunks,
     /// Candidates declare a leader dead after a tenth of a second of silence.
     DeposesTheSlow,
     /// Leaders declare a worker lost after a fifth of a second of silence.

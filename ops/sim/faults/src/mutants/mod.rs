@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 use bus_schemas::subject::Author;
 use bus_schemas::{
-    Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantBatch, GrantKind, Incarnation,
-    LeaderId, LeaderNotice, Leave, OpenAnswer, Outcome, SealAnswer, SealReply, Status,
-    StatusRequest, Tenant, Usage, WorkerBeat, decode, encode,
+    Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantBatch, GrantKind, HeldChunks,
+    Incarnation, LeaderId, LeaderNotice, Leave, OpenAnswer, Outcome, SealAnswer, SealReply, Status,
+    StatusRequest, Tenant, Usage, WorkerAck, WorkerBeat, decode, encode,
 };
 
 use scheduler_leader_core::Placement;
@@ -272,6 +272,7 @@ impl Mutated {
                 bend_answer(self.mutant, &bytes)
             }
             Mutant::BlamesDevices if subject.ends_with(".leader") => bend_notice(&bytes),
+            Mutant::ClaimsChunks if subject.ends_with(".worker") => bend_held(&bytes),
             Mutant::ForgetsUse if subject.contains(".s.usage.") => bend_usage(&bytes),
             _ => None,
         };
@@ -345,6 +346,22 @@ fn bend_notice(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut notice = decode::<LeaderNotice>(bytes).ok()?;
     notice.ended.as_mut()?.code = Code::DeviceLost;
     Some(encode(&notice))
+}
+
+/// Claims the first chunk of each transfer that an acknowledgement answers.
+fn bend_held(bytes: &[u8]) -> Option<Vec<u8>> {
+    let ack = decode::<WorkerAck<'_>>(bytes).ok()?;
+    let rows = ack.held.iter().map(|row| HeldChunks {
+        chunks: row.chunks | 1,
+        ..row
+    });
+    let (rows, mut packed) = (rows.collect::<Vec<_>>(), Vec::new());
+    (!rows.is_empty()).then(|| {
+        encode(&WorkerAck {
+            held: Column::pack(&rows, &mut packed),
+            ..ack.clone()
+        })
+    })
 }
 
 fn bend_usage(bytes: &[u8]) -> Option<Vec<u8>> {

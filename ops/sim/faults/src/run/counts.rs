@@ -68,6 +68,10 @@ counters! {
     touched as "accesses_judged",
     /// Answers to requests for memory.
     promised as "requests_for_memory_answered",
+    /// Transfers of offered copies that were answered.
+    offered as "offered_transfers_answered",
+    /// Chunks of offered copies that were not sent again.
+    unsent as "chunks_not_sent_again",
     /// Sessions that were refused memory.
     denied as "sessions_refused_memory",
     /// Times that a session's memory was swapped out.

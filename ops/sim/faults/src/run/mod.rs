@@ -243,6 +243,8 @@ impl Play {
             compared: observer.windows.compared,
             touched: observer.memory.touched,
             promised: observer.memory.promised,
+            offered: observer.copies.answered,
+            unsent: observer.copies.unsent,
             denied: observer.memory.denied.len() as u64,
             swaps: observer.memory.swaps,
             metered: observer.credits.compared,

@@ -6,9 +6,11 @@ use std::rc::Rc;
 use bus_schemas::subject::Subjects;
 use bus_schemas::{ClusterSettings, Groups, Incarnation, LeaderId, Tenant, TenantSettings};
 use gpu_worker_core::sequencer::{Config, Identity};
+use gpu_worker_core::sharing_domains::Share;
+use gpu_worker_core::worker::CopySettings;
 use sim_cluster::{
     ClientNode, Factory, LeaderConfig, LeaderProcess, MILLI, Nanos, Node, NodeRole, Random,
-    Reports, WorkerNode, WorkerOptions,
+    Reports, WorkerNode, WorkerOptions, mix,
 };
 
 use crate::administrator::{Administrator, Errand};
@@ -152,9 +154,21 @@ fn worker(
         group: own.and_then(|own| own.group.clone()),
         exclusive: own.is_some_and(|own| own.exclusive),
         reports: Reports::Always(250 * MILLI),
+        copies: copies(incarnation),
     };
     let device = ModelDevice::new(incarnation, preemptive, mutant);
     WorkerNode::new(Subjects::new(name), settings, device)
+}
+
+/// Settings of a worker's chunks: every scope, memory for none, a few and all of them, with and without
+/// looks for idle ones.
+fn copies(incarnation: Incarnation) -> CopySettings {
+    let number = mix(incarnation.0);
+    CopySettings {
+        share: [Share::All, Share::Tenant, Share::Off][(number % 3) as usize],
+        memory: [0, 1 << 20, 64 << 20, 64 << 20][(number >> 8) as usize % 4],
+        idle: [0, 300 * MILLI][(number >> 16) as usize % 2],
+    }
 }
 
 /// Makes a client process. A restarted one has no work left.

@@ -11,6 +11,7 @@ use crate::faults::schedule::{
     store_faults, stores,
 };
 use crate::hostile::tenant;
+use crate::offered_copies;
 use crate::placement_scenes::Variety;
 use crate::program::plan;
 use crate::short_sessions;
@@ -85,6 +86,7 @@ impl Scene {
         }
         variety.arrange(&mut scene, length);
         waits::arrange(seed, &mut scene);
+        offered_copies::arrange(seed, &mut scene);
         if troubles.partitions && troubles.crashes {
             let halves = halve(seed, cast, &scene.clients, quiet);
             scene.faults.extend(halves);

@@ -1,5 +1,6 @@
 //! The watch over a cluster: it passes the messages on the bus and the facts of nodes to the checkers.
 
+mod hears;
 mod observer;
 mod says;
 
@@ -15,8 +16,8 @@ use bus_schemas::{
 
 use crate::administrator::inbox;
 use crate::check::{
-    CheckResult, Credits, Drains, Keeping, Memory, Moves, Places, Positions, Sessions, Steady,
-    Stops, UsageBlocks, Violation, Windows,
+    CheckResult, Copies, Credits, Drains, Keeping, Memory, Moves, Places, Positions, Sessions,
+    Steady, Stops, UsageBlocks, Violation, Windows,
 };
 use crate::coverage::Coverage;
 use crate::fault_points::FaultPoints;
@@ -60,6 +61,8 @@ pub(crate) struct Watch {
     pub keeping: Keeping,
     /// The checker of closed sessions' slices.
     pub stops: Stops,
+    /// The checker of offered copies.
+    pub copies: Copies,
     workers: BTreeMap<NodeId, Incarnation>,
     /// Client nodes that have finished, or that only wait for a place.
     pub finished: BTreeSet<NodeId>,
@@ -100,6 +103,7 @@ impl Watch {
             positions: Positions::default(),
             sessions: Sessions::default(),
             stops: Stops::default(),
+            copies: Copies::default(),
             keeping: Keeping::new(settings.record_buffer),
             windows: Windows::new(settings, tenants),
             memory: Memory::new(capacity, limit),
@@ -176,6 +180,8 @@ impl Watch {
             {
                 let tenant = |session| self.memory.tenant(session).cloned();
                 self.credits.said(now, &usage, &tenant)?;
+            } else if let Some((session, what)) = self.subjects.parse_client(subject) {
+                self.answers(incarnation, session, what, &packet.bytes)?;
             }
             return Ok(());
         }
@@ -336,6 +342,10 @@ impl Watch {
                 }
                 _ => Ok(()),
             },
+            Some(WorkerSubject::Tenant(tenant, session, what)) => {
+                self.hears(incarnation, (&tenant, session), what, &packet.bytes);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -141,7 +141,8 @@ impl Watch {
             }
             WorkerFact::UsageCut { block } => {
                 self.usage.take(&block);
-                self.moves.take(now, &block)
+                let unsent = |tenant: &_| self.copies.unsent_bytes(worker, tenant);
+                self.moves.take(now, &block, unsent)
             }
             fact => self.use_of(now, worker, fact),
         }

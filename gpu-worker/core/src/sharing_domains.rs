@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use bus_schemas::Tenant;
 use device::{SharingDomain, TenantNumber};
-use gpu_worker_core::content::Pool;
+
+use crate::content::Pool;
 
 /// Scope in which sessions share equal memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,41 +34,59 @@ impl FromStr for Share {
     }
 }
 
+/// The owner of a session, for the device's division among owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// Number of the tenant.
+    pub tenant: TenantNumber,
+    /// The domain of the session, if it shares memory at all.
+    pub domain: Option<SharingDomain>,
+}
+
 /// The domains of one worker.
 #[derive(Debug)]
-pub(super) struct SharingDomains {
+pub struct SharingDomains {
     share: Share,
     /// Tenants that have had a session here.
     tenants: BTreeMap<Tenant, TenantNumber>,
 }
 
 impl SharingDomains {
-    pub(super) fn new(share: Share) -> Self {
+    /// Makes the domains of a worker that no tenant has used.
+    #[must_use]
+    pub fn new(share: Share) -> Self {
         Self {
             share,
             tenants: BTreeMap::new(),
         }
     }
 
+    /// Returns the owner of a tenant's sessions.
+    pub fn owner(&mut self, tenant: &Tenant) -> Owner {
+        Owner {
+            tenant: self.number(tenant),
+            domain: self.of(tenant),
+        }
+    }
+
     /// Returns the number of a tenant, starting at one.
-    pub(super) fn number(&mut self, tenant: &Tenant) -> TenantNumber {
+    fn number(&mut self, tenant: &Tenant) -> TenantNumber {
         let next = TenantNumber(self.tenants.len() as u64 + 1);
         *self.tenants.entry(tenant.clone()).or_insert(next)
     }
 
     /// Returns the domain of a tenant's sessions, if they share at all.
-    pub(super) fn of(&mut self, tenant: &Tenant) -> Option<SharingDomain> {
+    pub fn of(&mut self, tenant: &Tenant) -> Option<SharingDomain> {
         match self.share {
             Share::All => Some(SharingDomain(0)),
             Share::Off => None,
             Share::Tenant => Some(SharingDomain(self.number(tenant).0)),
         }
     }
-}
 
-impl SharingDomains {
     /// Returns the pool of kept chunks that a tenant's copies are compared with.
-    pub(super) fn pool(&self, tenant: &Tenant) -> Pool {
+    #[must_use]
+    pub fn pool(&self, tenant: &Tenant) -> Pool {
         match self.share {
             Share::All => Pool::All,
             Share::Tenant | Share::Off => Pool::Tenant(tenant.clone()),
