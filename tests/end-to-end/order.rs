@@ -9,7 +9,7 @@ use async_nats::jetstream::kv::Store;
 use bus_schemas::ClusterSettings;
 use rustix::process::Signal;
 use serde_json::Value;
-use storage::stored_days;
+use storage::{Storage, Stored, stored_days};
 use warploom_cli::local::Scratch;
 
 use crate::loaded::{LoadedCluster, SOON, plan};
@@ -252,8 +252,10 @@ async fn the_record_is_cut_where_the_days_cannot_be_kept() {
     let mut loaded = LoadedCluster::idle(1, 1, &plans, &[]).await;
     let tool = Tool::of(&loaded);
     let jetstream = async_nats::jetstream::new(loaded.demo.cluster.connect().await);
-    let bucket = jetstream.get_key_value("wl-test-control").await;
-    let bucket = bucket.expect("it");
+    // A leader creates it some time after it has begun to lead.
+    let storage = Storage::new(jetstream, &loaded.demo.cluster.subjects());
+    let bucket = storage.bucket(Stored::Control).await;
+    let bucket = bucket.expect("it is opened or created");
     fill(&bucket).await;
     cut_soon(&loaded).await;
     loaded.work(&plans).await;

@@ -228,7 +228,7 @@ pub enum Action<B: Buffers> {
     Device(Command<B>),
     /// Check the chunks of an offered transfer; answer with [`Event::Chunks`].
     Check(Box<ArrivedChunks<B::Chunk>>),
-    /// Drop chunks, whose memory may take a while to return to the host.
+    /// Drop chunks. Their memory may take a while to return to the host.
     Drop(Vec<B::Chunk>),
     /// Fetch a published tensor; answer with [`Event::Tensor`].
     Fetch(Arc<str>),

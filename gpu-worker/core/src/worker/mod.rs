@@ -14,6 +14,7 @@ mod event_times;
 mod images;
 mod memory;
 mod messages;
+mod offers;
 mod results;
 mod sessions;
 mod turn;
@@ -192,7 +193,7 @@ impl<B: Buffers> Worker<B> {
                 self.look = Some(turn.now + LOOK_NS);
             }
         }
-        self.look_at_chunks(turn);
+        self.drop_idle(turn);
         let (running, behind) = self.sequencer.load();
         let waits = running > 1 || (running == 1 && behind);
         self.resources.waiting(turn.now, waits);

@@ -5,6 +5,8 @@ use bus_schemas::{
     SessionId, Tenant, UsageBlock,
 };
 
+use gpu_worker_core::exports::DeviceAction;
+
 /// An event inside a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -130,6 +132,20 @@ pub enum WorkerFact {
         out: bool,
         /// Bytes.
         bytes: u64,
+    },
+    /// The worker's device acted on memory that sessions share.
+    Exchanged {
+        /// The session.
+        session: SessionId,
+        /// The action.
+        action: DeviceAction,
+        /// Bytes of the allocation that was exported, or 0; `None` if the device refused.
+        bytes: Option<u64>,
+    },
+    /// An export is gone: its allocation was freed, alone or with its session.
+    ExportGone {
+        /// Number of the export.
+        export: u64,
     },
     /// The worker refused an op its memory.
     Denied {

@@ -79,6 +79,8 @@ pub(crate) struct SliceRun {
     pub peak: u64,
     /// Accesses: op, first address, bytes.
     pub touched: Vec<(OpNumber, u64, u64)>,
+    /// Addresses of freed allocations.
+    pub freed: Vec<u64>,
 }
 
 impl SliceRun {
@@ -104,6 +106,8 @@ pub(crate) struct Around<'a> {
     pub staged: &'a BTreeMap<u64, Vec<u8>>,
     /// The device's memory, shared by all sessions.
     pub cells: &'a mut Cells,
+    /// Memory of other sessions that the session has imported: address and bytes.
+    pub imports: &'a [(u64, u64)],
     /// An op that must fail when its turn comes, and the reason.
     pub fail_at: Option<&'a (OpNumber, Failure)>,
     /// True if addresses are not checked, as in a mutant.
@@ -159,7 +163,8 @@ impl DeviceSession {
             return Err(failure.clone());
         }
         for (address, bytes) in accesses(&kept.op) {
-            if !around.unchecked && !self.holds(address, bytes) {
+            let reaches = self.holds(address, bytes) || is_in(around.imports, address, bytes);
+            if !around.unchecked && !reaches {
                 let what = format!("{bytes} bytes at {address:#x} are not the session's");
                 return Err(Failure::new(Code::IllegalAddress, what));
             }
@@ -216,6 +221,7 @@ impl DeviceSession {
                 let none = || Failure::new(Code::BadAddress, "nothing was allocated there");
                 let bytes = self.allocations.remove(&address).ok_or_else(none)?;
                 clear(around.cells, address, bytes);
+                run.freed.push(address);
             }
             Op::CopyIn { transfer, .. } if transfer != 0 => {
                 let none = || Failure::new(Code::Protocol, "no such transfer");
@@ -246,10 +252,20 @@ impl DeviceSession {
         self.fault.get_or_insert_with(|| (op, why.clone()));
     }
 
+    /// Bytes of the allocation that begins at an address.
+    pub(crate) fn allocation(&self, address: u64) -> Option<u64> {
+        self.allocations.get(&address).copied()
+    }
+
     fn holds(&self, address: u64, bytes: u64) -> bool {
         let below = self.allocations.range(..=address).next_back();
         below.is_some_and(|(start, length)| address - start + bytes <= *length)
     }
+}
+
+fn is_in(ranges: &[(u64, u64)], address: u64, bytes: u64) -> bool {
+    let mut ranges = ranges.iter();
+    ranges.any(|(start, size)| *start <= address && address + bytes <= start + size)
 }
 
 /// The memory that an op reads or writes.
@@ -311,6 +327,7 @@ mod tests {
             let mut around = Around {
                 staged: &BTreeMap::new(),
                 cells: &mut Cells::new(),
+                imports: &[],
                 fail_at,
                 unchecked: false,
             };

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::{
-    Failure, Incarnation, KernelKey, Launch, MemoryAnswer, ModuleHash, Op, OpRef, SessionId,
-    Tenant, WeightSample, Weights, Window, decode, encode,
+    ExportPlace, Failure, Incarnation, KernelKey, Launch, MemoryAnswer, ModuleHash, Op, OpRef,
+    SessionId, Tenant, WeightSample, Weights, Window, decode, encode,
 };
+use gpu_worker_core::exports::DeviceAction;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::OpenAction;
 use sim_cluster::{
@@ -14,6 +15,7 @@ use sim_cluster::{
 };
 
 use crate::device::{Around, DeviceSession, KeptOp, SliceRun, kernel_key};
+use crate::device_exports::DeviceExports;
 use crate::memory::{Cells, clear};
 use crate::mutants::Mutant;
 
@@ -39,6 +41,7 @@ pub(crate) struct ModelDevice {
     sessions: BTreeMap<SessionId, DeviceSession>,
     windows: BTreeMap<SessionId, Window>,
     cells: Cells,
+    exports: DeviceExports,
     jobs: VecDeque<Pending>,
     running: Option<Running>,
 }
@@ -109,6 +112,7 @@ impl ModelDevice {
             sessions: BTreeMap::new(),
             windows: BTreeMap::new(),
             cells: Cells::new(),
+            exports: DeviceExports::default(),
             jobs: VecDeque::new(),
             running: None,
         }
@@ -200,6 +204,7 @@ impl ModelDevice {
             }
             Job::Close(session) => {
                 self.sessions.remove(session);
+                self.end_exports(io, *session, None);
             }
             Job::Start(slice) => run = self.run(io, slice),
         }
@@ -217,6 +222,7 @@ impl ModelDevice {
         let mut around = Around {
             staged: &slice.staged,
             cells: &mut self.cells,
+            imports: &self.exports.visible(session),
             fail_at: submission.fail_at.as_ref(),
             unchecked: self.mutant == Some(Mutant::SkipsAddressCheck),
         };
@@ -230,6 +236,9 @@ impl ModelDevice {
             };
             self.fact(io, fact);
         }
+        for address in run.freed.iter().copied() {
+            self.end_exports(io, session, Some(address));
+        }
         for (op, print) in run.ran.iter().copied() {
             self.fact(io, WorkerFact::Ran { session, op, print });
         }
@@ -241,6 +250,15 @@ impl ModelDevice {
         };
         self.fact(io, fact);
         run
+    }
+}
+
+impl ModelDevice {
+    fn end_exports(&mut self, io: &mut Io, session: SessionId, address: Option<u64>) {
+        let keeps = self.mutant == Some(Mutant::KeepsImports);
+        for export in self.exports.end(session, address, keeps) {
+            self.fact(io, WorkerFact::ExportGone { export });
+        }
     }
 }
 
@@ -345,6 +363,32 @@ impl SimDevice for ModelDevice {
             }
             Job::Start(slice) => Ended::Slice(Box::new(end(&slice, run))),
         })
+    }
+
+    fn exchange(
+        &mut self,
+        io: &mut Io,
+        session: SessionId,
+        action: DeviceAction,
+    ) -> Result<Option<ExportPlace>, Failure> {
+        let device = self.sessions.get(&session);
+        let allocation = |address| device?.allocation(address);
+        let came = self.exports.exchange(session, action, allocation);
+        let bytes = came
+            .as_ref()
+            .ok()
+            .map(|place| place.map_or(0, |it| it.bytes));
+        let fact = WorkerFact::Exchanged {
+            session,
+            action,
+            bytes,
+        };
+        self.fact(io, fact);
+        came
+    }
+
+    fn take_gone(&mut self) -> Vec<u64> {
+        self.exports.take_gone()
     }
 
     fn held(&self, session: SessionId) -> u64 {

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::device::FAULTY;
+use crate::exporting::PEEK_NEEDS;
 use sim_cluster::Random;
 use sim_cluster::{MICRO, MILLI, Nanos};
 
@@ -58,6 +59,14 @@ pub(crate) enum Step {
     Staged(u32),
     /// Offer that many bytes of a content, and copy them to the device.
     Offered { content: u32, bytes: u32 },
+    /// Export the newest allocation by a key.
+    Export(u32),
+    /// Import what another session of the tenant has exported by a key.
+    Import(u32),
+    /// Read the import, if there is one.
+    Peek,
+    /// Give the import back, if there is one.
+    GiveBack,
     /// Stage a module's image of that many bytes and load it into a slot.
     Load { slot: u32, bytes: u32 },
     /// Wait for all pending answers.
@@ -120,6 +129,7 @@ impl Program {
                 Step::Set { count, .. } => count,
                 Step::Copy { bytes, .. } => COPIED_FROM + bytes,
                 Step::Read(bytes) => bytes,
+                Step::Peek => PEEK_NEEDS,
                 _ => 0,
             };
             let fatal = self.conduct == Conduct::Honest && step.is_fatal();

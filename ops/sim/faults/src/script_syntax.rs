@@ -116,6 +116,10 @@ impl From<Step> for String {
             }
             Step::Staged(bytes) => format!("staged {bytes}"),
             Step::Offered { content, bytes } => format!("offered {content} {bytes}"),
+            Step::Export(key) => format!("export {key}"),
+            Step::Import(key) => format!("import {key}"),
+            Step::Peek => "peek".to_owned(),
+            Step::GiveBack => "give-back".to_owned(),
             Step::Load { slot, bytes } => format!("load {slot} {bytes}"),
             Step::Wait => "wait".to_owned(),
             Step::Think(time) => format!("think {}", time_text::text(time)),
@@ -196,6 +200,10 @@ impl TryFrom<String> for Step {
                 content: words.number()?,
                 bytes: words.number()?,
             },
+            "export" => Self::Export(words.number()?),
+            "import" => Self::Import(words.number()?),
+            "peek" => Self::Peek,
+            "give-back" => Self::GiveBack,
             "load" => Self::Load {
                 slot: words.number()?,
                 bytes: words.number()?,

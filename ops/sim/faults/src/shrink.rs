@@ -231,6 +231,10 @@ fn simple(step: Step) -> Option<Step> {
         Step::Load { slot, .. } => Step::Load { slot, bytes: 1 },
         Step::Think(_) => Step::Think(MILLI),
         Step::Sync
+        | Step::Export(_)
+        | Step::Import(_)
+        | Step::Peek
+        | Step::GiveBack
         | Step::Alloc(_)
         | Step::Free
         | Step::Trespass { .. }

@@ -67,6 +67,9 @@ fn every_invariant_holds_over_many_seeds() {
     assert!(total(&reports, |r| r.promised) > 1_000);
     assert!(total(&reports, |r| r.offered) > 100);
     assert!(total(&reports, |r| r.unsent) > 20);
+    assert!(total(&reports, |r| r.exchanged) > 100);
+    assert!(total(&reports, |r| r.imported) > 20);
+    assert!(total(&reports, |r| r.peeked) > 20);
     assert!(total(&reports, |r| r.swaps) > 0);
     assert!(total(&reports, |r| r.moved) > 0);
     assert!(total(&reports, |r| r.several) > 10);

@@ -1,6 +1,7 @@
 //! The program as a client needs it: the ops that it pushes, and its use of the answers.
 
-use bus_schemas::{MemoryAnswer, OpNumber, Opened};
+use bus_schemas::subject::ToWorker;
+use bus_schemas::{IpcAnswer, MemoryAnswer, OpNumber, Opened};
 use client_agent_core::{Outbox, OutboxSettings};
 
 use crate::Nanos;
@@ -63,8 +64,8 @@ pub trait ClientProgram: Sized {
     /// Takes an answer. Returns true if the answer is right.
     fn answered(&mut self, now: Nanos, op: OpNumber, bytes: &[u8]) -> bool;
 
-    /// Takes the next request for memory to its worker, if one is due.
-    fn request(&mut self, _now: Nanos) -> Option<Vec<u8>> {
+    /// Takes the next request to its worker that is due, about memory of its own or of other sessions.
+    fn request(&mut self, _now: Nanos) -> Option<(ToWorker, Vec<u8>)> {
         None
     }
     /// Time at which a request is due.
@@ -73,6 +74,8 @@ pub trait ClientProgram: Sized {
     }
     /// Takes its worker's answer about memory, behind the op that was pushed last.
     fn promised(&mut self, _now: Nanos, _after: OpNumber, _answer: &MemoryAnswer) {}
+    /// Takes its worker's answer about memory of other sessions.
+    fn exchanged(&mut self, _now: Nanos, _answer: IpcAnswer) {}
 
     /// Changes a batch up to this op before it is sent; `None` drops it.
     fn batch(&self, _last: OpNumber, bytes: &[u8]) -> Option<Vec<u8>> {

@@ -2,8 +2,8 @@
 
 use bus_schemas::subject::{Subjects, ToClient, ToLeader};
 use bus_schemas::{
-    CloseReason, Code, DeviceResult, Failure, LeaderNotice, MemoryAnswer, OpenAnswer, OpenRequest,
-    Opened, Rejected, SessionId, Tenant, WIRE_VERSION, WorkerAck, decode, encode,
+    CloseReason, Code, DeviceResult, Failure, IpcAnswer, LeaderNotice, MemoryAnswer, OpenAnswer,
+    OpenRequest, Opened, Rejected, SessionId, Tenant, WIRE_VERSION, WorkerAck, decode, encode,
 };
 use bytes::Bytes;
 use client_agent_core::Event;
@@ -169,8 +169,11 @@ impl<P: ClientProgram> Runner<P> {
                     self.promised(io, &answer);
                 }
             }
-            // The simulated programs share no memory.
-            ToClient::Ipc => {}
+            ToClient::Ipc => {
+                if let Ok(answer) = decode::<IpcAnswer>(bytes) {
+                    self.program.exchanged(io.now, answer);
+                }
+            }
             ToClient::Error => {
                 if let Ok(rejected) = decode::<Rejected>(bytes) {
                     self.event(io, names, Event::Error(rejected.failure));
@@ -245,7 +248,8 @@ impl<P: ClientProgram> Runner<P> {
         };
         match &self.phase {
             Phase::Running(session) => {
-                session.request(io, &mut self.program);
+                let whose = (&names.subjects, &names.tenant);
+                session.request(io, whose, &mut self.program);
                 let outbox = session.outbox.next_wakeup();
                 let wakes = [until, outbox, session.linger, self.program.next_request()];
                 wakes.into_iter().flatten().min()

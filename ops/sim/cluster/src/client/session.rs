@@ -25,7 +25,6 @@ pub(super) struct Session {
     batches: Rc<str>,
     states: Rc<str>,
     intents: Rc<str>,
-    requests: Rc<str>,
 }
 
 impl Session {
@@ -46,20 +45,27 @@ impl Session {
             linger: None,
             batches: to_worker(ToWorker::Batch),
             states: to_worker(ToWorker::State),
-            requests: to_worker(ToWorker::Memory),
             intents: subjects.to_leader(tenant, ToLeader::Intent(session)).into(),
             opened,
         }
     }
 
-    /// Publishes the requests for memory that are due.
-    pub(super) fn request(&self, io: &mut Io, program: &mut impl ClientProgram) {
-        while let Some(bytes) = program.request(io.now) {
-            if let Ok(request) = decode::<MemoryRequest>(&bytes) {
-                let (session, wanted) = (self.opened.session, request.wanted);
+    /// Publishes the requests about memory that are due.
+    pub(super) fn request(
+        &self,
+        io: &mut Io,
+        (subjects, tenant): (&Subjects, &Tenant),
+        program: &mut impl ClientProgram,
+    ) {
+        let (session, worker) = (self.opened.session, self.opened.incarnation);
+        while let Some((what, bytes)) = program.request(io.now) {
+            if what == ToWorker::Memory
+                && let Ok(request) = decode::<MemoryRequest>(&bytes)
+            {
+                let wanted = request.wanted;
                 io.fact(ClientFact::Requested { session, wanted });
             }
-            io.publish(self.requests.clone(), bytes);
+            io.publish(subjects.to_worker(tenant, worker, session, what), bytes);
         }
     }
 

@@ -117,7 +117,10 @@ impl<D: SimDevice> WorkerNode<D> {
                 self.fact(io, WorkerFact::Swapped { session, out });
                 self.begin_move(io, session, out);
             }
-            Command::Exchange(..) => broken(io, "shared memory that no program shares"),
+            Command::Exchange(session, action) => {
+                let came = self.device.exchange(io, session, action);
+                return Some(Event::Exchanged(session, came));
+            }
             // The device keeps nothing of an image, so it has nothing to forget.
             Command::Cancel(_) | Command::Forget(_) | Command::Wake => {}
         }

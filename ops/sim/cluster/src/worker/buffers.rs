@@ -61,7 +61,7 @@ impl<D: SimDevice> SimBuffers<D> {
         self.broken.take()
     }
 
-    /// Checks the chunks of an offered transfer whose bytes have all arrived.
+    /// Checks the chunks of an offered transfer once all of its bytes have arrived.
     pub(super) fn check_chunks(
         &mut self,
         arrived: ArrivedChunks<Rc<[u8]>>,

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, SessionId, Tenant, Weights,
+    Code, ExportPlace, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, SessionId,
+    Tenant, Weights,
 };
 use device::OpResult;
 use gpu_worker_core::dispatch::Submission;
+use gpu_worker_core::exports::DeviceAction;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::{OpenAction, StartAction};
 
@@ -96,6 +98,24 @@ pub trait SimDevice {
     fn bend_promise(&self, message: Vec<u8>) -> Vec<u8> {
         message
     }
+    /// Acts on memory that sessions share.
+    ///
+    /// # Errors
+    /// Those of [`device::ExportMemory`].
+    fn exchange(
+        &mut self,
+        _io: &mut Io,
+        _session: SessionId,
+        _action: DeviceAction,
+    ) -> Result<Option<ExportPlace>, Failure> {
+        let why = "this device shares no memory";
+        Err(Failure::new(Code::NotExported, why))
+    }
+    /// Takes the numbers of the exports that are gone since the last call.
+    fn take_gone(&mut self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// Bytes that a session holds.
     fn held(&self, _session: SessionId) -> u64 {
         0

@@ -19,6 +19,10 @@ impl<D: SimDevice> WorkerNode<D> {
             Some(Ended::Slice(end)) => self.completed(io, *end),
             None => {}
         }
+        let gone = self.device.take_gone();
+        if !gone.is_empty() {
+            self.event(io, None, Event::ExportsGone(gone));
+        }
     }
 
     fn completed(&mut self, io: &mut Io, end: SliceEnd) {

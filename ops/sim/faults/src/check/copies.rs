@@ -48,7 +48,7 @@ impl Offered {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     transfers: BTreeMap<(SessionId, u64), Offered>,
-    /// Chunks whose bytes a tenant has sent to a worker.
+    /// Chunks that a tenant has sent to a worker.
     sent: BTreeSet<(Incarnation, Tenant, ContentHash)>,
     /// Number of transfers with an answer.
     pub answered: u64,

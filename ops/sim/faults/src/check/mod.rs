@@ -3,6 +3,7 @@
 mod copies;
 mod credits;
 mod drains;
+mod exports;
 mod keeping;
 mod memory;
 mod moves;
@@ -18,6 +19,7 @@ mod window;
 pub(crate) use copies::Copies;
 pub(crate) use credits::Credits;
 pub(crate) use drains::Drains;
+pub(crate) use exports::Exports;
 pub(crate) use keeping::Keeping;
 pub(crate) use memory::Memory;
 pub(crate) use moves::Moves;
@@ -34,7 +36,8 @@ pub(crate) use window::Windows;
 pub struct Violation {
     /// The invariant. `I1` … `I10` are those of the protocol; `placement` and `liveness` are the checkers'.
     /// `record` is about inputs that a leader keeps or leaves unrecorded, and `stop` about slices of a
-    /// closed session. `copies` means that a worker answered an offer wrongly. `steady` means that a leader or worker lost its place without cause. `honest` means
+    /// closed session. `copies` means that a worker answered an offer wrongly, and `exports` that memory was
+    /// shared wrongly. `steady` means that a leader or worker lost its place without cause. `honest` means
     /// that an honest session failed without cause. `shell` means that a core asked for something
     /// impossible.
     pub invariant: &'static str,

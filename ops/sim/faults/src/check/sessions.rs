@@ -264,7 +264,7 @@ impl Sessions {
         session: SessionId,
         op: OpNumber,
         failure: &Failure,
-        denied: bool,
+        excused: bool,
     ) -> CheckResult {
         let (troubled, unheard) = (self.troubled, self.unheard);
         let silent = matches!(
@@ -277,8 +277,7 @@ impl Sessions {
         let expected = match failure.code {
             Code::DeviceLost | Code::Expired | Code::SessionGone => troubled,
             _ if silent => unheard,
-            Code::Quota | Code::OutOfMemory => denied,
-            _ => false,
+            _ => excused,
         };
         if log.doomed || expected {
             self.ends.1 += 1;

@@ -78,6 +78,10 @@ pub enum Mutant {
     PromisesTooMuch,
     /// A worker says that it has the first chunk of every offered transfer.
     ClaimsChunks,
+    /// A worker finds an export under every key.
+    InventsExports,
+    /// A worker's device keeps imports of freed memory.
+    KeepsImports,
     /// Candidates declare a leader dead after a tenth of a second of silence.
     DeposesTheSlow,
     /// Leaders declare a worker lost after a fifth of a second of silence.

@@ -8,9 +8,10 @@ use std::rc::Rc;
 
 use bus_schemas::subject::Author;
 use bus_schemas::{
-    Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantBatch, GrantKind, HeldChunks,
-    Incarnation, LeaderId, LeaderNotice, Leave, OpenAnswer, Outcome, SealAnswer, SealReply, Status,
-    StatusRequest, Tenant, Usage, WorkerAck, WorkerBeat, decode, encode,
+    Chain, Code, Column, Done, Drain, Epoch, ExportPlace, GpuPosition, GrantBatch, GrantKind,
+    HeldChunks, Incarnation, IpcAnswer, LeaderId, LeaderNotice, Leave, OpenAnswer, Outcome,
+    SealAnswer, SealReply, Status, StatusRequest, Tenant, Usage, WorkerAck, WorkerBeat, decode,
+    encode,
 };
 
 use scheduler_leader_core::Placement;
@@ -272,6 +273,7 @@ impl Mutated {
                 bend_answer(self.mutant, &bytes)
             }
             Mutant::BlamesDevices if subject.ends_with(".leader") => bend_notice(&bytes),
+            Mutant::InventsExports if subject.ends_with(".ipc") => bend_exchange(&bytes),
             Mutant::ClaimsChunks if subject.ends_with(".worker") => bend_held(&bytes),
             Mutant::ForgetsUse if subject.contains(".s.usage.") => bend_usage(&bytes),
             _ => None,
@@ -346,6 +348,23 @@ fn bend_notice(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut notice = decode::<LeaderNotice>(bytes).ok()?;
     notice.ended.as_mut()?.code = Code::DeviceLost;
     Some(encode(&notice))
+}
+
+/// Answers a request about shared memory as if every key had an export.
+fn bend_exchange(bytes: &[u8]) -> Option<Vec<u8>> {
+    let answer = decode::<IpcAnswer>(bytes).ok()?;
+    let place = ExportPlace {
+        bytes: 4096,
+        before: 0,
+        span: 4096,
+    };
+    answer.failure.is_some().then(|| {
+        encode(&IpcAnswer {
+            place: Some(place),
+            failure: None,
+            ..answer
+        })
+    })
 }
 
 /// Claims the first chunk of each transfer that an acknowledgement answers.

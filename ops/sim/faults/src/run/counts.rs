@@ -72,6 +72,12 @@ counters! {
     offered as "offered_transfers_answered",
     /// Chunks of offered copies that were not sent again.
     unsent as "chunks_not_sent_again",
+    /// Answered requests about memory that sessions share.
+    exchanged as "requests_for_shared_memory_answered",
+    /// Imports of other sessions' memory.
+    imported as "imports",
+    /// Checked accesses to imports.
+    peeked as "accesses_to_imports",
     /// Sessions that were refused memory.
     denied as "sessions_refused_memory",
     /// Times that a session's memory was swapped out.

@@ -14,6 +14,7 @@ use crate::hostile::tenant;
 use crate::offered_copies;
 use crate::placement_scenes::Variety;
 use crate::program::plan;
+use crate::shared_memory;
 use crate::short_sessions;
 use crate::waits;
 
@@ -87,6 +88,7 @@ impl Scene {
         variety.arrange(&mut scene, length);
         waits::arrange(seed, &mut scene);
         offered_copies::arrange(seed, &mut scene);
+        shared_memory::arrange(seed, &mut scene);
         if troubles.partitions && troubles.crashes {
             let halves = halve(seed, cast, &scene.clients, quiet);
             scene.faults.extend(halves);

@@ -1,7 +1,11 @@
-//! Messages between clients and workers about offered copies.
+//! Messages between clients and workers about offered copies and shared memory.
 
 use bus_schemas::subject::{ToClient, ToWorker};
-use bus_schemas::{CopyOffer, DataChunk, Incarnation, SessionId, Tenant, WorkerAck, decode};
+use bus_schemas::{
+    CopyOffer, DataChunk, Incarnation, IpcAnswer, IpcRequest, SessionId, Tenant, WorkerAck, decode,
+};
+
+use sim_cluster::WorkerFact;
 
 use super::Watch;
 use crate::check::CheckResult;
@@ -29,7 +33,34 @@ impl Watch {
                     self.copies.received(worker, (tenant, session), &data);
                 }
             }
+            ToWorker::Ipc => {
+                if let Ok(request) = decode::<IpcRequest>(bytes) {
+                    self.exports.asked(session, &request);
+                }
+            }
             _ => {}
+        }
+    }
+
+    /// Checks a worker's fact about memory that sessions share.
+    pub(super) fn shares(&mut self, worker: Incarnation, fact: &WorkerFact) -> CheckResult {
+        match *fact {
+            WorkerFact::Exchanged {
+                session,
+                action,
+                bytes,
+            } => match self.memory.tenant(session) {
+                Some(tenant) => {
+                    let whose = (tenant, session);
+                    self.exports.carried_out(worker, whose, action, bytes)
+                }
+                None => Ok(()),
+            },
+            WorkerFact::ExportGone { export } => {
+                self.exports.gone(worker, export);
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -42,12 +73,19 @@ impl Watch {
         bytes: &[u8],
     ) -> CheckResult {
         let tenant = self.memory.tenant(session).cloned();
-        match (what, tenant) {
-            (ToClient::Worker, Some(tenant)) => match decode::<WorkerAck<'_>>(bytes) {
-                Ok(ack) => self.copies.acknowledged(worker, (&tenant, session), &ack),
-                Err(_) => Ok(()),
-            },
-            _ => Ok(()),
+        let Some(tenant) = tenant else {
+            return Ok(());
+        };
+        if what == ToClient::Worker
+            && let Ok(ack) = decode::<WorkerAck<'_>>(bytes)
+        {
+            return self.copies.acknowledged(worker, (&tenant, session), &ack);
         }
+        if what == ToClient::Ipc
+            && let Ok(answer) = decode::<IpcAnswer>(bytes)
+        {
+            return self.exports.answers(worker, (&tenant, session), &answer);
+        }
+        Ok(())
     }
 }

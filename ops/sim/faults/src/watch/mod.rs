@@ -16,8 +16,8 @@ use bus_schemas::{
 
 use crate::administrator::inbox;
 use crate::check::{
-    CheckResult, Copies, Credits, Drains, Keeping, Memory, Moves, Places, Positions, Sessions,
-    Steady, Stops, UsageBlocks, Violation, Windows,
+    CheckResult, Copies, Credits, Drains, Exports, Keeping, Memory, Moves, Places, Positions,
+    Sessions, Steady, Stops, UsageBlocks, Violation, Windows,
 };
 use crate::coverage::Coverage;
 use crate::fault_points::FaultPoints;
@@ -63,6 +63,8 @@ pub(crate) struct Watch {
     pub stops: Stops,
     /// The checker of offered copies.
     pub copies: Copies,
+    /// The checker of memory that sessions share.
+    pub exports: Exports,
     workers: BTreeMap<NodeId, Incarnation>,
     /// Client nodes that have finished, or that only wait for a place.
     pub finished: BTreeSet<NodeId>,
@@ -104,6 +106,7 @@ impl Watch {
             sessions: Sessions::default(),
             stops: Stops::default(),
             copies: Copies::default(),
+            exports: Exports::default(),
             keeping: Keeping::new(settings.record_buffer),
             windows: Windows::new(settings, tenants),
             memory: Memory::new(capacity, limit),

@@ -1,6 +1,6 @@
 //! Passes the facts of nodes to the checkers.
 
-use bus_schemas::Incarnation;
+use bus_schemas::{Code, Incarnation};
 use sim_cluster::{ClientFact, LeaderFact, Nanos, NodeId, WorkerFact};
 
 use super::Watch;
@@ -86,8 +86,12 @@ impl Watch {
                 failure,
             } => {
                 self.places.failed(session, failure.code)?;
-                let denied = self.memory.denied.contains(&session);
-                self.sessions.failed(session, op, &failure, denied)
+                let excused = match failure.code {
+                    Code::Quota | Code::OutOfMemory => self.memory.denied.contains(&session),
+                    Code::IllegalAddress => self.exports.is_bereft(session),
+                    _ => false,
+                };
+                self.sessions.failed(session, op, &failure, excused)
             }
             ClientFact::Ended { session } => {
                 self.places.left(session);
@@ -156,7 +160,10 @@ impl Watch {
                 op,
                 address,
                 bytes,
-            } => self.memory.touched(session, op, (address, bytes)),
+            } => match self.exports.allows(session, (address, bytes)) {
+                true => Ok(()),
+                false => self.memory.touched(session, op, (address, bytes)),
+            },
             WorkerFact::Held {
                 session,
                 most,
@@ -169,7 +176,10 @@ impl Watch {
                 self.places.held(now, worker, session, most);
                 self.memory.held(worker, session, most)
             }
-            WorkerFact::Swapped { session, out } => self.memory.swapped(worker, session, out),
+            WorkerFact::Swapped { session, out } => {
+                self.exports.swapped(session, out)?;
+                self.memory.swapped(worker, session, out)
+            }
             WorkerFact::Moved {
                 session,
                 out,
@@ -201,7 +211,7 @@ impl Watch {
                 self.stops.stopped(worker, session, ran);
                 Ok(())
             }
-            _ => Ok(()),
+            fact => self.shares(worker, &fact),
         }
     }
 }

@@ -1,11 +1,15 @@
 //! The model program: it pushes the steps that were drawn for it, and keeps a model of the device's memory,
 //! by which it knows each answer.
 
+mod ops;
+mod shared;
+
 use std::collections::VecDeque;
 
+use bus_schemas::subject::ToWorker;
 use bus_schemas::{
-    Intent, KernelKey, Launch, MemoryAnswer, ModuleHash, Op, OpNumber, Opened, SessionId, decode,
-    encode,
+    Intent, IpcAnswer, KernelKey, MemoryAnswer, ModuleHash, Op, OpNumber, Opened, SessionId,
+    decode, encode,
 };
 use client_agent_core::{Addresses, Outbox, OutboxSettings, PushError};
 use sim_cluster::{
@@ -14,9 +18,10 @@ use sim_cluster::{
 
 use crate::asking::{Asking, Room};
 use crate::device::{kernel_key, op_print};
+use crate::exporting::Exporting;
 use crate::memory::{Cells, Memory, clear, write};
-use crate::offering::{Offering, content};
-use crate::program::{self, COPIED_FROM, Conduct, FULL_WAIT, REQUEST_AGAIN, SLOTS, Step};
+use crate::offering::Offering;
+use crate::program::{self, Conduct, FULL_WAIT, REQUEST_AGAIN, SLOTS, Step};
 
 /// The execution of one session's program.
 pub(crate) struct ModelProgram {
@@ -36,6 +41,7 @@ pub(crate) struct ModelProgram {
     asks: bool,
     asking: Option<Asking>,
     offering: Option<Offering>,
+    exporting: Exporting,
     modules: Vec<Option<ModuleHash>>,
     memory: Memory,
     cells: Cells,
@@ -68,6 +74,7 @@ impl ModelProgram {
             asks: nonce.is_multiple_of(2),
             asking: None,
             offering: None,
+            exporting: Exporting::default(),
             modules: vec![None; SLOTS as usize],
             memory: Memory::default(),
             cells: Cells::new(),
@@ -79,92 +86,6 @@ impl ModelProgram {
     fn base(&self) -> u64 {
         let first = self.allocated.front().copied();
         first.unwrap_or(self.window.0)
-    }
-
-    /// The op of a step, with its stream and its payload.
-    fn op(&self, step: Step) -> (Op, u16, Vec<u8>) {
-        let address = self.base();
-        match step {
-            Step::Launch {
-                function,
-                grid,
-                stream,
-                fill,
-            } => {
-                let (grid, block) = ([grid, 1, 1], [32, 1, 1]);
-                let launch = Launch {
-                    module: 0,
-                    function,
-                    grid,
-                    block,
-                    shared: 0,
-                    attributes: bus_schemas::LaunchAttributes::default(),
-                };
-                (Op::Launch(launch), stream, vec![fill; 16])
-            }
-            Step::CopyIn {
-                bytes,
-                fill,
-                stream,
-            } => {
-                let op = Op::CopyIn {
-                    address,
-                    bytes: u64::from(bytes),
-                    transfer: 0,
-                };
-                (op, stream, vec![fill; usize::from(bytes)])
-            }
-            Step::Set {
-                count,
-                value,
-                stream,
-            } => {
-                let op = Op::Set {
-                    address,
-                    count,
-                    value,
-                    width: 1,
-                };
-                (op, stream, vec![])
-            }
-            Step::Event { event, stream } => {
-                let timed = false;
-                (Op::Event { event, timed }, stream, vec![])
-            }
-            Step::Copy { bytes, stream } => {
-                let op = Op::Copy {
-                    to: address,
-                    from: address + COPIED_FROM,
-                    bytes,
-                };
-                (op, stream, vec![])
-            }
-            Step::Read(bytes) => (Op::CopyOut { address, bytes }, 0, vec![]),
-            Step::Trespass { write, next } => self.trespass(write, next),
-            // The other steps are no single op, and are handled elsewhere.
-            _ => (Op::Sync, 0, vec![]),
-        }
-    }
-
-    /// Writes or reads at the address where another session's memory would begin.
-    fn trespass(&self, write: bool, next: bool) -> (Op, u16, Vec<u8>) {
-        let (base, (_, size), bytes) = (self.base(), self.window, 8);
-        let address = match next {
-            true => base.wrapping_add(size),
-            false => base.wrapping_sub(size),
-        };
-        let transfer = 0;
-        match write {
-            true => {
-                let op = Op::CopyIn {
-                    address,
-                    bytes,
-                    transfer,
-                };
-                (op, 0, vec![0xee; 8])
-            }
-            false => (Op::CopyOut { address, bytes }, 0, vec![]),
-        }
     }
 
     fn push(
@@ -266,47 +187,6 @@ impl ModelProgram {
             transfer,
         };
         self.push(io, outbox, op, 0, (&[], Some(&content)))
-    }
-
-    /// Continues to offer and copy a content. Returns true if it is done.
-    fn offer(
-        &mut self,
-        io: &mut Io,
-        outbox: &mut Outbox,
-        number: u32,
-        bytes: u32,
-    ) -> Result<bool, PushError> {
-        let mut offering = match self.offering.take() {
-            Some(offering) => offering,
-            None => Offering::begin(outbox, content(number, bytes))?,
-        };
-        let result = self.continue_offer(io, outbox, &mut offering);
-        self.offering = Some(offering).filter(|it| !it.is_done());
-        result
-    }
-
-    fn continue_offer(
-        &mut self,
-        io: &mut Io,
-        outbox: &mut Outbox,
-        offering: &mut Offering,
-    ) -> Result<bool, PushError> {
-        while !offering.is_done() {
-            let Some(piece) = offering.next(outbox)? else {
-                return Ok(false);
-            };
-            if !outbox.has_room() {
-                return Err(PushError::Full);
-            }
-            let op = Op::CopyIn {
-                address: self.base() + piece.offset,
-                bytes: piece.bytes.len() as u64,
-                transfer: piece.transfer,
-            };
-            self.push(io, outbox, op, 0, (&[], Some(&piece.bytes)))?;
-            offering.pushed();
-        }
-        Ok(true)
     }
 
     fn load(
@@ -415,11 +295,14 @@ impl ClientProgram for ModelProgram {
                 let content = program::staged_bytes(&mut self.random, bytes);
                 self.staged(io, outbox, content)
             }
-            Step::Offered { content, bytes } => match self.offer(io, outbox, content, bytes) {
-                Ok(false) => return ProgramProgress::Rest(None),
-                Ok(true) => Ok(()),
-                Err(error) => Err(error),
-            },
+            Step::Peek => self.peek(io, outbox),
+            Step::Offered { .. } | Step::Export(_) | Step::Import(_) | Step::GiveBack => {
+                match self.with_worker(io, outbox, step) {
+                    Ok(Some(progress)) => return progress,
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
             Step::Load { slot, bytes } => {
                 let salt = self.random.draw();
                 self.load(io, outbox, (slot, bytes, salt))
@@ -462,12 +345,24 @@ impl ClientProgram for ModelProgram {
         })
     }
 
-    fn request(&mut self, now: Nanos) -> Option<Vec<u8>> {
-        self.asking.as_mut()?.request(now)
+    fn request(&mut self, now: Nanos) -> Option<(ToWorker, Vec<u8>)> {
+        let asking = self.asking.as_mut();
+        if let Some(request) = asking.and_then(|asking| asking.request(now)) {
+            return Some((ToWorker::Memory, request));
+        }
+        let request = self.exporting.request(now)?;
+        Some((ToWorker::Ipc, request))
     }
 
     fn next_request(&self) -> Option<Nanos> {
-        self.asking.as_ref()?.next_request()
+        let asking = self.asking.as_ref();
+        let memory = asking.and_then(Asking::next_request);
+        let requests = [memory, self.exporting.next_request()];
+        requests.into_iter().flatten().min()
+    }
+
+    fn exchanged(&mut self, now: Nanos, answer: IpcAnswer) {
+        self.exporting.answered(now, answer);
     }
 
     fn promised(&mut self, now: Nanos, after: OpNumber, answer: &MemoryAnswer) {
