@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use actix::{Context, Handler};
-use device::{Completion, KernelTime, Moved, Recharged, SwapUse};
-use gpu_worker_core::ledger::KernelRan;
-use gpu_worker_core::pager::{self, Charge, MoveEnded};
+use device::{Completion, Moved, SwapUse};
 use gpu_worker_core::worker::{CompletedSlice, Event};
 
 use super::actor::GpuWorker;
@@ -55,10 +53,9 @@ impl GpuWorker {
             DeviceEvent::ExportsGone(gone) => self.handle_event(Event::ExportsGone(gone)),
             DeviceEvent::Lost(why) => self.lost = Some(why),
             DeviceEvent::Recharged(changed, saved) => {
-                let charges: Vec<_> = changed.iter().map(charge).collect();
-                self.handle_event(Event::Recharged(&charges, saved));
+                self.handle_event(Event::Recharged(&changed, saved));
             }
-            DeviceEvent::Moved(moves, used) => self.on_moved(&moves, used),
+            DeviceEvent::Moved(moves, used) => self.on_moved(moves, used),
             DeviceEvent::Prepared(hash, answer) => {
                 let answer = answer.map(|info| {
                     let bytes = info.bytes;
@@ -86,7 +83,7 @@ impl GpuWorker {
             device_ns: completion.device_ns,
             launches: completion.launches,
             sm_ns: completion.sm_ns,
-            kernels: completion.kernels.iter().map(ran).collect(),
+            kernels: completion.kernels,
             resident: completion.resident,
             results: completion.results,
             events: completion.events,
@@ -96,8 +93,8 @@ impl GpuWorker {
         }
     }
 
-    fn on_moved(&mut self, moves: &[Moved], used: SwapUse) {
-        for moved in moves {
+    fn on_moved(&mut self, moves: Vec<Moved>, used: SwapUse) {
+        for moved in &moves {
             let session = moved.session;
             if let Some(failure) = &moved.failure {
                 tracing::warn!(%session, out = moved.out, %failure, "its memory could not be moved");
@@ -107,13 +104,7 @@ impl GpuWorker {
                 self.spans.moved(moved);
             }
         }
-        let ended = moves.iter().map(|moved| (ended(moved), moved.resident));
-        let used = pager::SwapUse {
-            memory: used.memory,
-            file: used.file,
-            moving: used.moving,
-        };
-        self.handle_event(Event::Moved(ended.collect(), Some(used)));
+        self.handle_event(Event::Moved(moves, Some(used)));
     }
 
     /// Polls for the end of a small slice that is the only work. Polling is faster than waiting,
@@ -125,34 +116,5 @@ impl GpuWorker {
         }
         let events = self.device.poll(POLL);
         self.on_device_events(events);
-    }
-}
-
-fn ran(kernel: &KernelTime) -> KernelRan {
-    KernelRan {
-        key: kernel.key,
-        launches: kernel.count,
-        device_ns: kernel.total_ns,
-        sm_ns: kernel.sm_ns,
-        least_ns: kernel.least_ns,
-        most_ns: kernel.most_ns,
-    }
-}
-
-fn charge(recharged: &Recharged) -> Charge {
-    Charge {
-        session: recharged.session,
-        charged: recharged.charged,
-        saved: recharged.saved,
-    }
-}
-
-fn ended(moved: &Moved) -> MoveEnded {
-    MoveEnded {
-        session: moved.session,
-        out: moved.out,
-        bytes: moved.bytes,
-        took_ns: super::nanos_of(moved.took),
-        failed: moved.failure.is_some(),
     }
 }

@@ -7,6 +7,7 @@ use bus_schemas::{
     GpuId, Incarnation, KernelKey, KernelName, KernelUse, MemoryUse, MoveTotals, Tenant,
     TenantMoves, Usage, UsageBlock, UseTotals, WIRE_VERSION, invariant, limits,
 };
+use device::KernelTime;
 
 /// Maximum bytes of a block beside its rows and names.
 const HEAD_BYTES: usize = 1 << 10;
@@ -14,23 +15,6 @@ const HEAD_BYTES: usize = 1 << 10;
 const ROW_BYTES: usize = 96;
 /// Number of blocks that are skipped while only held memory changes.
 const IDLE: u32 = 10;
-
-/// Launches of one kernel key in a slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KernelRan {
-    /// The key.
-    pub key: KernelKey,
-    /// Number of launches.
-    pub launches: u64,
-    /// Sum of their device nanoseconds.
-    pub device_ns: u64,
-    /// Sum of SMs occupied times nanoseconds.
-    pub sm_ns: u64,
-    /// Shortest launch, nanoseconds.
-    pub least_ns: u64,
-    /// Longest launch, nanoseconds.
-    pub most_ns: u64,
-}
 
 /// The facts of a block that the shell knows: its time, and the end of the ledger.
 #[derive(Debug, Clone, Copy)]
@@ -87,16 +71,16 @@ impl Ledger {
     }
 
     /// Counts a slice of a tenant that ran for `device_ns`, and its launches.
-    pub(crate) fn ran(&mut self, tenant: &Tenant, device_ns: u64, kernels: &[KernelRan]) {
-        let launched: u64 = kernels.iter().map(|kernel| kernel.device_ns).sum();
+    pub(crate) fn ran(&mut self, tenant: &Tenant, device_ns: u64, kernels: &[KernelTime]) {
+        let launched: u64 = kernels.iter().map(|kernel| kernel.total_ns).sum();
         for kernel in kernels {
             self.add(tenant, kernel);
         }
         if device_ns > launched {
-            let beside = KernelRan {
+            let beside = KernelTime {
                 key: KernelKey(0),
-                launches: 0,
-                device_ns: device_ns - launched,
+                count: 0,
+                total_ns: device_ns - launched,
                 sm_ns: 0,
                 least_ns: 0,
                 most_ns: 0,
@@ -105,7 +89,7 @@ impl Ledger {
         }
     }
 
-    fn add(&mut self, tenant: &Tenant, kernel: &KernelRan) {
+    fn add(&mut self, tenant: &Tenant, kernel: &KernelTime) {
         let empty = || KernelUse {
             tenant: tenant.clone(),
             key: kernel.key,
@@ -117,8 +101,8 @@ impl Ledger {
         };
         let row = self.used.entry((tenant.clone(), kernel.key));
         let row = row.or_insert_with(empty);
-        row.launches += kernel.launches;
-        row.device_ns += kernel.device_ns;
+        row.launches += kernel.count;
+        row.device_ns += kernel.total_ns;
         row.sm_ns += kernel.sm_ns;
         row.least_ns = row.least_ns.min(kernel.least_ns);
         row.most_ns = row.most_ns.max(kernel.most_ns);

@@ -7,9 +7,11 @@ use bus_schemas::{
     SessionId, Tenant, Usage, UsageBlock, UsageRow, WIRE_VERSION, invariant,
 };
 
+use device::KernelTime;
+
 use crate::Nanos;
 use crate::kept_keys::{Kept, KeptKeys};
-use crate::ledger::{Cut, KernelRan, Ledger};
+use crate::ledger::{Cut, Ledger};
 use crate::pager::Pager;
 use crate::times::Times;
 
@@ -31,7 +33,7 @@ pub struct SliceUse<'a> {
     /// SM-nanoseconds.
     pub sm_ns: u64,
     /// Its launches by kernel key.
-    pub kernels: &'a [KernelRan],
+    pub kernels: &'a [KernelTime],
 }
 
 /// The meter of one device.
@@ -108,7 +110,7 @@ impl Meter {
             return;
         };
         // Launches that overlap others may together take longer than their slice.
-        let launched = used.kernels.iter().map(|kernel| kernel.device_ns).sum();
+        let launched = used.kernels.iter().map(|kernel| kernel.total_ns).sum();
         let device_ns = used.device_ns.max(launched);
         row.launches += used.launches;
         row.sm_ns += used.sm_ns;
@@ -130,16 +132,16 @@ impl Meter {
         // Keys that are not counted by themselves are not learned either.
         for ran in kernels.iter().filter(|ran| ran.key != KernelKey::OTHER) {
             let kernel = self.kernels.entry(ran.key).or_default();
-            kernel.0 += ran.launches;
-            kernel.1 += ran.device_ns;
+            kernel.0 += ran.count;
+            kernel.1 += ran.total_ns;
             self.changed.insert(ran.key);
             self.times.ran(ran);
         }
     }
 
     /// Returns the launches under the keys by which they are counted, if those differ from their own.
-    fn counted(&mut self, tenant: &Tenant, kernels: &[KernelRan]) -> Option<Vec<KernelRan>> {
-        let mut counted: Option<Vec<KernelRan>> = None;
+    fn counted(&mut self, tenant: &Tenant, kernels: &[KernelTime]) -> Option<Vec<KernelTime>> {
+        let mut counted: Option<Vec<KernelTime>> = None;
         for (at, ran) in kernels.iter().enumerate() {
             match self.kept.ran(tenant, ran.key) {
                 Kept::First => {

@@ -12,14 +12,14 @@ use bus_schemas::{
     Usage, UsageBlock,
 };
 
+use device::{Moved, Recharged, SwapUse};
+
 use crate::busy::BusyTimes;
 use crate::dispatch::{Claim, ClaimAnswer, Claims};
 use crate::ledger::Cut;
 use crate::memory_report::MemoryReport;
 use crate::meter::SliceUse;
-use crate::pager::{
-    Charge, MemoryAction, MemoryRequested, MoveEnded, SwapAction, SwapUse, TenantMemory,
-};
+use crate::pager::{MemoryAction, MemoryRequested, SwapAction, TenantMemory};
 use crate::{Meter, Nanos, Pager};
 
 /// A slice that has completed, to its end or to a fault.
@@ -101,11 +101,11 @@ impl Resources {
         self.pager.kept(now, session);
     }
 
-    /// Handles the end of a move of a session's memory, with the session's charge now. Returns the answer to
-    /// the open claim, if there is one now.
-    pub fn moved(&mut self, now: Nanos, ended: &MoveEnded, resident: u64) -> Option<ClaimAnswer> {
+    /// Handles the end of a move of a session's memory. Returns the answer to the open claim, if there is one
+    /// now.
+    pub fn moved(&mut self, now: Nanos, ended: &Moved) -> Option<ClaimAnswer> {
         self.pager.moved(now, ended);
-        self.pager.charge(now, ended.session, resident);
+        self.pager.charge(now, ended.session, ended.resident);
         self.claims.ask_again(&mut self.pager)
     }
 
@@ -237,7 +237,7 @@ impl Resources {
 
     /// Takes charges that changed because of other sessions, and the bytes saved by sharing. That frees
     /// nothing, so no claim is asked again.
-    pub fn recharged(&mut self, now: Nanos, changed: &[Charge], saved: u64) {
+    pub fn recharged(&mut self, now: Nanos, changed: &[Recharged], saved: u64) {
         self.pager.recharged(now, changed);
         self.saved = saved;
     }

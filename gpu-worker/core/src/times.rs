@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{KernelKey, KernelName, KernelRecord};
 
-use crate::ledger::KernelRan;
+use device::KernelTime;
 
 /// Maximum number of names kept: a record may have been forgotten by the time its kernel runs again.
 const NAMES: usize = 1 << 15;
@@ -34,10 +34,10 @@ impl Times {
     }
 
     /// Notes that launches of a slice ran.
-    pub(crate) fn ran(&mut self, ran: &KernelRan) {
+    pub(crate) fn ran(&mut self, ran: &KernelTime) {
         let bounds = (ran.least_ns, ran.most_ns);
         let record = self.fresh.entry(ran.key).or_default();
-        record.add(ran.launches, ran.device_ns, bounds);
+        record.add(ran.count, ran.total_ns, bounds);
     }
 
     /// Takes the measurements of `most` keys, those first that have waited longest for their turn.
@@ -62,11 +62,11 @@ impl Times {
 mod tests {
     use super::*;
 
-    fn ran(key: u64, ns: u64) -> KernelRan {
-        KernelRan {
+    fn ran(key: u64, ns: u64) -> KernelTime {
+        KernelTime {
             key: KernelKey(key),
-            launches: 1,
-            device_ns: ns,
+            count: 1,
+            total_ns: ns,
             sm_ns: ns,
             least_ns: ns,
             most_ns: ns,

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use proptest::prelude::*;
 
 use bus_schemas::{Code, GpuPosition, OpNumber, SessionId, Tenant};
+use device::Recharged;
 use gpu_worker_core::Pager;
-use gpu_worker_core::pager::{Charge, GRANULE, MemoryDecision, Need, VariableHolder};
+use gpu_worker_core::pager::{GRANULE, MemoryDecision, Need, VariableHolder};
 
 fn tenant(name: &str) -> Tenant {
     name.parse().unwrap()
@@ -390,7 +391,7 @@ proptest! {
                         .into_iter()
                         .map(|(session, resident)| (SessionId(session), resident))
                         .collect();
-                    let charge = |(session, charged): &(SessionId, u64)| Charge {
+                    let charge = |(session, charged): &(SessionId, u64)| Recharged {
                         session: *session,
                         charged: *charged,
                         saved: 0,

@@ -3,16 +3,18 @@
 //! die meanwhile.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bus_schemas::{
-    ClusterUsage, GpuId, Incarnation, MoveTotals, OpNumber, SessionId, SwapStatus, Tenant,
-    UsageBlock, UseTotals, decode, encode,
+    ClusterUsage, Code, Failure, GpuId, Incarnation, MoveTotals, OpNumber, SessionId, SwapStatus,
+    Tenant, UsageBlock, UseTotals, decode, encode,
 };
+use device::{Moved, Recharged};
 use gpu_worker_core::dispatch::Claim;
 use gpu_worker_core::ledger::Cut;
 use gpu_worker_core::memory_report::PageLimits;
 use gpu_worker_core::meter::SliceUse;
-use gpu_worker_core::pager::{Charge, MoveEnded, Need, SwapAction};
+use gpu_worker_core::pager::{Need, SwapAction};
 use gpu_worker_core::resources::CompletedSlice;
 use gpu_worker_core::{Meter, Pager, Resources};
 use proptest::prelude::*;
@@ -224,7 +226,7 @@ impl World {
             && !session.out
         {
             session.charged = session.held / 4 * quarters;
-            let changed = [Charge {
+            let changed = [Recharged {
                 session: SessionId(session.id),
                 charged: session.charged,
                 saved: session.held - session.charged,
@@ -277,14 +279,15 @@ impl World {
             session.charged = if out { 0 } else { session.held };
         }
         let (bytes, id, charged) = (session.held, SessionId(session.id), session.charged);
-        let ended = MoveEnded {
+        let ended = Moved {
             session: id,
             out,
             bytes,
-            took_ns: MS,
-            failed,
+            took: Duration::from_millis(1),
+            resident: charged,
+            failure: failed.then(|| Failure::new(Code::Device, "no room")),
         };
-        self.resources.moved(self.now, &ended, charged);
+        self.resources.moved(self.now, &ended);
         if !failed {
             self.count(slot, |events| {
                 let (times, moved) = match out {

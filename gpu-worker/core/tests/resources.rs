@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use bus_schemas::{GpuId, Incarnation, OpNumber, SessionId};
+use device::Recharged;
 use gpu_worker_core::dispatch::Claim;
 use gpu_worker_core::meter::SliceUse;
-use gpu_worker_core::pager::{Charge, GRANULE, Need};
+use gpu_worker_core::pager::{GRANULE, Need};
 use gpu_worker_core::resources::CompletedSlice;
 use gpu_worker_core::{Meter, Pager, Resources};
 
@@ -93,7 +94,7 @@ fn what_is_withdrawn_gets_no_answer() {
 #[test]
 fn what_is_shared_is_told_and_frees_nothing() {
     let mut resources = one_waits();
-    let charge = Charge {
+    let charge = Recharged {
         session: SessionId(1),
         charged: 0,
         saved: 4_096,

@@ -2,10 +2,12 @@
 //! stay, and every session runs in the end.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
-use bus_schemas::{OpNumber, Place, SessionId, Tenant};
+use bus_schemas::{Code, Failure, OpNumber, Place, SessionId, Tenant};
+use device::Moved;
 use gpu_worker_core::Pager;
-use gpu_worker_core::pager::{MemoryDecision, MoveEnded, Need, SwapAction};
+use gpu_worker_core::pager::{MemoryDecision, Need, SwapAction};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -201,12 +203,13 @@ impl World {
             return;
         }
         let (id, out) = self.moves.remove(which % self.moves.len());
-        let ended = MoveEnded {
+        let ended = Moved {
             session: SessionId(id),
             out,
             bytes: self.sessions[&id].held,
-            took_ns: 10 * MS,
-            failed,
+            took: Duration::from_millis(10),
+            resident: 0,
+            failure: failed.then(|| Failure::new(Code::Device, "no room")),
         };
         self.ins += usize::from(!out && !failed);
         self.pager.moved(self.now, &ended);

@@ -7,8 +7,9 @@ use bus_schemas::{
     ClusterUsage, Incarnation, KernelKey, KernelName, SessionId, Tenant, UsageBlock, UsageEnds,
     UseTotals, decode, encode, limits,
 };
+use device::KernelTime;
 use gpu_worker_core::kept_keys::KEYS;
-use gpu_worker_core::ledger::{Cut, KernelRan};
+use gpu_worker_core::ledger::Cut;
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::{Meter, Pager};
 use proptest::prelude::*;
@@ -146,10 +147,10 @@ impl World {
         });
         let rows: Vec<_> = kernels
             .iter()
-            .map(|&(key, launches, each)| KernelRan {
+            .map(|&(key, launches, each)| KernelTime {
                 key: KernelKey(key),
-                launches,
-                device_ns: launches * each,
+                count: launches,
+                total_ns: launches * each,
                 sm_ns: launches * each * u64::from(SMS),
                 least_ns: each,
                 most_ns: each,
@@ -157,11 +158,11 @@ impl World {
             .collect();
         let mut sum = UseTotals::default();
         for row in &rows {
-            sum.launches += row.launches;
-            sum.device_ns += row.device_ns;
+            sum.launches += row.count;
+            sum.device_ns += row.total_ns;
             sum.sm_ns += row.sm_ns;
             let kernel = self.by_kernel.entry(row.key).or_default();
-            *kernel = (kernel.0 + row.launches, kernel.1 + row.sm_ns);
+            *kernel = (kernel.0 + row.count, kernel.1 + row.sm_ns);
         }
         sum.device_ns += beside;
         let used = SliceUse {
@@ -321,10 +322,10 @@ fn a_tenants_first_kernels_are_counted_by_name_and_all_others_together() {
     let mut now = 0;
     let mut run = |meter: &mut Meter, owner: u64, key: u64| {
         now += 7;
-        let ran = KernelRan {
+        let ran = KernelTime {
             key: KernelKey(key),
-            launches: 1,
-            device_ns: 7,
+            count: 1,
+            total_ns: 7,
             sm_ns: 7,
             least_ns: 7,
             most_ns: 7,

@@ -15,10 +15,10 @@ fn overlap_is_active_once_and_waiting_is_starvation() {
         device_ns,
         launches: 1,
         sm_ns: 4 * device_ns,
-        kernels: &[KernelRan {
+        kernels: &[KernelTime {
             key: KernelKey(7),
-            launches: 1,
-            device_ns: 10,
+            count: 1,
+            total_ns: 10,
             sm_ns: 40,
             least_ns: 10,
             most_ns: 10,

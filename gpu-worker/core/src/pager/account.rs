@@ -1,7 +1,7 @@
 //! The account of a tenant's memory beside its charge: bytes swapped out and bytes saved by sharing over
 //! time, moves, and waits for moves.
 
-use bus_schemas::{MoveTotals, SessionId};
+use bus_schemas::MoveTotals;
 
 use crate::Nanos;
 
@@ -12,17 +12,6 @@ pub(super) struct Uncharged {
     pub(super) out: u64,
     /// Bytes on the device that are charged to other sessions that share them.
     pub(super) saved: u64,
-}
-
-/// A session's charge, as reported by the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Charge {
-    /// The session.
-    pub session: SessionId,
-    /// Bytes that it is charged.
-    pub charged: u64,
-    /// Bytes that it holds on the device beside, charged to others that share them.
-    pub saved: u64,
 }
 
 /// The account of one tenant.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{MoveTotals, Place, SessionId, Tenant, invariant};
+use device::Moved;
 
 use super::Pager;
 use super::account::Uncharged;
-use super::swap::MoveEnded;
 use crate::Nanos;
 
 impl Pager {
@@ -50,7 +50,7 @@ impl Pager {
     }
 
     /// Counts a move of a session's memory.
-    pub(super) fn count_move(&mut self, ended: &MoveEnded) {
+    pub(super) fn count_move(&mut self, ended: &Moved) {
         self.count(ended.session, |totals| {
             let (times, bytes) = match ended.out {
                 true => (&mut totals.outs, &mut totals.out_bytes),

@@ -34,12 +34,12 @@ mod waiting;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{MoveTotals, OpNumber, SessionId, Tenant, invariant};
+use device::Recharged;
 
-pub use account::Charge;
 pub use byte_time::ByteTime;
 pub use need::{MemoryDecision, Need, VariableHolder};
 pub use sums::GRANULE;
-pub use swap::{MoveEnded, SwapAction, SwapUse};
+pub use swap::SwapAction;
 pub use waiting::{MemoryAction, MemoryRequested, TenantMemory};
 
 use crate::Nanos;
@@ -231,7 +231,7 @@ impl Pager {
 
     /// Takes charges that changed because sessions which share memory with these came or went. The device
     /// reports the bytes of each session; closed sessions are ignored.
-    pub fn recharged(&mut self, now: Nanos, changed: &[Charge]) {
+    pub fn recharged(&mut self, now: Nanos, changed: &[Recharged]) {
         for charge in changed {
             self.charge(now, charge.session, charge.charged);
             self.save(now, charge.session, charge.saved);

@@ -8,14 +8,12 @@ use bus_schemas::{
     ModuleHash, Op, OpNumber, Ops, SessionId, Tenant,
 };
 use bytes::Bytes;
-use device::{OpResult, SharingDomain};
+use device::{KernelTime, Moved, OpResult, Recharged, SharingDomain, SwapUse};
 
 use crate::Nanos;
 use crate::content::{Audience, ChunkId, CopyChunks, PublishedTensor};
 use crate::dispatch::{LaunchNeeds, ModuleBytes, Submission};
 use crate::exports::DeviceAction;
-use crate::ledger::KernelRan;
-use crate::pager::{Charge, MoveEnded, SwapUse};
 use crate::sequencer::{ExitReason, OpenAction, Settled, StartAction};
 use crate::sharing_domains::Owner;
 
@@ -166,7 +164,7 @@ pub struct CompletedSlice {
     /// SM-nanoseconds of its launches.
     pub sm_ns: u64,
     /// Times by kernel key.
-    pub kernels: Vec<KernelRan>,
+    pub kernels: Vec<KernelTime>,
     /// Names behind kernel keys that were not passed before.
     pub names: Vec<KernelName>,
     /// Bytes that its session is charged now.
@@ -205,11 +203,10 @@ pub enum Event<'a, B: Buffers> {
     Published(&'a str, Option<PublishedNews>),
     /// The chunks of a tensor, under hashes that the shell computed; `None` if it could not be fetched.
     Tensor(&'a Arc<str>, Option<Vec<(ChunkId, B::Chunk)>>),
-    /// Moves of sessions' memory have ended, each with the session's charge now; and the use of the swap space,
-    /// if the device reports it.
-    Moved(Vec<(MoveEnded, u64)>, Option<SwapUse>),
+    /// Moves of sessions' memory have ended; and the use of the swap space, if the device reports it.
+    Moved(Vec<Moved>, Option<SwapUse>),
     /// Charges of sessions that other sessions changed, and the bytes saved by sharing.
-    Recharged(&'a [Charge], u64),
+    Recharged(&'a [Recharged], u64),
     /// The result of [`Command::Exchange`]; an export has a place.
     Exchanged(SessionId, Result<Option<ExportPlace>, Failure>),
     /// Exports that are gone, by number.

@@ -2,12 +2,13 @@
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{IpcAction, IpcRequest, MemoryRequest, Op, SessionId, Tenant, encode};
+use device::{Moved, SwapUse};
 
 use super::turn::{Current, Turn};
 use super::{Action, Buffers, Command, SubmittedSlice, To, Worker};
 use crate::dispatch::{self, ClaimAnswer, Submission};
 use crate::exports::ExportAction;
-use crate::pager::{MoveEnded, SwapAction, SwapUse};
+use crate::pager::SwapAction;
 use crate::sequencer::Event;
 
 /// Maximum number of times that the pager decides anew within one event.
@@ -123,19 +124,19 @@ impl<B: Buffers> Worker<B> {
     pub(super) fn on_moved(
         &mut self,
         turn: &mut Turn<'_, B>,
-        moves: Vec<(MoveEnded, u64)>,
+        moves: Vec<Moved>,
         used: Option<SwapUse>,
     ) {
         if let Some(used) = used {
             self.resources.swap_used(used);
         }
-        for (ended, resident) in moves {
-            if ended.out && ended.failed {
+        for ended in moves {
+            if ended.out && ended.failure.is_some() {
                 // The session's memory stays in place.
                 let session = ended.session;
                 self.dispatch.handle(dispatch::Event::Returned { session });
             }
-            let answer = self.resources.moved(turn.now, &ended, resident);
+            let answer = self.resources.moved(turn.now, &ended);
             self.admit(turn, answer);
         }
         self.changed = true;

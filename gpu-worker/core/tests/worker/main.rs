@@ -4,10 +4,12 @@
 mod bench;
 mod copies;
 
+use std::time::Duration;
+
 use bench::{Bench, MIB, submitted, swapped_in, swapped_out, tenant};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{Code, MemoryAnswer, Op, Rejected, SessionId, decode};
-use gpu_worker_core::pager::MoveEnded;
+use device::Moved;
 use gpu_worker_core::worker::{Action, Event, To};
 
 const A: SessionId = SessionId(1);
@@ -21,15 +23,15 @@ fn alloc(bytes: u64) -> Op {
 }
 
 fn moved(session: SessionId, out: bool) -> Event<'static, bench::Kept> {
-    let ended = MoveEnded {
+    let ended = Moved {
         session,
         out,
         bytes: 80 * MIB,
-        took_ns: 1,
-        failed: false,
+        took: Duration::from_nanos(1),
+        resident: if out { 0 } else { 80 * MIB },
+        failure: None,
     };
-    let resident = if out { 0 } else { 80 * MIB };
-    Event::Moved(vec![(ended, resident)], None)
+    Event::Moved(vec![ended], None)
 }
 
 /// Messages to a session's client among these actions.

@@ -7,8 +7,8 @@ use bus_schemas::{
     ExportPlace, Failure, Incarnation, KernelKey, Launch, MemoryAnswer, ModuleHash, Op, OpRef,
     SessionId, Tenant, WeightSample, Weights, Window, decode, encode,
 };
+use device::KernelTime;
 use gpu_worker_core::exports::DeviceAction;
-use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::OpenAction;
 use sim_cluster::{
     DEVICE, Ended, Fact, Io, MICRO, Nanos, SimDevice, SimSlice, SliceEnd, WorkerFact,
@@ -412,10 +412,10 @@ impl SimDevice for ModelDevice {
 
 /// The end of a slice that has run.
 fn end(slice: &SimSlice<KeptOp>, run: SliceRun) -> SliceEnd {
-    let ran = |(key, time, sm_ns): &(KernelKey, u64, u64)| KernelRan {
+    let ran = |(key, time, sm_ns): &(KernelKey, u64, u64)| KernelTime {
         key: *key,
-        launches: 1,
-        device_ns: *time,
+        count: 1,
+        total_ns: *time,
         sm_ns: *sm_ns,
         least_ns: *time,
         most_ns: *time,

@@ -10,8 +10,8 @@ use bus_schemas::{Code, Failure, Place, SessionId, Tenant, invariant};
 
 use super::Pager;
 use crate::Nanos;
+pub use state::SwapAction;
 use state::Want;
-pub use state::{MoveEnded, SwapAction, SwapUse};
 pub(super) use state::{SessionSwap, Swap};
 
 impl Pager {

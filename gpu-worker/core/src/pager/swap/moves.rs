@@ -1,8 +1,9 @@
 //! The end of moves of sessions' memory, and refused evictions.
 
 use bus_schemas::{Place, SessionId};
+use device::Moved;
 
-use super::{MoveEnded, Pager};
+use super::Pager;
 use crate::Nanos;
 
 const MIB: u64 = 1 << 20;
@@ -22,26 +23,27 @@ impl Pager {
     }
 
     /// Handles the end of a move. A failed one is tried again after a while.
-    pub fn moved(&mut self, now: Nanos, ended: &MoveEnded) {
+    pub fn moved(&mut self, now: Nanos, ended: &Moved) {
         let expected = match ended.out {
             true => Place::Leaving,
             false => Place::Coming,
         };
+        let has_failed = ended.failure.is_some();
         let moved = self.update(ended.session, |memory| {
             let swap = &mut memory.swap;
             if swap.place != expected {
                 return false;
             }
-            swap.place = match ended.out == ended.failed {
+            swap.place = match ended.out == has_failed {
                 true => Place::Resident,
                 false => Place::Out,
             };
-            if ended.failed {
+            if has_failed {
                 swap.rests_until = now + REST_NS;
             } else if !ended.out {
                 (swap.used_at, swap.came_at) = (now, now);
             }
-            !ended.failed
+            !has_failed
         });
         if moved == Some(true) {
             if ended.out {
@@ -53,10 +55,11 @@ impl Pager {
         }
     }
 
-    fn measure_move(&mut self, ended: &MoveEnded) {
+    fn measure_move(&mut self, ended: &Moved) {
         let swap = &mut self.swap;
         if ended.bytes >= MIB {
-            let ns = ended.took_ns / (ended.bytes / MIB);
+            let took = u64::try_from(ended.took.as_nanos()).unwrap_or(u64::MAX);
+            let ns = took / (ended.bytes / MIB);
             swap.ns_per_mib = ((swap.ns_per_mib * 3).saturating_add(ns) / 4).max(1);
         }
     }

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 
 use bus_schemas::{Place, Residency, SessionId, SessionResidency, SwapStatus, limits};
 
-use super::{Pager, SwapUse};
+use device::SwapUse;
+
+use super::Pager;
 use crate::pager::session::SessionMemory;
 
 impl Pager {

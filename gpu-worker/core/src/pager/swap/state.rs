@@ -1,6 +1,7 @@
 //! The state of swapping, of each session and in common.
 
 use bus_schemas::{Place, SessionId};
+use device::SwapUse;
 
 use crate::Nanos;
 
@@ -85,32 +86,6 @@ pub enum SwapAction {
         /// The session.
         session: SessionId,
     },
-}
-
-/// A move that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MoveEnded {
-    /// The session.
-    pub session: SessionId,
-    /// True for a swap-out, false for a swap-in.
-    pub out: bool,
-    /// Bytes that were moved.
-    pub bytes: u64,
-    /// Duration, nanoseconds.
-    pub took_ns: u64,
-    /// True if it failed, and the memory is where it was before.
-    pub failed: bool,
-}
-
-/// Use of the swap space, each as bytes used and bytes available, and progress of the moves.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SwapUse {
-    /// Use of the host's memory.
-    pub memory: (u64, u64),
-    /// Use of the swap file.
-    pub file: (u64, u64),
-    /// Bytes moved, and bytes to move in all.
-    pub moving: (u64, u64),
 }
 
 /// Nanoseconds to move a mebibyte before one was measured: 2 GiB a second.

@@ -6,10 +6,9 @@ use bus_schemas::{
     Code, ExportPlace, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, SessionId,
     Tenant, Weights,
 };
-use device::OpResult;
+use device::{KernelTime, OpResult};
 use gpu_worker_core::dispatch::Submission;
 use gpu_worker_core::exports::DeviceAction;
-use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::{OpenAction, StartAction};
 
 use crate::Nanos;
@@ -47,7 +46,7 @@ pub struct SliceEnd {
     /// SM-nanoseconds of its launches.
     pub sm_ns: u64,
     /// Its launches.
-    pub kernels: Vec<KernelRan>,
+    pub kernels: Vec<KernelTime>,
     /// Answers, in op order.
     pub answers: Vec<OpResult>,
     /// The op that failed.

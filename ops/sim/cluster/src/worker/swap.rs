@@ -1,7 +1,9 @@
 //! Moves of sessions' memory: the real pager decides, and each move takes its time.
 
+use std::time::Duration;
+
 use bus_schemas::SessionId;
-use gpu_worker_core::pager::MoveEnded;
+use device::Moved;
 use gpu_worker_core::worker::Event;
 
 use super::device::SimDevice;
@@ -29,7 +31,7 @@ impl<D: SimDevice> WorkerNode<D> {
         self.event(io, None, Event::Moved(ended, None));
     }
 
-    fn end_move(&self, io: &mut Io, ended: &Move) -> Option<(MoveEnded, u64)> {
+    fn end_move(&self, io: &mut Io, ended: &Move) -> Option<Moved> {
         let (session, out) = (ended.session, ended.out);
         self.worker.tenant(session)?;
         let bytes = self.worker.resources().held(session);
@@ -42,13 +44,13 @@ impl<D: SimDevice> WorkerNode<D> {
             bytes,
         };
         self.fact(io, fact);
-        let moved = MoveEnded {
+        Some(Moved {
             session,
             out,
             bytes,
-            took_ns: io.now - ended.began,
-            failed: false,
-        };
-        Some((moved, if out { 0 } else { bytes }))
+            took: Duration::from_nanos(io.now - ended.began),
+            resident: if out { 0 } else { bytes },
+            failure: None,
+        })
     }
 }

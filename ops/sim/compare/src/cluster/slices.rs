@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{CostClass, CostRun, KernelKey, OpNumber};
 use device::Feed;
-use gpu_worker_core::ledger::KernelRan;
+use device::KernelTime;
 use gpu_worker_core::sequencer::StartAction;
 
 use super::place::SMS;
@@ -34,7 +34,7 @@ pub(super) struct Slice {
     /// Device time of its ops.
     pub device_ns: u64,
     /// Kernels that ran, with their device time.
-    pub measured: Vec<KernelRan>,
+    pub measured: Vec<KernelTime>,
 }
 
 impl Slice {
@@ -233,10 +233,10 @@ impl Slices {
         let slice = stream.slices.front_mut()?;
         slice.left -= 1;
         slice.device_ns += took;
-        slice.measured.push(KernelRan {
+        slice.measured.push(KernelTime {
             key,
-            launches: 1,
-            device_ns: took,
+            count: 1,
+            total_ns: took,
             sm_ns: took * u64::from(SMS),
             least_ns: took,
             most_ns: took,
