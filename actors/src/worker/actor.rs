@@ -10,8 +10,7 @@ use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
-    Code, DeviceProperties, Failure, GpuId, Incarnation, LeaderId, SessionId, Tenant, WIRE_VERSION,
-    WorkerBeat,
+    Code, DeviceProperties, Failure, GpuId, Incarnation, SessionId, Tenant, WorkerBeat,
 };
 use device::{DeviceInfo, Keeper};
 use gpu_worker_core::sequencer::ExitReason;
@@ -82,22 +81,11 @@ impl Identity {
     /// Returns the constant parts of the heartbeats.
     pub(super) fn beat(&self) -> WorkerBeat {
         WorkerBeat {
-            v: WIRE_VERSION,
-            incarnation: self.incarnation,
-            gpu: self.gpu,
-            epoch: 0,
-            leader: LeaderId(0),
             device: self.properties.name.clone(),
-            capacity: self.capacity,
-            draining: false,
             properties: Some(self.properties.clone()),
             group: Some(self.group.clone()),
             exclusive: self.exclusive,
-            held: 0,
-            images: None,
-            weights: None,
-            quotas: None,
-            residency: None,
+            ..WorkerBeat::new(self.incarnation, self.gpu, self.capacity)
         }
     }
 

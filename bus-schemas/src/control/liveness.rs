@@ -222,6 +222,31 @@ impl Message for WorkerBeat {
     const ARRAY: bool = false;
 }
 
+impl WorkerBeat {
+    /// Makes the heartbeat of a worker that is not sealed, serves the default group and holds nothing.
+    #[must_use]
+    pub fn new(incarnation: Incarnation, gpu: GpuId, capacity: u64) -> Self {
+        Self {
+            v: WIRE_VERSION,
+            incarnation,
+            gpu,
+            epoch: 0,
+            leader: LeaderId(0),
+            device: String::new(),
+            capacity,
+            draining: false,
+            properties: None,
+            group: None,
+            exclusive: false,
+            held: 0,
+            images: None,
+            weights: None,
+            quotas: None,
+            residency: None,
+        }
+    }
+}
+
 /// Administrator to leader, a request to hold back grants or to release them. Recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {

@@ -1,7 +1,7 @@
 //! Models of a leader's environment: GPUs, clients, and the messages between them and it.
 
 use bus_schemas::subject::LeaderSubject;
-use bus_schemas::{DoneReport, Incarnation, LeaderId, SessionId, Tenant, WIRE_VERSION, WorkerBeat};
+use bus_schemas::{DoneReport, Incarnation, SessionId, Tenant, WorkerBeat};
 
 use crate::load::incarnation;
 
@@ -42,22 +42,5 @@ pub(crate) fn gpu_of(subject: &str) -> Option<usize> {
 
 /// The heartbeat of a GPU's worker.
 pub(crate) fn beat(gpu: usize) -> WorkerBeat {
-    WorkerBeat {
-        v: WIRE_VERSION,
-        incarnation: incarnation(gpu),
-        gpu: gpu as u32,
-        epoch: 0,
-        leader: LeaderId(0),
-        device: "model".into(),
-        capacity: CAPACITY,
-        draining: false,
-        properties: None,
-        group: None,
-        exclusive: false,
-        held: 0,
-        images: None,
-        weights: None,
-        quotas: None,
-        residency: None,
-    }
+    WorkerBeat::new(incarnation(gpu), gpu as u32, CAPACITY)
 }

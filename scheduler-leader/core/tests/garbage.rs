@@ -301,22 +301,8 @@ const WORKER: Incarnation = Incarnation(7);
 
 fn beat() -> WorkerBeat {
     WorkerBeat {
-        v: WIRE_VERSION,
-        incarnation: WORKER,
-        gpu: 0,
-        epoch: 0,
-        leader: LeaderId(0),
-        device: String::new(),
-        capacity: u64::MAX,
         draining: true,
-        properties: None,
-        group: None,
-        exclusive: false,
-        held: 0,
-        images: None,
-        weights: None,
-        quotas: None,
-        residency: None,
+        ..WorkerBeat::new(WORKER, 0, u64::MAX)
     }
 }
 

@@ -205,22 +205,9 @@ fn a_refused_leader_campaigns_above() {
             .unwrap();
         let obeyed: Epoch = beat.epoch + 40;
         let says = |epoch, leader| WorkerBeat {
-            v: WIRE_VERSION,
-            incarnation: worker,
-            gpu: 0,
             epoch,
             leader,
-            device: "model".into(),
-            capacity: 1 << 30,
-            draining: false,
-            properties: None,
-            group: None,
-            exclusive: false,
-            held: 0,
-            images: None,
-            weights: None,
-            quotas: None,
-            residency: None,
+            ..WorkerBeat::new(worker, 0, 1 << 30)
         };
         // It does not name the epoch at first: the refusal does.
         let subject = watcher.subjects.worker_beat(worker);

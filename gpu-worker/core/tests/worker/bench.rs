@@ -115,7 +115,7 @@ impl Bench {
     pub(crate) fn with_idle(capacity: u64, limit: u64, idle: Nanos) -> Self {
         let profile = Profile {
             config: Config::default(),
-            beat: beat(capacity),
+            beat: WorkerBeat::new(Incarnation(9), 3, capacity),
             limits: Limits {
                 blocks: 1,
                 small_launch: 0,
@@ -269,27 +269,6 @@ fn grant(kind: GrantKind, session: SessionId, op: OpNumber, declared: u64) -> Gr
         declared,
         input: 1,
         epoch: 1,
-    }
-}
-
-fn beat(capacity: u64) -> WorkerBeat {
-    WorkerBeat {
-        v: WIRE_VERSION,
-        incarnation: Incarnation(9),
-        gpu: 3,
-        epoch: 0,
-        leader: LeaderId(0),
-        device: "bench".into(),
-        capacity,
-        draining: false,
-        properties: None,
-        group: None,
-        exclusive: false,
-        held: 0,
-        images: None,
-        weights: None,
-        quotas: None,
-        residency: None,
     }
 }
 

@@ -270,24 +270,7 @@ mod tests {
         let gone = |members: &mut Members, now| {
             members.gone(now, servers.on_the_way, |_| servers.worker_moves)
         };
-        let beat = |incarnation| WorkerBeat {
-            v: bus_schemas::WIRE_VERSION,
-            incarnation,
-            gpu: 0,
-            epoch: 0,
-            leader: bus_schemas::LeaderId(0),
-            device: String::new(),
-            capacity: 0,
-            draining: false,
-            properties: None,
-            group: None,
-            exclusive: false,
-            held: 0,
-            images: None,
-            weights: None,
-            quotas: None,
-            residency: None,
-        };
+        let beat = |incarnation| WorkerBeat::new(incarnation, 0, 0);
         let mut members = Members::default();
         let (moved, dead) = (Incarnation(1), Incarnation(2));
         for worker in [moved, dead] {

@@ -280,22 +280,13 @@ impl Worker {
 
     pub(crate) fn beat(&self) -> WorkerBeat {
         WorkerBeat {
-            v: WIRE_VERSION,
-            incarnation: self.incarnation,
-            gpu: self.gpu,
             epoch: self.epoch,
             leader: self.leader,
-            device: "model".into(),
-            capacity: 8 << 30,
             draining: self.leaves,
             properties: Some(described(self.gpu)),
-            group: None,
-            exclusive: false,
-            held: 0,
-            images: None,
-            weights: None,
             quotas: self.takes_quotas.then(|| self.quotas()),
             residency: self.residency.clone(),
+            ..WorkerBeat::new(self.incarnation, self.gpu, 8 << 30)
         }
     }
 }

@@ -8,7 +8,7 @@ mod swap;
 mod usage;
 
 use bus_schemas::subject::{Author, ConnectionName, HearsTenants, Subjects};
-use bus_schemas::{LeaderId, Op, Tenant, WIRE_VERSION, Weights, WorkerBeat};
+use bus_schemas::{Op, Tenant, Weights, WorkerBeat};
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity};
 use gpu_worker_core::worker::{CopySettings, Event, Profile};
@@ -87,23 +87,16 @@ impl WorkerOptions {
     }
 
     fn beat(&self) -> WorkerBeat {
+        let Identity {
+            incarnation,
+            gpu,
+            capacity,
+        } = self.identity;
         WorkerBeat {
-            v: WIRE_VERSION,
-            incarnation: self.identity.incarnation,
-            gpu: self.identity.gpu,
-            epoch: 0,
-            leader: LeaderId(0),
             device: "model".into(),
-            capacity: self.identity.capacity,
-            draining: false,
-            properties: None,
             group: self.group.clone(),
             exclusive: self.exclusive,
-            held: 0,
-            images: None,
-            weights: None,
-            quotas: None,
-            residency: None,
+            ..WorkerBeat::new(incarnation, gpu, capacity)
         }
     }
 }
