@@ -321,7 +321,7 @@ async fn offers(
                 let chunk = DataChunk {
                     v: WIRE_VERSION,
                     transfer: 1,
-                    total: named.len() as u64,
+                    total: sends.len() as u64,
                     offset: (index * limits::CHUNK_BYTES) as u64,
                     hash: &[],
                     bytes: part,
@@ -353,6 +353,9 @@ async fn a_hash_is_no_proof_and_a_lie_about_bytes_ends_its_session() {
     let (held, failure) = offers(&loaded, "b", &secret, &lie).await;
     assert_eq!((held, failure), (0, Some(Code::Protocol)));
     assert_eq!(offers(&loaded, "b", &secret, &[]).await.0, 0);
+    // Fewer bytes than it has offered, as a transfer of their own length.
+    let (held, failure) = offers(&loaded, "b", &secret, &lie[..1]).await;
+    assert_eq!((held, failure), (0, Some(Code::Protocol)));
     assert!(owner.read(MIB) == secret);
     let honest = start(&loaded, "b", &secret).await;
     assert!(honest.read(MIB) == secret);

@@ -1,5 +1,5 @@
-//! Copies that clients offer by the hashes of their chunks: the way of their chunks between the core, the
-//! stager and the store of published weights. The core decides the answers to offers.
+//! Copies that clients offer by the hashes of their chunks. The core decides the answers to offers; chunks come
+//! from the stager and from the store of published weights.
 
 use std::sync::Arc;
 

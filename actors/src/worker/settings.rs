@@ -29,7 +29,7 @@ pub struct WorkerSettings {
     /// Scope in which sessions share equal memory.
     pub share: Share,
     /// Maximum bytes of unused copies kept in the host's memory, so that they need not be sent
-    /// again. 0 keeps none and answers no offers.
+    /// again. 0 keeps none, and the worker says that it answers no offers.
     pub chunk_memory: u64,
     /// Time, or up to twice that, after which unused copies are dropped; 0 never drops them.
     pub chunk_idle: Duration,

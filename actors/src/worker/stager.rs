@@ -52,6 +52,7 @@ impl KeepJob {
         let mut sent = Vec::new();
         let CopyChunks { ids, here } = &self.arrived.chunks;
         let candidates = &self.arrived.candidates;
+        // The core has compared the number of bytes with that of the ids.
         let starts = (0..).step_by(CONTENT_BYTES);
         let chunks = ids.iter().zip(here).zip(candidates).zip(starts);
         let chunks = chunks.map(|(((id, here), candidate), start)| {

@@ -29,7 +29,9 @@ impl FromStr for Share {
             "all" => Ok(Self::All),
             "tenant" => Ok(Self::Tenant),
             "off" => Ok(Self::Off),
-            _ => Err(format!("{text:?} says not who shares: all, tenant or off")),
+            _ => Err(format!(
+                "{text:?} is no scope of sharing: all, tenant or off"
+            )),
         }
     }
 }

@@ -44,6 +44,12 @@ impl<C: Clone> CopyChunks<C> {
         }
     }
 
+    /// Returns the bytes of all chunks.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.ids.iter().map(|id| id.bytes).sum()
+    }
+
     /// Returns the bytes of the chunks that the worker has.
     #[must_use]
     pub fn bytes_here(&self) -> u64 {

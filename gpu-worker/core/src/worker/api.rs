@@ -46,7 +46,7 @@ pub trait Buffers {
     fn store(&mut self, session: SessionId, transfer: u64, total: u64, offset: u64, bytes: &[u8]);
     /// Stores all chunks of a transfer, in place of the bytes received for it.
     fn place(&mut self, session: SessionId, transfer: u64, chunks: Vec<Self::Chunk>);
-    /// True if a transfer or a session's memory uses a chunk that the worker has once more.
+    /// True if a transfer or a session's memory uses the chunk, beside the worker's own copy.
     fn is_used(chunk: &Self::Chunk) -> bool;
     /// Checks an image with all of its bytes received against its hash. Returns the result, unless that takes
     /// long: then [`Event::Image`] follows.

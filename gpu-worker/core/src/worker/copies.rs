@@ -1,4 +1,4 @@
-//! The chunks of copies that the worker keeps, and the tenants that they may answer.
+//! The worker's part for copies: its index of chunks, and the offered transfers that lack bytes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -109,9 +109,15 @@ impl<C: Clone, O: Clone + PartialEq> Copies<C, O> {
         }
     }
 
+    /// Drops an offered transfer that was completed without its bytes.
+    pub(super) fn drop_transfer(&mut self, session: SessionId, transfer: u64) {
+        self.lacking.remove(&(session, transfer));
+    }
+
     /// Drops the transfers of a session that lack bytes.
     pub(super) fn drop_transfers(&mut self, session: SessionId) {
-        self.lacking.retain(|(of, _), _| *of != session);
+        let own = (session, 0)..=(session, u64::MAX);
+        self.lacking.extract_if(own, |_, _| true).for_each(drop);
     }
 
     /// Drops everything of a session that has ended.

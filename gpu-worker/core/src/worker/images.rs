@@ -29,6 +29,7 @@ impl<B: Buffers> Worker<B> {
             }
         }
         if known {
+            self.copies.drop_transfer(session, transfer);
             return;
         }
         let Some(state) = entry.transfers.get_mut(&transfer) else {
@@ -38,6 +39,9 @@ impl<B: Buffers> Worker<B> {
             return;
         };
         if let Some(arrived) = self.copies.arrived(&entry.tenant, (session, transfer)) {
+            if module.is_some() || arrived.chunks.bytes() != total {
+                return self.fail_offered(turn, session, transfer);
+            }
             *state = Transfer::Chunks(total);
             return turn.actions.push(Action::Check(Box::new(arrived)));
         }

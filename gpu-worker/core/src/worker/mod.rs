@@ -230,7 +230,7 @@ impl<B: Buffers> Worker<B> {
         &self.buffers
     }
 
-    /// The bytes, for a shell that takes received ones to be checked.
+    /// The bytes, for a shell that hands received ones to a check.
     #[must_use]
     pub fn buffers_mut(&mut self) -> &mut B {
         &mut self.buffers

@@ -103,10 +103,20 @@ impl<B: Buffers> Worker<B> {
             self.buffers.place(session, transfer, chunks);
             self.copies.keep(&entry.tenant, checked.sent);
         } else {
-            let why = format!("transfer {transfer} has not the bytes that it was offered with");
-            self.fail(turn, session, &Failure::new(Code::Protocol, why));
+            self.fail_offered(turn, session, transfer);
         }
         self.drop_surplus(turn);
+    }
+
+    /// Fails a session that sends other bytes than it has offered.
+    pub(super) fn fail_offered(
+        &mut self,
+        turn: &mut Turn<'_, B>,
+        session: SessionId,
+        transfer: u64,
+    ) {
+        let why = format!("transfer {transfer} has not the bytes that it was offered with");
+        self.fail(turn, session, &Failure::new(Code::Protocol, why));
     }
 
     /// Notes weights that were published or withdrawn.

@@ -188,6 +188,27 @@ fn bytes_that_do_not_match_their_hash_fail_the_session_and_are_not_kept() {
     assert_eq!(held(&mut bench, B, 1, actions), Some(0));
 }
 
+/// Sends a transfer's only bytes under another length than it was offered with.
+fn lie(offered: u64, sent: u64) {
+    let mut bench = bench();
+    let actions = offer(&mut bench, A, 1, &content(7, offered));
+    assert_eq!(held(&mut bench, A, 1, actions), Some(0));
+    let actions = send(&mut bench, A, (1, sent), (0, &content(7, sent)));
+    assert!(arrived(actions).is_none(), "{offered} offered, {sent} sent");
+    let actions = offer(&mut bench, A, 2, &content(1, MIB));
+    assert_eq!(held(&mut bench, A, 2, actions), None, "it has failed");
+    let actions = offer(&mut bench, B, 1, &content(1, MIB));
+    assert_eq!(held(&mut bench, B, 1, actions), Some(0), "B is served");
+}
+
+#[test]
+fn a_transfer_of_another_length_than_offered_is_never_checked() {
+    lie(2 * MIB, 1);
+    lie(MIB, MIB - 1);
+    lie(1, 2);
+    lie(MIB, MIB + 1);
+}
+
 #[test]
 fn unused_chunks_beyond_the_limit_go_and_idle_ones_go_by_time_alone() {
     let mut bench = bench();
