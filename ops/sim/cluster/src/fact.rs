@@ -147,6 +147,11 @@ pub enum WorkerFact {
         /// Number of the export.
         export: u64,
     },
+    /// The worker hears from its device that an export is gone.
+    ExportForgotten {
+        /// Number of the export.
+        export: u64,
+    },
     /// The worker refused an op its memory.
     Denied {
         /// The session.

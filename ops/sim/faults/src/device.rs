@@ -265,7 +265,7 @@ impl DeviceSession {
 
 fn is_in(ranges: &[(u64, u64)], address: u64, bytes: u64) -> bool {
     let mut ranges = ranges.iter();
-    ranges.any(|(start, size)| *start <= address && address + bytes <= start + size)
+    ranges.any(|(start, size)| *start <= address && address.saturating_add(bytes) <= start + size)
 }
 
 /// The memory that an op reads or writes.

@@ -8,7 +8,8 @@ use sim_cluster::{Nanos, SECOND};
 const TRIES: u32 = 3;
 /// Time after which a program waits for no answer.
 const PATIENCE: Nanos = 5 * SECOND;
-/// Place in a session's first allocation to which an import is copied; no program reads it.
+/// Place in a session's first allocation to which an import is copied. The model reads only the first cell of
+/// that allocation.
 const PEEKED: u64 = 4096;
 /// Maximum bytes of such a copy.
 const PEEKED_BYTES: u64 = 512;
@@ -20,6 +21,8 @@ pub(crate) const PEEK_NEEDS: u64 = PEEKED + PEEKED_BYTES;
 struct Import {
     address: u64,
     bytes: u64,
+    /// The reserved range around it.
+    room: u64,
 }
 
 /// The step that waits for an answer.
@@ -27,7 +30,7 @@ struct Import {
 enum Asked {
     Export,
     Find(ExportKey),
-    Import(Import, u64),
+    Import(Import),
     Drop(Import),
 }
 
@@ -117,20 +120,20 @@ impl Exporting {
             }
             self.exchange.give_up(now);
             self.asked = None;
-            return Exported::Done;
+            return self.end();
         };
         match (self.asked.take(), answer) {
             (Some(Asked::Find(key)), Ok(Some(place))) => self.reserve(now, addresses, key, place),
-            (Some(Asked::Import(import, _)), Ok(_)) => {
+            (Some(Asked::Import(import)), Ok(_)) => {
                 self.import = Some(import);
                 self.end()
             }
-            (Some(Asked::Import(import, room)), Err(failure)) => {
-                free(addresses, import, room);
+            (Some(Asked::Import(import)), Err(failure)) => {
+                free(addresses, import);
                 self.refused(&failure)
             }
             (Some(Asked::Drop(import)), _) => {
-                free(addresses, import, import.address);
+                free(addresses, import);
                 self.end()
             }
             (_, Err(failure)) => self.refused(&failure),
@@ -152,13 +155,14 @@ impl Exporting {
         let import = Import {
             address: room + place.before,
             bytes: place.bytes,
+            room,
         };
         let address = import.address;
         if addresses.import(address, import.bytes).is_err() {
             return self.end();
         }
         let action = IpcAction::Import { key, address };
-        self.ask(now, Asked::Import(import, room), action)
+        self.ask(now, Asked::Import(import), action)
     }
 
     fn refused(&mut self, failure: &Failure) -> Exported {
@@ -191,10 +195,10 @@ impl Exporting {
 }
 
 /// Frees the addresses of an import.
-fn free(addresses: &mut Addresses, import: Import, room: u64) {
+fn free(addresses: &mut Addresses, import: Import) {
     // Both were taken for it.
     let _ = addresses.unmap(import.address);
-    let _ = addresses.unreserve(room);
+    let _ = addresses.unreserve(import.room);
 }
 
 /// The key by which programs of all tenants export.

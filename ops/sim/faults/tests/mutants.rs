@@ -124,6 +124,7 @@ seen! {
     a_kernel_that_runs_on_when_its_session_is_closed_is_seen: IgnoresStop, CALM, "stop", "was closed and ran";
     a_promise_of_memory_that_is_broken_is_seen: PromisesTooMuch, CALM, "I8", "promised";
     a_chunk_that_was_never_sent_is_seen: ClaimsChunks, CALM, "copies", "has not sent chunk";
+    forgotten_bytes_that_were_not_sent_are_seen: ForgetsUnsent, CALM, "I10", "did not send";
     an_export_that_was_never_made_is_seen: InventsExports, CALM, "exports", "was not exported by";
     an_import_that_outlives_its_export_is_seen: KeepsImports, CALM, "I9", "touched";
     a_worker_that_ignores_epochs_is_seen: IgnoresEpochs, PAUSES_AND_PARTITIONS, "I3", "";

@@ -7,7 +7,7 @@ use gpu_worker_core::worker::{Action, Command, Event, To};
 
 use super::buffers::SimBuffers;
 use super::device::{SimDevice, SimSlice};
-use super::{WorkerNode, broken};
+use super::{CHECK, CHECKED_AFTER, WorkerNode, broken};
 use crate::fact::WorkerFact;
 use crate::node::Io;
 
@@ -73,7 +73,8 @@ impl<D: SimDevice> WorkerNode<D> {
             }
             Action::Check(arrived) => {
                 let checked = self.worker.buffers_mut().check_chunks(*arrived);
-                return Some(Event::Chunks(checked));
+                self.checks.push_back((io.now + CHECKED_AFTER, checked));
+                io.later(io.now + CHECKED_AFTER, CHECK);
             }
             Action::Fetch(_) | Action::Untracked(_) => {
                 broken(io, "heard of weights that were not published");

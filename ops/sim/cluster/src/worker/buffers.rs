@@ -68,6 +68,9 @@ impl<D: SimDevice> SimBuffers<D> {
     ) -> CheckedChunks<Rc<[u8]>> {
         let (session, transfer) = (arrived.session, arrived.transfer);
         let received = self.take_staged(session, transfer).unwrap_or_default();
+        if received.len() as u64 != arrived.chunks.bytes() {
+            self.broken = Some("checked other bytes than were offered");
+        }
         let mut sent = Vec::new();
         let CopyChunks { ids, here } = arrived.chunks;
         let rows = ids.iter().zip(here).zip(arrived.candidates);

@@ -7,11 +7,14 @@ mod moves;
 mod swap;
 mod usage;
 
+use std::collections::VecDeque;
+use std::rc::Rc;
+
 use bus_schemas::subject::{Author, ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{Op, Tenant, Weights, WorkerBeat};
 use gpu_worker_core::dispatch::Limits;
 use gpu_worker_core::sequencer::{Config, Identity};
-use gpu_worker_core::worker::{CopySettings, Event, Profile};
+use gpu_worker_core::worker::{CheckedChunks, CopySettings, Event, Profile};
 use gpu_worker_core::{Meter, Pager, Resources, SendOnChange, Worker};
 
 use self::buffers::SimBuffers;
@@ -26,6 +29,9 @@ use crate::{MILLI, Nanos};
 pub const DEVICE: u64 = 0;
 const REPORT: u64 = 1;
 const MOVE: u64 = 2;
+const CHECK: u64 = 3;
+/// Time that the check of an offered transfer takes.
+const CHECKED_AFTER: Nanos = MILLI;
 /// Time without work after which a session is idle.
 const IDLE: Nanos = 100 * MILLI;
 /// Launches of a modelled device take no memory beside their sessions'.
@@ -108,6 +114,8 @@ pub struct WorkerNode<D: SimDevice> {
     worker: Worker<SimBuffers<D>>,
     device: D,
     moves: Moves,
+    /// Checked transfers, each with the time of its answer.
+    checks: VecDeque<(Nanos, CheckedChunks<Rc<[u8]>>)>,
     weights: SendOnChange<Weights>,
     draining: bool,
     measuring: bool,
@@ -123,6 +131,7 @@ impl<D: SimDevice> WorkerNode<D> {
             options,
             device,
             moves: Moves::default(),
+            checks: VecDeque::new(),
             weights: SendOnChange::default(),
             draining: false,
             measuring: false,
@@ -167,6 +176,12 @@ impl<D: SimDevice> WorkerNode<D> {
         }
     }
 
+    fn end_checks(&mut self, io: &mut Io) {
+        while let Some((_, checked)) = self.checks.pop_front_if(|(at, _)| *at <= io.now) {
+            self.event(io, None, Event::Chunks(checked));
+        }
+    }
+
     fn message(&mut self, io: &mut Io, packet: &Packet) {
         let Some(subject) = self.subjects.parse_worker(&packet.subject) else {
             return;
@@ -185,6 +200,7 @@ impl<D: SimDevice> Node for WorkerNode<D> {
             NodeInput::Wake => self.wake(io),
             NodeInput::Later(REPORT) => self.report_again(io),
             NodeInput::Later(MOVE) => self.end_moves(io),
+            NodeInput::Later(CHECK) => self.end_checks(io),
             NodeInput::Later(_) => self.ended(io),
             NodeInput::Terminate => {
                 self.draining = true;

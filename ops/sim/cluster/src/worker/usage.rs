@@ -21,6 +21,9 @@ impl<D: SimDevice> WorkerNode<D> {
         }
         let gone = self.device.take_gone();
         if !gone.is_empty() {
+            for export in gone.iter().copied() {
+                self.fact(io, WorkerFact::ExportForgotten { export });
+            }
             self.event(io, None, Event::ExportsGone(gone));
         }
     }

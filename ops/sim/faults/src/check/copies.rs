@@ -13,34 +13,36 @@ struct Offered {
     worker: Incarnation,
     tenant: Tenant,
     hashes: Vec<ContentHash>,
-    /// The bytes that its worker has received, at their places.
+    total: u64,
+    /// The bytes that its worker has received, at their places, until all chunks are known to be sent.
     bytes: Vec<u8>,
-    /// Chunks that its worker said it had, once it has answered: a bit for each.
-    held: Option<u64>,
-    /// True if it was offered since the last answer.
-    asked: bool,
-    /// Bytes that its worker had before the client sent any.
-    unsent: u64,
-    /// True if its worker has received some.
+    /// Chunks that its worker said it had at first, and last: a bit for each.
+    held: Option<(u64, u64)>,
+    /// True if it was offered again after an answer without a chunk, which decides nothing.
+    again: bool,
+    /// True if its worker had received bytes of it before it answered.
     began: bool,
 }
 
 impl Offered {
     /// Bytes of these chunks.
     fn bytes_of(&self, bits: u64) -> u64 {
-        let chunks = (0..).zip(self.bytes.chunks(CONTENT_BYTES));
-        let its = chunks.filter(|(index, _)| bits >> index & 1 == 1);
-        its.map(|(_, chunk)| chunk.len() as u64).sum()
+        let chunk = CONTENT_BYTES as u64;
+        let starts = (0..self.total).step_by(CONTENT_BYTES).enumerate();
+        let its = starts.filter(|(index, _)| bits >> index & 1 == 1);
+        its.map(|(_, start)| (self.total - start).min(chunk)).sum()
     }
 
     /// Returns the least and the most bytes that its worker may have taken without the client. A worker counts
     /// them before it answers.
     fn unsent_bytes(&self) -> (u64, u64) {
-        let most = match self.held {
-            Some(held) if !self.asked => self.bytes_of(held),
-            _ => self.bytes.len() as u64,
-        };
-        (self.unsent, most)
+        match self.held {
+            Some((first, _)) if !self.again && !self.began => {
+                let bytes = self.bytes_of(first);
+                (bytes, bytes)
+            }
+            _ => (0, self.total),
+        }
     }
 }
 
@@ -57,13 +59,16 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Returns the least and the most bytes that a worker may have taken for a tenant's offers without its
+    /// Returns, by tenant, the least and the most bytes that a worker may have taken for offers without the
     /// clients.
-    pub(crate) fn unsent_bytes(&self, worker: Incarnation, tenant: &Tenant) -> (u64, u64) {
-        let transfers = self.transfers.values();
-        let own = transfers.filter(|it| it.worker == worker && it.tenant == *tenant);
-        let own = own.map(Offered::unsent_bytes);
-        own.fold((0, 0), |(least, most), of| (least + of.0, most + of.1))
+    pub(crate) fn unsent_bytes(&self, worker: Incarnation) -> BTreeMap<Tenant, (u64, u64)> {
+        let mut sums = BTreeMap::<_, (u64, u64)>::new();
+        for offered in self.transfers.values().filter(|it| it.worker == worker) {
+            let (least, most) = offered.unsent_bytes();
+            let sum = sums.entry(offered.tenant.clone()).or_default();
+            *sum = (sum.0 + least, sum.1 + most);
+        }
+        sums
     }
 
     /// Notes an offer that a worker receives.
@@ -78,21 +83,22 @@ impl Copies {
         };
         let hashes: Vec<_> = hashes.collect();
         let chunks = PIECE_BYTES / CONTENT_BYTES;
-        for (number, hashes) in (offer.transfer..).zip(hashes.chunks(chunks)) {
-            let start = (number - offer.transfer) * PIECE_BYTES as u64;
+        for (index, hashes) in (0..).zip(hashes.chunks(chunks)) {
+            let number = offer.transfer.saturating_add(index);
+            let start = index * PIECE_BYTES as u64;
             let bytes = (offer.total - start).min(PIECE_BYTES as u64);
             let offered = self.transfers.entry((session, number));
             let offered = offered.or_insert_with(|| Offered {
                 worker,
                 tenant: tenant.clone(),
                 hashes: hashes.to_vec(),
+                total: bytes,
                 bytes: vec![0; bytes as usize],
                 held: None,
-                asked: true,
-                unsent: 0,
+                again: false,
                 began: false,
             });
-            offered.asked = true;
+            offered.again |= offered.held.is_some_and(|(first, _)| first == 0);
         }
     }
 
@@ -106,15 +112,13 @@ impl Copies {
         let Some(offered) = self.transfers.get_mut(&(session, data.transfer)) else {
             return;
         };
-        let (start, end) = (
-            data.offset as usize,
-            data.offset as usize + data.bytes.len(),
-        );
+        let start = data.offset as usize;
+        let end = start.saturating_add(data.bytes.len());
         let Some(place) = offered.bytes.get_mut(start..end) else {
             return;
         };
         place.copy_from_slice(data.bytes);
-        offered.began = true;
+        offered.began |= offered.held.is_none();
         let chunks = offered.bytes.chunks(CONTENT_BYTES);
         let met = chunks
             .zip(&offered.hashes)
@@ -123,10 +127,15 @@ impl Copies {
                 let from = index * CONTENT_BYTES;
                 from < end && start < from + CONTENT_BYTES
             });
+        let chunk = |hash: &ContentHash| (worker, tenant.clone(), *hash);
         for (_, (bytes, hash)) in met {
-            if ContentHash::of([bytes]) == *hash {
-                self.sent.insert((worker, tenant.clone(), *hash));
+            if !self.sent.contains(&chunk(hash)) && ContentHash::of([bytes]) == *hash {
+                self.sent.insert(chunk(hash));
             }
+        }
+        let mut hashes = offered.hashes.iter();
+        if hashes.all(|hash| self.sent.contains(&chunk(hash))) {
+            offered.bytes = Vec::new();
         }
     }
 
@@ -154,18 +163,13 @@ impl Copies {
                     return wrong(format!("{tenant} has not sent chunk {index}"));
                 }
             }
-            offered.asked = false;
-            match offered.held.replace(row.chunks) {
-                Some(before) if before & !row.chunks != 0 => {
-                    return wrong("the worker had more of it before".into());
-                }
-                Some(_) => {}
-                None => {
-                    self.answered += 1;
-                    self.unsent += u64::from(row.chunks.count_ones());
-                    let had = if offered.began { 0 } else { row.chunks };
-                    offered.unsent = offered.bytes_of(had);
-                }
+            let (first, last) = offered.held.unwrap_or((row.chunks, row.chunks));
+            if last & !row.chunks != 0 {
+                return wrong("the worker had more of it before".into());
+            }
+            if offered.held.replace((first, row.chunks)).is_none() {
+                self.answered += 1;
+                self.unsent += u64::from(row.chunks.count_ones());
             }
         }
         Ok(())

@@ -9,11 +9,18 @@ use gpu_worker_core::exports::DeviceAction;
 
 use super::{CheckResult, Violation};
 
-/// A request, and the place in its answer; `None` in place of an error.
+/// A request.
 #[derive(Debug)]
 struct Asked {
     action: IpcAction,
-    answer: Option<Option<Option<ExportPlace>>>,
+    answer: Option<Answer>,
+}
+
+/// An answer, as far as it must stay the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Refused,
+    Done(Option<ExportPlace>),
 }
 
 /// An export of a device.
@@ -22,7 +29,10 @@ struct Export {
     tenant: Tenant,
     key: ExportKey,
     bytes: u64,
+    /// True if its memory is gone.
     ended: bool,
+    /// True if its worker knows that.
+    forgotten: bool,
 }
 
 /// Imports of one session: first address, bytes and the export.
@@ -38,11 +48,11 @@ pub(crate) struct Exports {
     imports: BTreeMap<SessionId, Imports>,
     /// Sessions that share memory: it stays on the device.
     shared: BTreeSet<SessionId>,
-    /// Sessions with an import that has ended under them.
-    bereft: BTreeSet<SessionId>,
-    /// Number of answered requests, of imports, and of accesses to imports.
+    /// Number of answered requests.
     pub answered: u64,
+    /// Number of imports.
     pub imported: u64,
+    /// Number of accesses to imports.
     pub peeked: u64,
 }
 
@@ -92,6 +102,7 @@ impl Exports {
                     key,
                     bytes,
                     ended: false,
+                    forgotten: false,
                 });
                 self.exports
                     .extend(exported.map(|it| ((worker, export), it)));
@@ -128,10 +139,12 @@ impl Exports {
         if let Some(ended) = self.exports.get_mut(&(worker, export)) {
             ended.ended = true;
         }
-        for (session, imports) in &self.imports {
-            if imports.values().any(|(_, of)| *of == (worker, export)) {
-                self.bereft.insert(*session);
-            }
+    }
+
+    /// Notes that a worker knows of the end of an export. It must not find it from now on.
+    pub(crate) fn forgotten(&mut self, worker: Incarnation, export: u64) {
+        if let Some(ended) = self.exports.get_mut(&(worker, export)) {
+            ended.forgotten = true;
         }
     }
 
@@ -147,13 +160,16 @@ impl Exports {
         let Some(asked) = asked else {
             return wrong(session, "an answer without a request");
         };
-        let place = answer.failure.is_none().then_some(answer.place);
-        match asked.answer.replace(place) {
-            Some(before) if before != place => return wrong(session, "answered in two ways"),
+        let told = match answer.failure {
+            Some(_) => Answer::Refused,
+            None => Answer::Done(answer.place),
+        };
+        match asked.answer.replace(told) {
+            Some(before) if before != told => return wrong(session, "answered in two ways"),
             Some(_) => return Ok(()),
             None => self.answered += 1,
         }
-        let Some(place) = place else {
+        let Answer::Done(place) = told else {
             return Ok(());
         };
         let carried = self.carried.get(&session).copied();
@@ -161,8 +177,10 @@ impl Exports {
             IpcAction::Find { key } | IpcAction::Export { key, .. } => {
                 let place = place.unwrap_or_default();
                 let mut exports = self.exports.range((worker, 0)..=(worker, u64::MAX));
-                let known = exports
-                    .any(|(_, it)| (&it.tenant, it.key, it.bytes) == (tenant, key, place.bytes));
+                let known = exports.any(|(_, it)| {
+                    let is_it = (&it.tenant, it.key, it.bytes) == (tenant, key, place.bytes);
+                    is_it && !it.forgotten
+                });
                 match known {
                     true => Ok(()),
                     false => wrong(session, format!("{place:?} was not exported by {tenant}")),
@@ -184,14 +202,16 @@ impl Exports {
         };
         let lives = |it: &Export| !it.ended;
         let exported = self.exports.get(export).is_some_and(lives);
-        let allowed = exported && address + bytes <= start + length;
+        let allowed = exported && address.saturating_add(bytes) <= start + length;
         self.peeked += u64::from(allowed);
         allowed
     }
 
-    /// True if an import of the session has ended under it: its accesses may fail.
+    /// True if the session has an import that has ended: an access to it fails.
     pub(crate) fn is_bereft(&self, session: SessionId) -> bool {
-        self.bereft.contains(&session)
+        let imports = self.imports.get(&session).into_iter().flatten();
+        let mut exports = imports.filter_map(|(_, (_, export))| self.exports.get(export));
+        exports.any(|export| export.ended)
     }
 
     /// Checks a move of a session's memory off its device.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bus_schemas::{Incarnation, MoveTotals, SessionId, Tenant, UsageBlock};
 
 use super::{CheckResult, Violation};
+use crate::hostile;
 use sim_cluster::Nanos;
 
 /// One tenant's moves on one device.
@@ -87,12 +88,12 @@ impl Moves {
     }
 
     /// Checks a block that a worker cut. The last of several blocks cut together contains all moves until
-    /// now. `unsent` has the least and the most bytes that a tenant need not have sent.
+    /// now. `unsent` has, by tenant, the least and the most bytes that it need not have sent.
     pub(crate) fn take(
         &mut self,
         now: Nanos,
         block: &UsageBlock,
-        unsent: impl Fn(&Tenant) -> (u64, u64),
+        unsent: &BTreeMap<Tenant, (u64, u64)>,
     ) -> CheckResult {
         let worker = self.workers.entry(block.incarnation).or_default();
         worker.pass(now);
@@ -107,8 +108,11 @@ impl Moves {
             return Ok(());
         }
         self.compared += u64::from(!block.moves.is_empty());
-        for (tenant, said) in &worker.said {
-            let (least, most) = unsent(tenant);
+        let hostile = hostile::tenant();
+        let tenants = unsent.keys().chain(worker.said.keys());
+        for tenant in tenants.filter(|tenant| **tenant != hostile) {
+            let said = worker.said.get(tenant).copied().unwrap_or_default();
+            let (least, most) = unsent.get(tenant).copied().unwrap_or_default();
             if !(least..=most).contains(&said.unsent_bytes) {
                 let what =
                     format!("{tenant} did not send {least} to {most} bytes, blocks have {said:?}");
@@ -119,7 +123,7 @@ impl Moves {
             let said = worker.said.get(tenant).copied().unwrap_or_default();
             let is = MoveTotals {
                 swapped_byte_ms: u64::try_from(sum.out_byte_ns / 1_000_000).unwrap_or(u64::MAX),
-                // The wait for room is not visible from outside, and memory is not shared here.
+                // The wait for room is not visible from outside, and no equal memory is shared here.
                 waited_ns: said.waited_ns,
                 unsent_bytes: said.unsent_bytes,
                 ..sum.moves

@@ -78,6 +78,8 @@ pub enum Mutant {
     PromisesTooMuch,
     /// A worker says that it has the first chunk of every offered transfer.
     ClaimsChunks,
+    /// A worker's meter forgets the bytes that clients need not send.
+    ForgetsUnsent,
     /// A worker finds an export under every key.
     InventsExports,
     /// A worker's device keeps imports of freed memory.

@@ -201,10 +201,15 @@ impl Mutated {
                 None => out.push(NodeEffect::Fact(fact)),
             },
             (
-                Mutant::ForgetsMoves,
+                mutant @ (Mutant::ForgetsMoves | Mutant::ForgetsUnsent),
                 NodeEffect::Fact(Fact::Worker(worker, WorkerFact::UsageCut { mut block })),
             ) => {
-                block.moves.iter_mut().for_each(|row| row.moves.ins = 0);
+                for row in &mut block.moves {
+                    match mutant {
+                        Mutant::ForgetsMoves => row.moves.ins = 0,
+                        _ => row.moves.unsent_bytes = 0,
+                    }
+                }
                 let fact = Fact::Worker(worker, WorkerFact::UsageCut { block });
                 out.push(NodeEffect::Fact(fact));
             }

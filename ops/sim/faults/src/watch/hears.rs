@@ -9,8 +9,15 @@ use sim_cluster::WorkerFact;
 
 use super::Watch;
 use crate::check::CheckResult;
+use crate::hostile;
 
 impl Watch {
+    /// The tenant of a session, unless it is hostile.
+    fn honest(&self, session: SessionId) -> Option<&Tenant> {
+        let tenant = self.memory.tenant(session);
+        tenant.filter(|tenant| **tenant != hostile::tenant())
+    }
+
     /// Notes a tenant's message about a session that a worker receives.
     pub(super) fn hears(
         &mut self,
@@ -19,7 +26,7 @@ impl Watch {
         what: ToWorker,
         bytes: &[u8],
     ) {
-        if !self.own(tenant, session) {
+        if self.honest(session) != Some(tenant) {
             return;
         }
         match what {
@@ -49,13 +56,17 @@ impl Watch {
                 session,
                 action,
                 bytes,
-            } => match self.memory.tenant(session) {
+            } => match self.honest(session).cloned() {
                 Some(tenant) => {
-                    let whose = (tenant, session);
+                    let whose = (&tenant, session);
                     self.exports.carried_out(worker, whose, action, bytes)
                 }
                 None => Ok(()),
             },
+            WorkerFact::ExportForgotten { export } => {
+                self.exports.forgotten(worker, export);
+                Ok(())
+            }
             WorkerFact::ExportGone { export } => {
                 self.exports.gone(worker, export);
                 Ok(())
@@ -72,8 +83,7 @@ impl Watch {
         what: ToClient,
         bytes: &[u8],
     ) -> CheckResult {
-        let tenant = self.memory.tenant(session).cloned();
-        let Some(tenant) = tenant else {
+        let Some(tenant) = self.honest(session).cloned() else {
             return Ok(());
         };
         if what == ToClient::Worker

@@ -145,8 +145,8 @@ impl Watch {
             }
             WorkerFact::UsageCut { block } => {
                 self.usage.take(&block);
-                let unsent = |tenant: &_| self.copies.unsent_bytes(worker, tenant);
-                self.moves.take(now, &block, unsent)
+                let unsent = self.copies.unsent_bytes(worker);
+                self.moves.take(now, &block, &unsent)
             }
             fact => self.use_of(now, worker, fact),
         }
