@@ -211,13 +211,21 @@ impl GpuWorker {
         }
         self.timer.set(now, at, ctx, |worker, ctx| {
             worker.timer.rang();
-            if worker.device.is_dead() {
-                let why = "the device's thread has died";
+            if let Some(why) = worker.dead_thread() {
                 return worker.leave(Err(Failure::new(Code::DeviceLost, why)), ctx);
             }
             worker.handle_event(Event::Timer);
             worker.settle(ctx);
         });
+    }
+
+    /// Says which thread of the worker has died. Without it sessions would wait for ever.
+    fn dead_thread(&self) -> Option<&'static str> {
+        if self.device.is_dead() {
+            return Some("the device's thread has died");
+        }
+        let is_dead = self.stager.is_dead();
+        is_dead.then_some("the thread that checks images and copies has died")
     }
 
     fn leave(&mut self, why: Result<ExitReason, Failure>, ctx: &mut Context<Self>) {

@@ -151,6 +151,11 @@ impl Stager {
         })
     }
 
+    /// True if the thread has died: a check panicked.
+    pub(super) fn is_dead(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
     /// Checks a small image at once, others in the background.
     pub(super) fn check(&self, job: Job) -> Option<CheckedImage<Arc<[u8]>>> {
         if job.bytes.len() <= SMALL {
@@ -210,3 +215,61 @@ fn give_back() {
 /// Other allocators return free memory by themselves.
 #[cfg(not(target_env = "gnu"))]
 fn give_back() {}
+
+#[cfg(test)]
+mod tests {
+    use actix::{Actor, Context, Handler};
+    use bus_schemas::SessionId;
+    use device::HostKeeper;
+
+    use super::*;
+
+    struct Deaf;
+
+    impl Actor for Deaf {
+        type Context = Context<Self>;
+    }
+
+    impl Handler<Checked> for Deaf {
+        type Result = ();
+
+        fn handle(&mut self, _: Checked, _: &mut Self::Context) {}
+    }
+
+    impl Handler<Kept> for Deaf {
+        type Result = ();
+
+        fn handle(&mut self, _: Kept, _: &mut Self::Context) {}
+    }
+
+    #[test]
+    fn a_check_that_panics_is_noticed() {
+        actix::System::new().block_on(async {
+            let deaf = Deaf.start();
+            let stager = Stager::start(deaf.clone().recipient(), deaf.recipient()).unwrap();
+            assert!(!stager.is_dead());
+            let id = ChunkId {
+                hash: ContentHash::of([&[1, 2][..]]),
+                bytes: 2,
+            };
+            // The core lets no such job through: fewer bytes than the ids say.
+            stager.keep(KeepJob {
+                bytes: Parcel::from(&[1][..]),
+                arrived: ArrivedChunks {
+                    session: SessionId(1),
+                    transfer: 1,
+                    chunks: CopyChunks {
+                        ids: vec![id],
+                        here: vec![None],
+                    },
+                    candidates: vec![None],
+                    domain: None,
+                },
+                keeper: Arc::new(HostKeeper),
+            });
+            while !stager.is_dead() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        });
+    }
+}
