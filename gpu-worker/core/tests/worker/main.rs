@@ -8,10 +8,7 @@ use std::time::Duration;
 
 use bench::{Bench, MIB, submitted, swapped_in, swapped_out, tenant};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
-use bus_schemas::{
-    Code, ExportKey, IpcAction, IpcAnswer, IpcRequest, MemoryAnswer, Op, Rejected, SessionId,
-    WIRE_VERSION, decode, encode,
-};
+use bus_schemas::{Code, MemoryAnswer, Op, Rejected, SessionId, decode};
 use device::Moved;
 use gpu_worker_core::worker::{Action, Event, To};
 
@@ -99,42 +96,6 @@ fn a_request_for_memory_is_answered_in_the_same_call() {
         assert_eq!((answer.number, answer.committed), (number, committed));
         assert_eq!(answer.failure.is_some(), committed == 0);
     }
-}
-
-/// Asks to export the allocation of a session. Returns the refusal, if there is one at once.
-fn export(bench: &mut Bench, session: SessionId) -> Option<Code> {
-    let request = IpcRequest {
-        v: WIRE_VERSION,
-        number: 1,
-        action: IpcAction::Export {
-            key: ExportKey([session.0, 0]),
-            address: 1 << 40,
-        },
-    };
-    let subject = WorkerSubject::Tenant(tenant(), session, ToWorker::Ipc);
-    let actions = bench.hear(&subject, encode(&request));
-    let answers = heard(&actions, session, ToClient::Ipc);
-    let answer = answers.first().map(|it| decode::<IpcAnswer>(it).unwrap());
-    answer.and_then(|answer| Some(answer.failure?.code))
-}
-
-#[test]
-fn sessions_that_stay_leave_room_for_what_others_were_promised() {
-    const C: SessionId = SessionId(3);
-    let mut bench = Bench::new(100 * MIB, 300 * MIB);
-    for (session, bytes) in [(A, 10), (B, 15), (C, 30)] {
-        bench.open(session);
-        let actions = bench.run(session, 1, alloc(bytes * MIB));
-        let (_, position) = submitted(&actions).unwrap();
-        bench.complete(session, position, bytes * MIB);
-    }
-    let answers = bench.ask(A, 1, 60 * MIB);
-    let answers = heard(&answers, A, ToClient::Memory);
-    let answer: MemoryAnswer = decode(answers[0]).unwrap();
-    assert_eq!(answer.committed, 60 * MIB);
-    // Both fit beside the memory that A holds, and only one beside the memory that A was promised.
-    assert_eq!(export(&mut bench, B), None);
-    assert_eq!(export(&mut bench, C), Some(Code::NotPinned));
 }
 
 #[test]

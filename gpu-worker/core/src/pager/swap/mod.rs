@@ -9,7 +9,6 @@ mod state;
 use bus_schemas::{Code, Failure, Place, SessionId, Tenant, invariant};
 
 use super::Pager;
-use super::session::SessionMemory;
 use crate::Nanos;
 pub use state::SwapAction;
 use state::Want;
@@ -70,7 +69,7 @@ impl Pager {
     }
 
     /// Keeps a session on the device because it shares memory with other sessions. This requires that all
-    /// sessions which may not leave fit beside the largest of the others, each with the memory promised to it.
+    /// sessions which may not leave fit beside the largest of the others.
     ///
     /// # Errors
     /// [`Code::NotPinned`] if they would not fit; then nothing is changed.
@@ -84,14 +83,10 @@ impl Pager {
             return Ok(());
         }
         let now = self.pinned();
-        // Promised memory counts: a session that may not have it on the device would wait for ever.
-        let most = |id: &SessionId| {
-            let sums = self.sessions.get(id).map(SessionMemory::sums);
-            sums.map_or(0, |sums| sums.live.max(sums.charge))
-        };
-        let stay = now.iter().map(most).sum::<u64>();
+        let charge = |id: &SessionId| self.sessions.get(id).map_or(0, |memory| memory.charge);
+        let stay = now.iter().map(charge).sum::<u64>();
         let others = self.sessions.keys().filter(|id| !now.contains(id));
-        let largest = others.map(most).max().unwrap_or(0);
+        let largest = others.map(charge).max().unwrap_or(0);
         let fits = stay.saturating_add(largest) <= self.capacity;
         if fits && before.iter().all(|id| now.contains(id)) {
             return Ok(());
