@@ -169,8 +169,8 @@ impl Resources {
     ///
     /// # Errors
     /// Those of [`Pager::keep`].
-    pub fn keep(&mut self, session: SessionId) -> Result<(), Failure> {
-        self.pager.keep(session)
+    pub fn keep(&mut self, now: Nanos, session: SessionId) -> Result<(), Failure> {
+        self.pager.keep(now, session, &mut self.actions)
     }
 
     /// Sets the quotas of tenants from now on, and the tenants that are never swapped out.

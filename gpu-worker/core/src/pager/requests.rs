@@ -156,6 +156,18 @@ impl Pager {
         if self.over.is_empty() {
             return;
         }
+        let over = std::mem::take(&mut self.over);
+        self.recall_unused(now, |tenant| over.contains(tenant), actions);
+        self.over = over;
+    }
+
+    /// Asks the clients of these tenants for the memory that they were promised and have not allocated.
+    pub(super) fn recall_unused(
+        &mut self,
+        now: Nanos,
+        of: impl Fn(&Tenant) -> bool,
+        actions: &mut Vec<MemoryAction>,
+    ) {
         for (session, memory) in &mut self.sessions {
             let Some(commitment) = &mut memory.commitment else {
                 continue;
@@ -164,7 +176,7 @@ impl Pager {
             let waits = self.waiting.iter().any(|it| it.session() == *session);
             let has_unused = memory.live < commitment.last() && !waits;
             if has_unused
-                && self.over.contains(&memory.tenant)
+                && of(&memory.tenant)
                 && let Some(number) = commitment.ask(now, now, PAUSE_NS)
             {
                 let session = *session;

@@ -181,7 +181,7 @@ impl<B: Buffers> Worker<B> {
             IpcAction::Export { .. } | IpcAction::Import { .. } => {
                 self.resources.open(turn.now, session, tenant, quota);
                 self.changed = true;
-                self.resources.keep(session)
+                self.resources.keep(turn.now, session)
             }
             IpcAction::Find { .. } | IpcAction::Drop { .. } => Ok(()),
         };

@@ -226,14 +226,25 @@ impl Bench {
 
     /// Asks for `bytes` of memory for a session that holds none.
     pub(crate) fn ask(&mut self, session: SessionId, number: u64, bytes: u64) -> Vec<Action<Kept>> {
+        self.request(session, (number, 0), (0, bytes))
+    }
+
+    /// Sends a request for memory of this number that answers this recall: the session holds `held` bytes, and
+    /// needs `least`.
+    pub(crate) fn request(
+        &mut self,
+        session: SessionId,
+        (number, recall): (u64, u64),
+        (held, least): (u64, u64),
+    ) -> Vec<Action<Kept>> {
         let request = MemoryRequest {
             v: WIRE_VERSION,
             number,
-            held: 0,
+            held,
             after: 0,
-            wanted: bytes,
-            least: bytes,
-            recall: 0,
+            wanted: least,
+            least,
+            recall,
             process: None,
             pinned: false,
         };

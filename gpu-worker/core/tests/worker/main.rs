@@ -3,6 +3,7 @@
 
 mod bench;
 mod copies;
+mod sharing;
 
 use std::time::Duration;
 

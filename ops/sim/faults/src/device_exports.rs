@@ -63,6 +63,13 @@ impl DeviceExports {
         }
     }
 
+    /// True if a session has exports or imports.
+    pub(crate) fn shares(&self, session: SessionId) -> bool {
+        let imports = self.imports.get(&session);
+        let exports = || self.exports.values().any(|it| it.session == session);
+        imports.is_some_and(|it| !it.is_empty()) || exports()
+    }
+
     /// Returns what a session has imported: address and bytes.
     pub(crate) fn visible(&self, session: SessionId) -> Vec<(u64, u64)> {
         let imports = self.imports.get(&session).into_iter().flatten();

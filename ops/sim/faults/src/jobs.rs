@@ -387,6 +387,10 @@ impl SimDevice for ModelDevice {
         came
     }
 
+    fn shares(&self, session: SessionId) -> bool {
+        self.exports.shares(session)
+    }
+
     fn take_gone(&mut self) -> Vec<u64> {
         self.exports.take_gone()
     }

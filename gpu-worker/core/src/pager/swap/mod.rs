@@ -9,6 +9,8 @@ mod state;
 use bus_schemas::{Code, Failure, Place, SessionId, Tenant, invariant};
 
 use super::Pager;
+use super::session::SessionMemory;
+use super::waiting::MemoryAction;
 use crate::Nanos;
 pub use state::SwapAction;
 use state::Want;
@@ -69,11 +71,18 @@ impl Pager {
     }
 
     /// Keeps a session on the device because it shares memory with other sessions. This requires that all
-    /// sessions which may not leave fit beside the largest of the others.
+    /// sessions which may not leave fit beside the largest of the others, each with the memory promised to it.
+    /// Otherwise a session could wait for promised memory for ever.
     ///
     /// # Errors
-    /// [`Code::NotPinned`] if they would not fit; then nothing is changed.
-    pub fn keep(&mut self, session: SessionId) -> Result<(), Failure> {
+    /// [`Code::NotPinned`] if they would not fit; then nothing is changed. The failure is retryable if they
+    /// would fit once clients have given back the memory that they do not use; they are asked for it.
+    pub fn keep(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        actions: &mut Vec<MemoryAction>,
+    ) -> Result<(), Failure> {
         let before = self.pinned();
         let Some(memory) = self.sessions.get_mut(&session) else {
             return Err(Failure::new(Code::SessionGone, "the session has ended"));
@@ -82,21 +91,41 @@ impl Pager {
         if was || !self.is_overcommitted() {
             return Ok(());
         }
-        let now = self.pinned();
-        let charge = |id: &SessionId| self.sessions.get(id).map_or(0, |memory| memory.charge);
-        let stay = now.iter().map(charge).sum::<u64>();
-        let others = self.sessions.keys().filter(|id| !now.contains(id));
-        let largest = others.map(charge).max().unwrap_or(0);
-        let fits = stay.saturating_add(largest) <= self.capacity;
-        if fits && before.iter().all(|id| now.contains(id)) {
+        let stay = self.pinned();
+        let none_leaves = before.iter().all(|id| stay.contains(id));
+        let promised = |memory: &SessionMemory| memory.sums().live.max(memory.sums().charge);
+        if none_leaves && self.fits_beside(&stay, promised) {
             return Ok(());
         }
+        let would_fit = none_leaves && self.fits_beside(&stay, |memory| memory.charge);
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.swap.kept_for_others = false;
+        }
+        if would_fit {
+            self.recall_unused(now, |_| true, actions);
+            let why = "memory is overcommitted, and others were promised memory that they do not use: they are \
+                       asked to give it back";
+            return Err(Failure {
+                retryable: true,
+                ..Failure::new(Code::NotPinned, why)
+            });
         }
         let why = "memory is overcommitted, and what may not be swapped out would not fit beside another \
                    session: others cannot use this session's memory";
         Err(Failure::new(Code::NotPinned, why))
+    }
+
+    /// True if the sessions that stay fit on the device beside the largest of the others, by these bytes.
+    fn fits_beside(&self, stay: &[SessionId], bytes: impl Fn(&SessionMemory) -> u64) -> bool {
+        let (mut staying, mut largest) = (0_u64, 0);
+        for (id, memory) in &self.sessions {
+            if stay.contains(id) {
+                staying = staying.saturating_add(bytes(memory));
+            } else {
+                largest = bytes(memory).max(largest);
+            }
+        }
+        staying.saturating_add(largest) <= self.capacity
     }
 
     /// Sets the tenants with sessions that are never swapped out.

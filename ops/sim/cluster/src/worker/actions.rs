@@ -112,14 +112,14 @@ impl<D: SimDevice> WorkerNode<D> {
             }
             // An image is prepared as soon as it is complete.
             Command::Prepare(_, hash, len) => return Some(Event::Prepared(hash, Ok((hash, len)))),
-            Command::SwapOut(session) => self.begin_move(io, session, true),
+            Command::SwapOut(session) => return self.begin_leave(io, session),
             Command::SwapIn(session) => {
                 let out = false;
                 self.fact(io, WorkerFact::Swapped { session, out });
                 self.begin_move(io, session, out);
             }
             Command::Exchange(session, action) => {
-                let came = self.device.exchange(io, session, action);
+                let came = self.exchange(io, session, action);
                 return Some(Event::Exchanged(session, came));
             }
             // The device keeps nothing of an image, so it has nothing to forget.

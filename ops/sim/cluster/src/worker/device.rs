@@ -110,6 +110,10 @@ pub trait SimDevice {
         let why = "this device shares no memory";
         Err(Failure::new(Code::NotExported, why))
     }
+    /// True if a session has exports or imports.
+    fn shares(&self, _session: SessionId) -> bool {
+        false
+    }
     /// Takes the numbers of the exports that are gone since the last call.
     fn take_gone(&mut self) -> Vec<u64> {
         Vec::new()

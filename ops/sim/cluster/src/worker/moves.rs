@@ -1,5 +1,7 @@
 //! Moves of sessions' memory in progress, one after the other.
 
+use std::collections::BTreeSet;
+
 use bus_schemas::SessionId;
 
 use crate::Nanos;
@@ -15,7 +17,11 @@ pub(super) struct Move {
 
 /// The moves of a worker.
 #[derive(Debug, Default)]
-pub(super) struct Moves(Vec<Move>);
+pub(super) struct Moves {
+    moves: Vec<Move>,
+    /// Sessions with memory that is not on the device, or not all of it.
+    away: BTreeSet<SessionId>,
+}
 
 impl Moves {
     /// Begins a move behind those before it. Returns the time at which it ends.
@@ -26,9 +32,10 @@ impl Moves {
         out: bool,
         took: Nanos,
     ) -> Nanos {
-        let last = self.0.last().map_or(now, |last| last.ends);
+        let last = self.moves.last().map_or(now, |last| last.ends);
         let ends = last.max(now) + took;
-        self.0.push(Move {
+        self.away.insert(session);
+        self.moves.push(Move {
             session,
             out,
             began: now,
@@ -39,14 +46,23 @@ impl Moves {
 
     /// Drops the moves of a session that has left the device.
     pub(super) fn drop_of(&mut self, session: SessionId) {
-        self.0.retain(|it| it.session != session);
+        self.moves.retain(|it| it.session != session);
+        self.away.remove(&session);
+    }
+
+    /// True if the memory of a session is not on the device, or not all of it.
+    pub(super) fn is_away(&self, session: SessionId) -> bool {
+        self.away.contains(&session)
     }
 
     /// Takes the moves that are over by now.
     pub(super) fn take_ended(&mut self, now: Nanos) -> Vec<Move> {
-        let moves = std::mem::take(&mut self.0).into_iter();
-        let (ended, left) = moves.partition(|it| it.ends <= now);
-        self.0 = left;
+        let moves = std::mem::take(&mut self.moves).into_iter();
+        let (ended, left): (Vec<_>, Vec<_>) = moves.partition(|it| it.ends <= now);
+        self.moves = left;
+        for ended in ended.iter().filter(|it| !it.out) {
+            self.away.remove(&ended.session);
+        }
         ended
     }
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use bus_schemas::SessionId;
+use bus_schemas::{Code, ExportPlace, Failure, SessionId};
 use device::Moved;
+use gpu_worker_core::exports::DeviceAction;
 use gpu_worker_core::worker::Event;
 
+use super::buffers::SimBuffers;
 use super::device::SimDevice;
 use super::moves::Move;
 use super::{MOVE, WorkerNode};
@@ -15,6 +17,47 @@ use crate::node::Io;
 const MIB: u64 = 1 << 20;
 
 impl<D: SimDevice> WorkerNode<D> {
+    /// Begins to move a session's memory off the device. A device refuses this for a session that shares
+    /// memory.
+    pub(super) fn begin_leave(
+        &mut self,
+        io: &mut Io,
+        session: SessionId,
+    ) -> Option<Event<'static, SimBuffers<D>>> {
+        if !self.device.shares(session) {
+            self.begin_move(io, session, true);
+            return None;
+        }
+        let resident = self.worker.resources().held(session);
+        let why = "a session that shares memory with others stays on the device";
+        let refused = Moved {
+            session,
+            out: true,
+            bytes: 0,
+            took: Duration::ZERO,
+            resident,
+            failure: Some(Failure::new(Code::NotPinned, why)),
+        };
+        Some(Event::Moved(vec![refused], None))
+    }
+
+    /// Acts on memory that sessions share. A device refuses this to a session with memory elsewhere.
+    pub(super) fn exchange(
+        &mut self,
+        io: &mut Io,
+        session: SessionId,
+        action: DeviceAction,
+    ) -> Result<Option<ExportPlace>, Failure> {
+        if self.moves.is_away(session) {
+            let why = "the session's memory is being moved";
+            return Err(Failure {
+                retryable: true,
+                ..Failure::new(Code::NotPinned, why)
+            });
+        }
+        self.device.exchange(io, session, action)
+    }
+
     /// Begins to move a session's memory, after the moves before it.
     pub(super) fn begin_move(&mut self, io: &mut Io, session: SessionId, out: bool) {
         let bytes = self.worker.resources().held(session);
