@@ -142,6 +142,8 @@ pub enum WorkerFact {
         /// Bytes of the allocation that was exported, or 0; `None` if the device refused.
         bytes: Option<u64>,
     },
+    /// The worker leaves, as a leader told it.
+    Left,
     /// An export is gone: its allocation was freed, alone or with its session.
     ExportGone {
         /// Number of the export.

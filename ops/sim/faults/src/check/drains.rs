@@ -100,13 +100,25 @@ impl Drains {
         }
     }
 
-    /// Checks that a worker has no sessions when the leader that it obeys tells it to leave.
+    /// Checks that a worker has no sessions when the leader that it obeys tells it to leave. Sessions may come
+    /// before that message if the drain was undone after it was sent.
     pub(crate) fn dismissed(&mut self, worker: Incarnation, sessions: usize) -> CheckResult {
         self.dismissed.insert(worker);
         match sessions {
             0 => Ok(()),
+            _ if !self.asked.contains(&worker) => Ok(()),
             _ => wrong(format!(
                 "worker {worker} was told to leave and has {sessions} sessions"
+            )),
+        }
+    }
+
+    /// Checks that a worker has no sessions when it leaves because a leader told it to.
+    pub(crate) fn leaves(&self, worker: Incarnation, sessions: usize) -> CheckResult {
+        match (self.dismissed.contains(&worker), sessions) {
+            (true, 0) => Ok(()),
+            (told, _) => wrong(format!(
+                "worker {worker} leaves with {sessions} sessions, told to: {told}"
             )),
         }
     }

@@ -176,6 +176,7 @@ impl Watch {
                 self.places.held(now, worker, session, most);
                 self.memory.held(worker, session, most)
             }
+            WorkerFact::Left => self.drains.leaves(worker, self.places.on(worker)),
             WorkerFact::Swapped { session, out } => {
                 self.exports.swapped(session, out)?;
                 self.memory.swapped(worker, session, out)
