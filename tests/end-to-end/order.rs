@@ -34,7 +34,7 @@ impl Tool {
     }
 
     /// Exit code and all output.
-    fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
+    pub(crate) fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let credentials = format!("broker.credentials={}", self.credentials.display());
         let output = Command::new(env!("CARGO_BIN_EXE_warploom"))
             .args(arguments)

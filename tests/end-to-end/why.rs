@@ -126,6 +126,7 @@ async fn waits_add_up_to_what_spans_measure_and_name_whose_doing_they_were() {
     names_who(&tool);
     devices_add_up(&tool, &rows);
     asked_by_name(&tool, &rows);
+    asked_by_time(&tool, &rows);
 }
 
 /// Checks that the stages of each position follow one another, and that the causes add up to its
@@ -261,6 +262,68 @@ fn asked_by_name(tool: &Tool, rows: &[Value]) {
     tool.well(&["order", "export", "--out", "run.record"]);
     let again = tool.json(&["why", "--record", "run.record", "--each"]);
     assert_eq!(again, rows, "a file tells the same");
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A second since 1970, as commands take it.
+fn moment(second: u64) -> String {
+    let mut date = std::process::Command::new("date");
+    let date = date.args(["--utc", &format!("--date=@{second}"), "+%FT%TZ"]);
+    let said = date.output().expect("date runs").stdout;
+    String::from_utf8(said).expect("text").trim().to_owned()
+}
+
+/// Asks for each second of the run. A second has the positions that waited or ran in it; the seconds of a
+/// device come to all of its time.
+fn asked_by_time(tool: &Tool, rows: &[Value]) {
+    let all = |key: &'static str| rows.iter().map(move |row| number(row, key) / SECOND);
+    let first = all("announced_ns").min().expect("a position");
+    let last = all("ended_ns").max().expect("a position");
+    let (mut busy, mut idle) = (0, 0);
+    for second in first..=last {
+        let (since, until) = (moment(second), moment(second + 1));
+        let time = ["--since", &since, "--until", &until];
+        for tenant in ["urgent", "patient"] {
+            let then = rows.iter().filter(|row| {
+                let began = number(row, "announced_ns") < (second + 1) * SECOND;
+                let ended = number(row, "ended_ns") >= second * SECOND;
+                row["tenant"] == tenant && began && ended
+            });
+            let waited: Vec<u64> = then.map(|row| number(row, "waited_ns")).collect();
+            let told = tool.json(&[&["why", "--tenant", tenant], &time[..]].concat());
+            let [told] = &told[..] else {
+                assert!(waited.is_empty() && told.is_empty(), "{since}: {told:?}");
+                continue;
+            };
+            assert_eq!(number(told, "positions"), waited.len() as u64, "{since}");
+            assert_eq!(
+                number(told, "waited_ns"),
+                waited.iter().sum::<u64>(),
+                "{since}"
+            );
+        }
+        for day in tool.json(&[&["why", "gpu:0"], &time[..]].concat()) {
+            let whole = number(&day, "busy_ns") + number(&day, "idle_ns");
+            assert!(whole <= SECOND, "{since}: {day}");
+            busy += number(&day, "busy_ns");
+            idle += number(&day, "idle_ns");
+        }
+    }
+    let (since, until) = (moment(first), moment(last + 1));
+    let days = tool.json(&["why", "gpu:0", "--since", &since, "--until", &until]);
+    let sum = |key: &str| days.iter().map(|day| number(day, key)).sum::<u64>();
+    assert_eq!((sum("busy_ns"), sum("idle_ns")), (busy, idle));
+    let whole = tool.json(&["why", "gpu:0"]);
+    let ran: u64 = whole.iter().map(|day| number(day, "busy_ns")).sum();
+    assert_eq!(ran, busy, "nothing ran before or after");
+    for wrong in [
+        ["--since", &until, "--until", &since],
+        ["--since", "yesterday", "--until", "1s"],
+    ] {
+        let (code, said) = tool.run(&[&["why"], &wrong[..]].concat());
+        assert_eq!(code, Some(2), "{said}");
+    }
 }
 
 /// The causes of a busy device's idle time are an administrator's actions, for as long as these

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin::why::Within;
 use admin::{Administrator, DeviceMemory};
 use bus_schemas::{SessionId, Status};
 use telemetry::Telemetry;
@@ -194,14 +195,17 @@ impl Cluster {
         })
     }
 
-    /// Returns the explanations of the record; with a session, its explanation is included.
+    /// Returns the explanations of the record, or of a stretch of time; with a session, its explanation is
+    /// included.
     pub(crate) async fn explain(
         &self,
         who: &Identity,
         asked: Option<SessionId>,
+        within: Option<Within>,
     ) -> Result<Arc<Reading>, Problem> {
         let turn = async || self.replay(who).await;
         let explained = &self.explained;
+        let asked = (asked, within);
         explained.read(&self.administrator, turn, asked).await
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use admin::Administrator;
-use admin::why::{Account, DeviceDayRow, WaitSummary, explain};
+use admin::why::{Account, DeviceDayRow, WaitSummary, Within, explain};
 use bus_schemas::{SessionId, Tenant};
 use scheduler_leader_core::replay::ReplayedPosition;
 use tokio::sync::Mutex;
@@ -29,6 +29,8 @@ pub(crate) struct Reading {
     pub(crate) sessions: BTreeMap<SessionId, (Tenant, WaitSummary)>,
     /// Devices by day.
     pub(crate) days: Vec<DeviceDayRow>,
+    /// The time of which it tells; `None` for all of the record.
+    within: Option<Within>,
     /// Sessions up to this one may be missing, except for the requested one.
     dropped: Option<SessionId>,
     asked: Option<SessionId>,
@@ -75,7 +77,7 @@ impl Accounts {
         }
     }
 
-    fn finish(self, days: Vec<DeviceDayRow>) -> Reading {
+    fn finish(self, days: Vec<DeviceDayRow>, within: Option<Within>) -> Reading {
         let tenants = self.tenants.into_iter();
         let sessions = self.sessions.into_iter();
         Reading {
@@ -86,6 +88,7 @@ impl Accounts {
                 .map(|(id, (tenant, account))| (id, (tenant, account.summary())))
                 .collect(),
             days,
+            within,
             dropped: self.dropped,
             asked: self.asked,
         }
@@ -100,7 +103,8 @@ type Known = (Instant, Result<Arc<Reading>, Problem>);
 pub(crate) struct Readings(Mutex<Option<Known>>);
 
 impl Readings {
-    /// Returns the explanations of the record; a requested session is included, however old it is.
+    /// Returns the explanations of the record, or of a stretch of time. A requested session is included, however
+    /// old it is.
     ///
     /// # Errors
     /// `E-API-BUSY` while the record is replayed for other callers; the errors of reading it.
@@ -108,13 +112,15 @@ impl Readings {
         &self,
         administrator: &Administrator,
         turn: impl AsyncFnOnce() -> Result<T, Problem>,
-        asked: Option<SessionId>,
+        (asked, within): (Option<SessionId>, Option<Within>),
     ) -> Result<Arc<Reading>, Problem> {
         // Concurrent callers wait for the same answer, even if it is an error.
         let mut known = self.0.lock().await;
         if let Some((until, reading)) = known.as_ref()
             && Instant::now() < *until
-            && reading.as_ref().map_or(true, |it| it.tells(asked))
+            && reading
+                .as_ref()
+                .map_or(true, |it| it.within == within && it.tells(asked))
         {
             return reading.clone();
         }
@@ -135,8 +141,8 @@ impl Readings {
             most: SESSIONS,
             ..Accounts::default()
         };
-        let days = explain(administrator, |row| accounts.take(&row)).await;
-        let reading = days.map(|days| Arc::new(accounts.finish(days)));
+        let days = explain(administrator, within, |row| accounts.take(&row)).await;
+        let reading = days.map(|days| Arc::new(accounts.finish(days, within)));
         let reading = reading.map_err(Problem::from);
         let until = Instant::now() + began.elapsed().max(FRESH);
         *known = Some((until, reading.clone()));
@@ -164,7 +170,7 @@ mod tests {
                 ..replayed(1, 1, "chat")
             });
         }
-        accounts.finish(Vec::new())
+        accounts.finish(Vec::new(), None)
     }
 
     fn kept(reading: &Reading) -> Vec<(u64, u64)> {

@@ -117,8 +117,16 @@ async fn tenants(loaded: &LoadedCluster, viewer: &Interface) -> Value {
         adds_up(&answer, "waits", "waited_ns");
         assert!(ns(&answer, "positions") >= 20, "{answer}");
     }
-    let chat = viewer.get("/api/v1/tenants/chat/why").await.is(200);
-    chat.json()
+    let chat = viewer.get("/api/v1/tenants/chat/why").await.is(200).json();
+    // All of it ran in the last day, and none of it in the hour that ended a day ago.
+    let path = "/api/v1/tenants/chat/why?since=";
+    let day = viewer.get(&format!("{path}24h")).await.is(200).json();
+    same(&day, &chat, &SUMS);
+    let hour = viewer.get(&format!("{path}25h&until=24h")).await.is(200);
+    assert_eq!(ns(&hour.json(), "positions"), 0);
+    viewer.get(&format!("{path}yesterday")).await.is(400);
+    viewer.get(&format!("{path}1h&until=2h")).await.is(400);
+    chat
 }
 
 /// The device's days.

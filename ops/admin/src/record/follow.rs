@@ -20,6 +20,7 @@ use super::messages::{
 use super::news::News;
 use crate::administrator::Administrator;
 use crate::errors::ErrorCode;
+use crate::why::Within;
 
 /// An event for a follower of the record.
 #[derive(Debug)]
@@ -90,7 +91,16 @@ pub async fn scan_explained(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<Scanned> {
-    let replay = Replay::forgetful().explaining();
+    scan_within(administrator, None, tell).await
+}
+
+/// As [`scan_explained`], for a stretch of time: see [`Replay::explaining_between`].
+pub(crate) async fn scan_within(
+    administrator: &Administrator,
+    within: Option<Within>,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<Scanned> {
+    let replay = Within::replay(within);
     let mut replay = replay_stream(administrator, replay, true, tell).await?;
     let mut by_epoch = EpochDays::default();
     by_epoch.update(replay.device_days_before_epochs());

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::{Epoch, GpuTail, Incarnation};
-use scheduler_leader_core::replay::{self, Anchor, Replay, Replayed, ReplayedPosition};
+use scheduler_leader_core::replay::{self, Anchor, Replayed, ReplayedPosition};
 use scheduler_leader_core::why::DeviceDay;
 
 use crate::errors::ErrorCode;
+use crate::why::Within;
 
 /// A block of the record: epoch, number, bytes.
 pub type Block = (Epoch, u64, Vec<u8>);
@@ -44,23 +45,34 @@ impl Record {
     }
 
     /// Recomputes the order. `tell` gets each ended position with its waits, and each open standing
-    /// grant. Returns the devices' days.
+    /// grant. Returns the devices' days. `within` is as for [`crate::why::explain`].
     ///
     /// # Errors
     /// If it does not replay.
-    pub fn explain(&self, mut tell: impl FnMut(ReplayedPosition)) -> Result<Vec<DeviceDay>> {
+    pub fn explain(
+        &self,
+        within: Option<Within>,
+        mut tell: impl FnMut(ReplayedPosition),
+    ) -> Result<Vec<DeviceDay>> {
         let mut blocks: Vec<&Block> = self.blocks.iter().collect();
         blocks.sort_by_key(|(epoch, number, _)| (*number != Anchor::NUMBER, *epoch, *number));
-        let mut replay = Replay::forgetful().explaining();
+        let mut replay = Within::replay(within);
         let wrong = || ErrorCode::Replay.failed("the record does not replay");
         // One epoch at a time, so that only its blocks of the replay are kept.
         for epoch in blocks.chunk_by(|one, other| one.0 == other.0 || other.1 == Anchor::NUMBER) {
             for (epoch, number, bytes) in epoch {
                 replay.add(*epoch, *number, bytes).with_context(wrong)?;
             }
-            replay.advance(&mut tell).with_context(wrong)?;
+            let ended = |row| {
+                if within.is_none_or(|within| within.has(&row)) {
+                    tell(row);
+                }
+            };
+            replay.advance(ended).with_context(wrong)?;
         }
-        replay.standing().into_iter().for_each(tell);
+        if within.is_none() {
+            replay.standing().into_iter().for_each(tell);
+        }
         Ok(replay.device_days())
     }
 

@@ -8,21 +8,29 @@ use scheduler_leader_core::replay::ReplayedPosition;
 use storage::{Stored, StoredDay, stored_days};
 
 use super::devices::{DeviceDayRow, device_days};
+use super::within::Within;
 use crate::administrator::{Administrator, Kept};
 use crate::errors::ErrorCode;
-use crate::record::{Followed, Scanned, scan_explained};
+use crate::record::{Followed, Scanned, scan_within};
 
 /// Reads the current record. `tell` gets each ended position, and each open standing grant so far.
 /// Returns the devices' days, including the kept ones of the part that was cut off.
+///
+/// `within` a stretch of time, it gets the positions and the parts of standing grants that waited or ran then. The
+/// days have that time only; of the part that was cut off, they have whole days.
 ///
 /// # Errors
 /// As [`scan_explained`]; an error if the kept days cannot be read.
 pub async fn explain(
     administrator: &Administrator,
+    within: Option<Within>,
     mut tell: impl FnMut(ReplayedPosition),
 ) -> Result<Vec<DeviceDayRow>> {
-    let read = scan_explained(administrator, |told| {
-        if let Followed::Ended { position, .. } = told {
+    let has = |row: &ReplayedPosition| within.is_none_or(|within| within.has(row));
+    let read = scan_within(administrator, within, |told| {
+        if let Followed::Ended { position, .. } = told
+            && has(&position)
+        {
             tell(*position);
         }
         Ok(())
@@ -32,9 +40,12 @@ pub async fn explain(
         days,
         by_epoch,
     } = read.await?;
-    standing.into_iter().for_each(tell);
+    if within.is_none() {
+        standing.into_iter().for_each(tell);
+    }
     // Read after the record, so that it includes the parts that were cut off in the meantime.
-    let kept = kept_days(administrator).await?;
+    let mut kept = kept_days(administrator).await?;
+    kept.retain(|(day, _), _| within.is_none_or(|within| within.has_day(*day)));
     Ok(device_days(by_epoch.beyond(days, &kept), kept))
 }
 

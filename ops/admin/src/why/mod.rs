@@ -7,6 +7,7 @@ mod devices;
 mod distribution;
 mod row;
 mod target;
+mod within;
 mod words;
 
 pub use account::{Account, WaitSummary};
@@ -14,4 +15,5 @@ pub use cluster::explain;
 pub use devices::{DeviceDayRow, device_days};
 pub use row::{ExplainedRow, WaitRow, wait_rows};
 pub use target::Target;
+pub use within::Within;
 pub use words::{sentence, table};

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use admin::Administrator;
-use admin::calendar::moment;
+use admin::calendar::{moment, now_ms, parse};
 use admin::completion;
-use admin::errors::ErrorCode;
+use admin::errors::{ErrorCode, UsageError};
 use admin::output;
 use admin::record::{PositionRow, Source};
 use admin::settings::Settings;
 use admin::table::{fitted, headed};
 use admin::target::duration;
 use admin::why::{
-    Account, DeviceDayRow, ExplainedRow, Target, WaitSummary, device_days, explain, table,
+    Account, DeviceDayRow, ExplainedRow, Target, WaitSummary, Within, device_days, explain, table,
 };
-use anyhow::{Result, bail};
-use bus_schemas::{GpuId, SessionId};
+use anyhow::{Result, anyhow, bail};
+use bus_schemas::{GpuId, SessionId, Tenant};
 use clap::Args;
 use scheduler_leader_core::replay::ReplayedPosition;
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ Examples:
   warploom why 0000000700000003@12     the launch that was its 12th op
   warploom why 2/17                    a position, as `order show` lists it (epoch/global)
   warploom why gpu:0                   why a device was idle, by day
+  warploom why --tenant chat --since 2026-11-29T14:03 --until 2026-11-29T14:04
   warploom why 0000000700000003 --each --json | jq '.waits'
 
 It reads the record, and no thresholds: the times of a launch add up to what it waited, those of a
@@ -45,6 +46,29 @@ pub struct WhyArgs {
     /// Prints each position that ran, with its times, instead of a summary
     #[arg(long)]
     pub each: bool,
+    /// Launches of this tenant only
+    #[arg(long, add = completion::tenants())]
+    pub tenant: Option<Tenant>,
+    /// Start of the time to explain: 2026-11-21, 2026-11-21T08:00Z, 15m or 24h ago (default: the
+    /// beginning of the record)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// End of that time, written likewise (default: now)
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+}
+
+impl WhyArgs {
+    /// The stretch of time of the question; `None` stands for all of the record.
+    fn within(&self) -> Result<Option<Within>> {
+        let now = now_ms();
+        let time = |text: &Option<String>| {
+            let parsed = text.as_ref().map(|text| parse(text, now));
+            parsed.transpose()
+        };
+        let within = || Within::between(time(&self.since)?, time(&self.until)?);
+        within().map_err(|why| anyhow!(UsageError(why)))
+    }
 }
 
 /// The result of reading a record.
@@ -61,7 +85,10 @@ struct Read {
 
 impl Read {
     fn take(&mut self, args: &WhyArgs, row: ReplayedPosition) {
-        if args.target.as_ref().is_some_and(|target| !target.has(&row)) {
+        let is_of = |tenant: &Tenant| *tenant == row.tenant;
+        if args.target.as_ref().is_some_and(|target| !target.has(&row))
+            || !args.tenant.as_ref().is_none_or(is_of)
+        {
             return;
         }
         self.found = true;
@@ -84,11 +111,16 @@ impl Read {
 /// # Errors
 /// `E-WHY` if the target is not in the record; errors of reading the record.
 pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> {
+    let within = args.within()?;
     let administrator = match &args.record {
         None => Some(Administrator::of(settings).await?),
         Some(_) => None,
     };
-    let read = read(args, administrator.as_ref(), settings).await?;
+    let mut read = read(args, within, administrator.as_ref(), settings).await?;
+    if args.tenant.is_some() && args.target.is_none() {
+        read.days.clear();
+        known(args, &read, administrator.as_ref()).await?;
+    }
     match args.target {
         None if args.each => each(&read, json),
         None => overview(read, json),
@@ -101,8 +133,19 @@ pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> 
     }
 }
 
+/// Refuses a tenant that neither the record nor the cluster knows. A removed tenant may be in the record.
+async fn known(args: &WhyArgs, read: &Read, administrator: Option<&Administrator>) -> Result<()> {
+    if let (Some(tenant), Some(administrator)) = (&args.tenant, administrator)
+        && !read.found
+    {
+        administrator.known(tenant).await?;
+    }
+    Ok(())
+}
+
 async fn read(
     args: &WhyArgs,
+    within: Option<Within>,
     administrator: Option<&Administrator>,
     settings: &Settings,
 ) -> Result<Read> {
@@ -110,7 +153,7 @@ async fn read(
     read.days = match administrator {
         None => match Source::open(args.record.as_deref(), settings).await? {
             Source::Record(record) => {
-                let days = record.explain(|row| read.take(args, row))?;
+                let days = record.explain(within, |row| read.take(args, row))?;
                 device_days(days, BTreeMap::new())
             }
             Source::Listing(_) => bail!(ErrorCode::Why.failed(
@@ -118,7 +161,7 @@ async fn read(
                  run.record` writes a record"
             )),
         },
-        Some(administrator) => explain(administrator, |row| read.take(args, row)).await?,
+        Some(administrator) => explain(administrator, within, |row| read.take(args, row)).await?,
     };
     Ok(read)
 }

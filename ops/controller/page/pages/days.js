@@ -2,7 +2,7 @@
 import { html, useState } from "../app/html.js";
 import { nanos, percent } from "../app/format.js";
 import { CauseBar, CauseTable } from "../parts/causes.js";
-import { useWhy } from "../parts/why.js";
+import { Stretch, useWhy, within } from "../parts/why.js";
 
 const wholeOf = (day) => day.busy_ns + day.idle_ns;
 
@@ -21,12 +21,14 @@ function Said({ day, words }) {
 
 /** The newest first; of the one that is chosen the table says what it was idle for. */
 export function Days({ gpu }) {
-  const { value, problem, again } = useWhy(`/devices/${gpu}/why`);
+  const [range, setRange] = useState({});
+  const { value, problem, again } = useWhy(within(`/devices/${gpu}/why`, range));
   const [chosen, setChosen] = useState(null);
   const days = value && [...value.days].reverse();
   const day = days?.find((it) => it.day === chosen) ?? days?.[0];
   return html`<div class="why days">
     <h3>Busy and idle by day <span class="note">UTC</span></h3>
+    <${Stretch} onRead=${setRange} />
     <ul aria-label=${`Days of GPU ${gpu}`} aria-busy=${days || problem ? undefined : "true"}>${days?.map(
       (it) => html`<${Day} key=${it.day} day=${it} chosen=${it === day} choose=${() => setChosen(it.day)} />`,
     )}${days && !days.length && html`<li class="note">Nothing is recorded of it yet.</li>`}</ul>

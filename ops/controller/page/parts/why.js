@@ -5,6 +5,7 @@ import { loggedOut } from "../app/identity.js";
 import { compact, nanos } from "../app/format.js";
 import { Figure } from "./marks.js";
 import { CauseBar, CauseTable } from "./causes.js";
+import { Field } from "./field.js";
 
 let last = Promise.resolve();
 
@@ -38,13 +39,37 @@ export function useWhy(path) {
   return { ...current, again: () => read.current() };
 }
 
+/** The path with a stretch of time as its query; without one, all of the record is explained. */
+export function within(path, range) {
+  const query = new URLSearchParams(Object.entries(range).filter(([, text]) => text));
+  return query.size ? `${path}?${query}` : path;
+}
+
+/** Asks for the stretch of time to explain; `onRead` gets `{ since, until }`. */
+export function Stretch({ onRead }) {
+  const [range, setRange] = useState({ since: "", until: "" });
+  const set = (key) => (value) => setRange({ ...range, [key]: value.trim() });
+  const read = (event) => {
+    event.preventDefault();
+    onRead(range);
+  };
+  return html`<form class="filters" onSubmit=${read}>
+    <${Field} name="why-since" label="From" value=${range.since} onInput=${set("since")} placeholder="2026-11-29T14:03" help="UTC, or 15m ago" />
+    <${Field} name="why-until" label="Until" value=${range.until} onInput=${set("until")} placeholder="now" help="UTC, or 10m ago" />
+    <div class="field"><button type="submit" class="small">Explain this time</button></div>
+  </form>`;
+}
+
 /** What many launches waited for: numbers, a bar, a table. It is as high as it is, whatever is known. */
 export function WaitSummary({ path, what }) {
-  const { value: it, problem, again } = useWhy(path);
+  const [range, setRange] = useState({});
+  const { value: it, problem, again } = useWhy(within(path, range));
   const empty = it?.untimed
     ? "What ran has no times in the record: it is of an older build."
-    : "Nothing ran yet with recorded times, or nothing had to wait.";
+    : "Nothing ran then with recorded times, or nothing had to wait.";
+  const told = range.since || range.until ? "Of what waited or ran in this time; times add up." : "As far back as the record goes; times add up.";
   return html`<div class="why">
+    <${Stretch} onRead=${setRange} />
     <div class="figures">
       <${Figure} title="Waited" value=${nanos(it?.waited_ns)} note="all together" />
       <${Figure} title="Half" value=${nanos(it?.waited_p50_ns)} note="at most" />
@@ -55,7 +80,7 @@ export function WaitSummary({ path, what }) {
     </div>
     <${CauseBar} waits=${it?.waits ?? []} whole=${it?.waited_ns} />
     <${CauseTable} caption=${`What ${what} waited for`} waits=${it?.waits ?? null} whole=${it?.waited_ns} empty=${empty} problem=${problem} again=${again} />
-    <p class="whyfoot"><span class="note">${it ? "As far back as the record goes; times add up." : problem ? "" : "Reading the record …"}</span>
+    <p class="whyfoot"><span class="note">${it ? told : problem ? "" : "Reading the record …"}</span>
       <button type="button" class="small" disabled=${!it && !problem} onClick=${again}>Read again</button></p>
   </div>`;
 }

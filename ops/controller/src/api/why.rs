@@ -1,22 +1,48 @@
 //! Waits of launches and idle times of devices, from the record, as `warploom why` shows them. The
 //! names of tenants that the caller may not see are removed.
 
-use admin::why::{DeviceDayRow, WaitSummary};
+use admin::calendar::{now_ms, parse};
+use admin::why::{DeviceDayRow, WaitSummary, Within};
 use axum::Json;
 use axum::extract::State;
 use bus_schemas::{SessionId, Tenant};
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::identity::visible;
 use crate::access::Identity;
 use crate::cluster::{Cluster, Shared};
 use crate::explained::{Explained, TimesModel};
 use crate::feed::Found;
-use crate::http::extract::{PathParams, Who};
+use crate::http::extract::{PathParams, QueryParams, Who};
 use crate::position::{At, Position};
 use crate::problem::Problem;
 use crate::waits::{self, WaitModel};
+
+/// The time that is explained.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WhyQuery {
+    /// Start of the time to explain: 2026-11-21, 2026-11-21T08:00Z, 15m or 24h ago. The default is the
+    /// beginning of the record.
+    #[param(example = "15m")]
+    since: Option<String>,
+    /// End of that time, in the same notation. The default is now.
+    until: Option<String>,
+}
+
+impl WhyQuery {
+    /// The stretch of time; `None` stands for all of the record.
+    fn within(&self) -> Result<Option<Within>, Problem> {
+        let now = now_ms();
+        let time = |name: &str, text: &Option<String>| {
+            let read = text.as_ref().map(|text| parse(text, now)).transpose();
+            read.map_err(|why| Problem::malformed(format!("query: {name}: {why}")))
+        };
+        let (since, until) = (time("since", &self.since)?, time("until", &self.until)?);
+        Within::between(since, until).map_err(|why| Problem::malformed(format!("query: {why}")))
+    }
+}
 
 /// Waits summed over many positions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -69,20 +95,22 @@ pub(crate) struct TenantWaitsModel {
     waited: WaitSummaryModel,
 }
 
-/// Explains the waits of a tenant's launches, as far back as the record goes.
+/// Explains the waits of a tenant's launches, as far back as the record goes, or of those that waited or ran
+/// in a stretch of time.
 #[utoipa::path(get, path = "/api/v1/tenants/{tenant}/why", tag = "why",
-    params(("tenant" = String, Path, description = "its name")),
+    params(("tenant" = String, Path, description = "its name"), WhyQuery),
     extensions(("x-operation" = json!("tenants.read"))),
     responses((status = 200, body = TenantWaitsModel)))]
 pub(crate) async fn why_tenant(
     State(cluster): State<Shared>,
     who: Who,
     PathParams(name): PathParams<String>,
+    QueryParams(asked): QueryParams<WhyQuery>,
 ) -> Result<Json<TenantWaitsModel>, Problem> {
     let missing = || Problem::missing(format_args!("tenant {name:?}"));
     let tenant: Tenant = name.parse().map_err(|_| missing())?;
     visible(&who.0, &tenant).map_err(|_| missing())?;
-    let reading = cluster.explain(&who.0, None).await?;
+    let reading = cluster.explain(&who.0, None, asked.within()?).await?;
     let summary = reading.tenants.get(&tenant).cloned();
     // The record still tells of a removed tenant; an existing tenant may have run nothing yet.
     let there = cluster.view.tenant(&tenant).map(|_| WaitSummary::default());
@@ -108,19 +136,22 @@ pub(crate) struct SessionWaitsModel {
     waited: WaitSummaryModel,
 }
 
-/// Explains the waits of a session's launches, as far back as the record goes; also after its end.
+/// Explains the waits of a session's launches, as far back as the record goes, or of those that waited or ran
+/// in a stretch of time; also after its end.
 #[utoipa::path(get, path = "/api/v1/sessions/{session}/why", tag = "why",
-    params(("session" = String, Path, description = "its id")),
+    params(("session" = String, Path, description = "its id"), WhyQuery),
     extensions(("x-operation" = json!("sessions.read"))),
     responses((status = 200, body = SessionWaitsModel)))]
 pub(crate) async fn why_session(
     State(cluster): State<Shared>,
     who: Who,
     PathParams(id): PathParams<String>,
+    QueryParams(asked): QueryParams<WhyQuery>,
 ) -> Result<Json<SessionWaitsModel>, Problem> {
     let missing = || Problem::missing(format_args!("session {id:?}"));
     let session: SessionId = id.parse().map_err(|_| missing())?;
-    let reading = cluster.explain(&who.0, Some(session)).await?;
+    let within = asked.within()?;
+    let reading = cluster.explain(&who.0, Some(session), within).await?;
     let recorded = reading.sessions.get(&session).cloned();
     let told = cluster.administrator.session(session).await;
     let told = match &recorded {
@@ -164,19 +195,20 @@ pub(crate) struct DeviceDayModel {
 }
 
 /// Explains the idle time of a device, by day: from the record, and for 400 days from its truncated
-/// part.
+/// part. Of a stretch of time it explains that time, and whole days of the truncated part.
 #[utoipa::path(get, path = "/api/v1/devices/{gpu}/why", tag = "why",
-    params(("gpu" = String, Path, description = "its number")),
+    params(("gpu" = String, Path, description = "its number"), WhyQuery),
     extensions(("x-operation" = json!("workers.read"))),
     responses((status = 200, body = DeviceDaysModel)))]
 pub(crate) async fn why_device(
     State(cluster): State<Shared>,
     who: Who,
     PathParams(number): PathParams<String>,
+    QueryParams(asked): QueryParams<WhyQuery>,
 ) -> Result<Json<DeviceDaysModel>, Problem> {
     let missing = || Problem::missing(format_args!("device {number:?}"));
     let gpu: u32 = number.parse().map_err(|_| missing())?;
-    let reading = cluster.explain(&who.0, None).await?;
+    let reading = cluster.explain(&who.0, None, asked.within()?).await?;
     let day = |day: &DeviceDayRow| DeviceDayModel {
         day: day.day.clone(),
         busy_ns: day.busy_ns,

@@ -26,6 +26,7 @@ mod memory;
 mod mutants;
 mod offered_copies;
 mod offering;
+mod parts;
 mod placement_scenes;
 mod program;
 mod record;

@@ -10,6 +10,7 @@ use scheduler_leader_core::replay::{
 use scheduler_leader_core::why::Timing;
 
 use crate::check::{CheckResult, Keeping, Positions, UsageBlocks, Violation};
+use crate::parts::Parts;
 use sim_cluster::Store;
 
 /// Results of a replay of the record.
@@ -100,6 +101,7 @@ pub(crate) fn check(
 fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResult {
     let wrong = |why: String| Err(Violation::new("I5", format!("followed: {why}")));
     let mut follower = FollowedRecord::forgetful().explaining();
+    let mut parts = Parts::new();
     let mut told = BTreeMap::new();
     let mut blocks: Vec<_> = blocks.iter().collect();
     // A deposed leader may store its last blocks after the first of its successor.
@@ -110,6 +112,7 @@ fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResul
         let advanced = added.and_then(|()| {
             follower.advance(|row| {
                 let place = (row.incarnation, row.position);
+                parts.whole(&row);
                 if row.timing.as_ref().is_some_and(|it| !adds_up(it)) {
                     unsound = row.timing;
                 }
@@ -121,6 +124,7 @@ fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResul
         if let Err(error) = advanced {
             return wrong(error.to_string());
         }
+        parts.follow(*epoch, *number, bytes)?;
         if let Some(timing) = unsound {
             return wrong(format!("its times do not add up: {timing:?}"));
         }
@@ -137,11 +141,11 @@ fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResul
             ));
         }
     }
-    Ok(())
+    parts.check()
 }
 
 /// True if a position's stages follow one another, and its waits add up to its waiting time.
-fn adds_up(timing: &Timing) -> bool {
+pub(crate) fn adds_up(timing: &Timing) -> bool {
     let stages = [
         timing.announced,
         timing.granted,

@@ -6,7 +6,8 @@ use bus_schemas::Epoch;
 
 use super::recompute::Replay;
 use super::replayed::ReplayedPosition;
-use crate::why::DeviceDay;
+use crate::time::Nanos;
+use crate::why::{DeviceDay, Explainer};
 
 impl Replay {
     /// Returns the same replay with timings. Each position has its times and the causes of its wait
@@ -14,6 +15,15 @@ impl Replay {
     #[must_use]
     pub fn explaining(mut self) -> Self {
         self.explainer.get_or_insert_default();
+        self
+    }
+
+    /// Returns the same replay with timings, and with the devices' time from `from` to `to` only, nanoseconds of
+    /// the leaders' clock. It reports the parts of a standing grant one by one as they end. Each is a position with
+    /// that part's ops; the end of the grant has no timing.
+    #[must_use]
+    pub fn explaining_between(mut self, from: Nanos, to: Nanos) -> Self {
+        self.explainer = Some(Box::new(Explainer::new((from, to), true)));
         self
     }
 

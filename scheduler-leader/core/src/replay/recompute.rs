@@ -351,15 +351,22 @@ impl ReplayedTerm {
                 let mut rows = rows.into_iter().flatten();
                 for report in &reports.0 {
                     let row = rows.next();
-                    let timing = explainer
+                    let ran = explainer
                         .as_deref_mut()
                         .and_then(|it| it.report(*incarnation, report, row.as_ref()));
                     let row = chains.end(*incarnation, report, launches);
                     kept.reports.report(*incarnation, report, row.as_ref());
                     let Some(mut row) = row else {
+                        let part = ran.and_then(|ran| {
+                            let row =
+                                chains.part((*incarnation, report), ran.part_from?, launches)?;
+                            let timing = Some(ran.timing);
+                            Some(ReplayedPosition { timing, ..row })
+                        });
+                        part.into_iter().for_each(&mut *ended);
                         continue;
                     };
-                    row.timing = timing;
+                    row.timing = ran.map(|ran| ran.timing);
                     match row.kind {
                         GrantKind::Close if chains.forgets => launches.forget_session(row.session),
                         GrantKind::Run | GrantKind::Standing if chains.forgets => {

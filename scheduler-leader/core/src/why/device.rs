@@ -10,6 +10,8 @@ use crate::time::Nanos;
 
 /// Nanoseconds of a day.
 const DAY: Nanos = 86_400_000_000_000;
+/// The stretch that has all times.
+pub(super) const ALWAYS: (Nanos, Nanos) = (0, Nanos::MAX);
 /// Maximum number of stretches of work, and of changes of the idle cause, that are kept.
 const KEPT: usize = 16_384;
 /// Number of idle stretches that may turn out to have been busy.
@@ -119,19 +121,22 @@ pub(super) struct Device {
     booked: VecDeque<((Nanos, Nanos), Key)>,
     /// Time through which it is accounted.
     until: Nanos,
+    /// The stretch of time that is accounted.
+    within: (Nanos, Nanos),
     /// The epochs that served it, each with its start there. Time before the first is the first's.
     terms: VecDeque<(Nanos, Epoch)>,
 }
 
 impl Device {
-    /// A device that is known from `now` on.
-    pub(super) fn new(gpu: GpuId, now: Nanos) -> Self {
+    /// A device that is known from `now` on. Only time `within` this stretch is accounted.
+    pub(super) fn new(gpu: GpuId, now: Nanos, within: (Nanos, Nanos)) -> Self {
         Self {
             gpu,
             ran: VecDeque::new(),
             idle: VecDeque::new(),
             booked: VecDeque::new(),
             until: now,
+            within,
             terms: VecDeque::new(),
         }
     }
@@ -167,7 +172,7 @@ impl Device {
         self.unbook_idle((start, end), days);
         let from = start.max(self.until);
         if end > from {
-            each_part((from, end), &self.terms, |epoch, day, ns| {
+            each_part((from, end), self.within, &self.terms, |epoch, day, ns| {
                 let day = days.entry((epoch, day, self.gpu)).or_default();
                 day.busy_ns = day.busy_ns.saturating_add(ns);
             });
@@ -230,9 +235,9 @@ impl Device {
             };
             let cause = cause.unwrap_or((Cause::Unknown, None));
             let mut rest = stretch.1.saturating_sub(stretch.0);
-            let (booked, terms) = (&mut self.booked, &self.terms);
+            let (booked, within, terms) = (&mut self.booked, self.within, &self.terms);
             let mut book = |key: &Key, part: (Nanos, Nanos)| {
-                each_part(part, terms, |epoch, day, ns| {
+                each_part(part, within, terms, |epoch, day, ns| {
                     let day = days.entry((epoch, day, gpu)).or_default();
                     day.idle.add(key, ns);
                 });
@@ -271,7 +276,7 @@ impl Device {
                 kept.push_back(((from, to), key));
                 continue;
             }
-            each_part(wrong, &self.terms, |epoch, day, ns| {
+            each_part(wrong, self.within, &self.terms, |epoch, day, ns| {
                 let day = days.entry((epoch, day, self.gpu)).or_default();
                 day.idle.take(&key, ns);
                 day.busy_ns = day.busy_ns.saturating_add(ns);
@@ -291,12 +296,14 @@ fn overlap(one: (Nanos, Nanos), other: (Nanos, Nanos)) -> u64 {
     one.1.min(other.1).saturating_sub(one.0.max(other.0))
 }
 
-/// Reports the parts of a stretch by epoch and day.
+/// Reports the parts of a stretch by epoch and day, as far as they are within another stretch.
 fn each_part(
-    (mut from, to): (Nanos, Nanos),
+    (from, to): (Nanos, Nanos),
+    within: (Nanos, Nanos),
     terms: &VecDeque<(Nanos, Epoch)>,
     mut tell: impl FnMut(Epoch, u64, u64),
 ) {
+    let (mut from, to) = (from.max(within.0), to.min(within.1));
     while from < to {
         let day = from / DAY;
         let next = terms.partition_point(|(since, _)| *since <= from);
@@ -351,7 +358,7 @@ mod tests {
 
     #[test]
     fn all_time_is_busy_or_idle_and_idle_by_what_kept_it_so() {
-        let (mut device, mut days) = (Device::new(0, 1_000), Days::new());
+        let (mut device, mut days) = (Device::new(0, 1_000, ALWAYS), Days::new());
         device.set_cause(1_000, PROGRAM);
         device.set_cause(1_100, WORKER);
         // It was 40 on its way, lacked ops for 20, was handed over for 10, and ran for 30.
@@ -369,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_ran_at_once_is_busy_once() {
-        let (mut device, mut days) = (Device::new(0, 0), Days::new());
+        let (mut device, mut days) = (Device::new(0, 0, ALWAYS), Days::new());
         device.set_cause(0, WORKER);
         device.add_work(&stages([0, 0, 0, 0, 0, 120]), whose(1, 2), &mut days);
         device.add_work(&stages([0, 0, 0, 0, 100, 200]), whose(2, 2), &mut days);
@@ -387,7 +394,7 @@ mod tests {
 
     #[test]
     fn what_ran_before_is_its_own_a_higher_priority_s_or_another_s() {
-        let (mut device, mut days) = (Device::new(0, 0), Days::new());
+        let (mut device, mut days) = (Device::new(0, 0, ALWAYS), Days::new());
         for (session, priority, from) in [(1, 2, 0), (2, 0, 100), (3, 2, 200), (4, 4, 300)] {
             let ran = stages([from, from, from, 0, from, from + 90]);
             device.add_work(&ran, whose(session, priority), &mut days);
@@ -413,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_day_ends_at_midnight() {
-        let (mut device, mut days) = (Device::new(0, DAY - 50), Days::new());
+        let (mut device, mut days) = (Device::new(0, DAY - 50, ALWAYS), Days::new());
         device.set_cause(DAY - 50, PROGRAM);
         let late = stages([DAY - 50, DAY - 50, DAY - 50, 0, DAY - 20, DAY + 30]);
         device.add_work(&late, whose(1, 2), &mut days);
@@ -425,7 +432,7 @@ mod tests {
     #[test]
     fn a_device_that_two_epochs_served_has_the_time_of_each_as_a_replay_from_there_has() {
         let late = stages([90, 95, 95, 0, 100, 260]);
-        let (mut device, mut days) = (Device::new(0, 0), Days::new());
+        let (mut device, mut days) = (Device::new(0, 0, ALWAYS), Days::new());
         device.serve(0, 4);
         device.set_cause(0, PROGRAM);
         // It rests until the first leader's last input. The next leader serves it from 200 on, and
@@ -436,7 +443,7 @@ mod tests {
         device.rest(300, &mut days);
         let idle = |ns| vec![(Cause::Program, ns)];
         assert_eq!(told(&days), [(0, 100, idle(100)), (0, 60, idle(40))]);
-        let (mut device, mut anchored) = (Device::new(0, 200), Days::new());
+        let (mut device, mut anchored) = (Device::new(0, 200, ALWAYS), Days::new());
         device.serve(200, 5);
         device.set_cause(200, PROGRAM);
         device.add_work(&late, whose(1, 2), &mut anchored);

@@ -9,10 +9,10 @@ use bus_schemas::{
 
 use super::cause::Cause;
 use super::clock::WorkerClock;
-use super::device::{Day, Days, Device, DeviceDay, Whose};
+use super::device::{ALWAYS, Day, Days, Device, DeviceDay, Whose};
 use super::line::{Line, Waited};
 use super::position::{
-    Granted, Timing, add_part, add_unknown, slice_timing, stages_of, standing_timing,
+    Granted, Timing, add_part, add_unknown, part_timing, slice_timing, stages_of, standing_timing,
 };
 use super::sums::{Key, Sums};
 use crate::leader::InputTimes;
@@ -33,9 +33,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(gpu: GpuId, now: Nanos) -> Self {
+    fn new(gpu: GpuId, now: Nanos, within: (Nanos, Nanos)) -> Self {
         Self {
-            device: Device::new(gpu, now),
+            device: Device::new(gpu, now, within),
             clock: WorkerClock::default(),
             granted: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -80,9 +80,22 @@ impl Worker {
     }
 }
 
+/// Work that has ended: a position, or a part of a standing grant.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The first op of a part; `None` for a position.
+    pub(crate) part_from: Option<OpNumber>,
+    /// Its times and its waits.
+    pub(crate) timing: Box<Timing>,
+}
+
 /// The follower of a replay.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Explainer {
+    /// The stretch of time for which devices are accounted.
+    within: (Nanos, Nanos),
+    /// True if the parts of a standing grant are reported one by one.
+    in_parts: bool,
     now: Nanos,
     /// True if the present input has times.
     timed: bool,
@@ -98,7 +111,30 @@ pub(crate) struct Explainer {
     epochs: BTreeSet<Epoch>,
 }
 
+impl Default for Explainer {
+    fn default() -> Self {
+        Self::new(ALWAYS, false)
+    }
+}
+
 impl Explainer {
+    /// A follower that accounts for the devices `within` a stretch of time. It reports standing grants `in_parts`
+    /// or as one position.
+    pub(crate) fn new(within: (Nanos, Nanos), in_parts: bool) -> Self {
+        Self {
+            within,
+            in_parts,
+            now: 0,
+            timed: false,
+            workers: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            announced: None,
+            stale: BTreeMap::new(),
+            days: Days::new(),
+            epochs: BTreeSet::new(),
+        }
+    }
+
     /// Starts a term.
     pub(crate) fn begin_term(&mut self, epoch: Epoch) {
         self.epochs.insert(epoch);
@@ -221,7 +257,7 @@ impl Explainer {
         let epoch = self.epochs.last().copied().unwrap_or(0);
         for at in scheduler.served() {
             let worker = self.workers.entry(at.incarnation);
-            let worker = worker.or_insert_with(|| Worker::new(at.gpu, self.now));
+            let worker = worker.or_insert_with(|| Worker::new(at.gpu, self.now, self.within));
             let here = owner.filter(|(_, incarnation)| *incarnation == at.incarnation);
             worker.waiting.extend(here.map(|(session, _)| session));
             worker.device.serve(self.now, epoch);
@@ -263,30 +299,40 @@ impl Explainer {
     }
 
     /// Notes the end of a position, or of a part. Returns its timing if it has run and the times
-    /// are known.
+    /// are known. A standing grant is reported in its parts, or at its end.
     pub(crate) fn report(
         &mut self,
         incarnation: Incarnation,
         report: &DoneReport,
         times: Option<&ReportTimes>,
-    ) -> Option<Box<Timing>> {
+    ) -> Option<Ran> {
         let worker = self.workers.get_mut(&incarnation)?;
         match report.outcome {
             Outcome::Closed => None,
             // The first part says only that the grant stands.
             Outcome::Part => {
-                if let Some(line) = self.lines.get_mut(&report.session) {
-                    line.ran(report.received);
-                }
+                let line = self.lines.get_mut(&report.session);
+                let ran = line.map_or(0, |line| line.ran(report.received));
                 let times = times.filter(|it| it.ended > it.accepted && report.measured > 0)?;
-                match worker.granted.get_mut(&report.position) {
-                    Some(granted) => {
-                        granted.ops.1 = granted.ops.1.max(report.received);
-                        add_part(&mut worker.device, granted, times, &mut self.days);
-                    }
-                    None => add_unknown(&mut worker.device, report, times, &mut self.days),
-                }
-                None
+                let Some(granted) = worker.granted.get_mut(&report.position) else {
+                    add_unknown(&mut worker.device, report, times, &mut self.days);
+                    return None;
+                };
+                let before = self.in_parts.then(|| granted.parts.clone());
+                let is_first = granted.ran.is_none();
+                let from = match granted.ops {
+                    (_, last) if !is_first => last + 1,
+                    // It continues another standing grant.
+                    (0, _) => report.received.min(ran) + 1,
+                    // Earlier ops run under it if their own grants did not stand.
+                    (first, _) => first.min(report.received + 1),
+                };
+                granted.ops.1 = granted.ops.1.max(report.received);
+                add_part(&mut worker.device, granted, times, &mut self.days);
+                Some(Ran {
+                    part_from: Some(from),
+                    timing: part_timing(granted, &before?, is_first)?,
+                })
             }
             Outcome::Void | Outcome::Gone => {
                 let granted = worker.granted.remove(&report.position)?;
@@ -299,14 +345,23 @@ impl Explainer {
                 None
             }
             Outcome::Ran => match worker.granted.remove(&report.position) {
-                Some(granted) if granted.kind == GrantKind::Standing => standing_timing(&granted),
+                Some(granted) if granted.kind == GrantKind::Standing => {
+                    let timing = standing_timing(&granted).filter(|_| !self.in_parts)?;
+                    Some(Ran {
+                        part_from: None,
+                        timing,
+                    })
+                }
                 Some(granted) if granted.kind == GrantKind::Run => {
                     let stages = stages_of(granted.at, times?);
                     let timing = slice_timing(&worker.device, &granted, &stages);
                     worker
                         .device
                         .add_work(&stages, granted.whose, &mut self.days);
-                    Some(timing)
+                    Some(Ran {
+                        part_from: None,
+                        timing,
+                    })
                 }
                 Some(_) => None,
                 None => {

@@ -52,6 +52,8 @@ pub(super) struct Line {
     announced: VecDeque<Announced>,
     /// Stretches in which it was next and the window was full.
     full: VecDeque<(Nanos, Nanos)>,
+    /// The last op that was granted or has run; 0 if none is known.
+    through: OpNumber,
 }
 
 impl Line {
@@ -140,11 +142,14 @@ impl Line {
         })
     }
 
-    /// Ends the wait of ops through this one.
-    pub(super) fn ran(&mut self, through: OpNumber) {
+    /// Ends the wait of ops through this one. Returns the last op of the time before; 0 if none is known.
+    pub(super) fn ran(&mut self, through: OpNumber) -> OpNumber {
+        let before = self.through;
+        self.through = before.max(through);
         while self.announced.front().is_some_and(|it| it.last <= through) {
             self.announced.pop_front();
         }
+        before
     }
 
     fn full_between(&self, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos)> {

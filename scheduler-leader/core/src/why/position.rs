@@ -42,7 +42,7 @@ pub(super) struct Granted {
     pub(super) waited: Option<Waited>,
     /// For a standing grant, the waits of its ops: those before it and those of its parts.
     pub(super) parts: Sums,
-    /// Its first part, and its last.
+    /// Stages of its first part, and of its last.
     pub(super) ran: Option<(Stages, Stages)>,
 }
 
@@ -132,6 +132,27 @@ pub(super) fn add_part(
     granted.ran = Some((first, last));
 }
 
+/// The timing of the last part of a standing grant. `before` are the waits of its parts before this one.
+pub(super) fn part_timing(granted: &Granted, before: &Sums, is_first: bool) -> Option<Box<Timing>> {
+    let (_, last) = granted.ran?;
+    let sums = granted.parts.since(before);
+    // The leader hears of later ops when they have run.
+    let announced = match is_first {
+        true => granted.announced(),
+        false => last.accepted,
+    };
+    Some(Box::new(Timing {
+        announced,
+        granted: granted.at.max(announced),
+        accepted: last.accepted,
+        begun: last.begun,
+        started: last.started,
+        ended: last.ended,
+        waited_ns: sums.total(),
+        waits: sums.waits(),
+    }))
+}
+
 /// Accounts for a position that was granted before the replay began: the device was busy with it.
 pub(super) fn add_unknown(
     device: &mut Device,
@@ -184,11 +205,12 @@ pub(super) fn standing_timing(granted: &Granted) -> Option<Box<Timing>> {
 mod tests {
     use bus_schemas::SessionId;
 
+    use super::super::device::ALWAYS;
     use super::*;
 
     #[test]
     fn a_standing_grants_stages_follow_one_another_where_its_workers_clock_is_set_right() {
-        let (mut device, mut days) = (Device::new(0, 0), Days::default());
+        let (mut device, mut days) = (Device::new(0, 0, ALWAYS), Days::default());
         let mut granted = Granted {
             whose: Whose {
                 session: SessionId(1),

@@ -1,6 +1,6 @@
 //! Standing grants that have not ended.
 
-use bus_schemas::{GpuPosition, Incarnation, OpNumber, Outcome};
+use bus_schemas::{DoneReport, GpuPosition, Incarnation, OpNumber, Outcome};
 
 use super::super::launches::Launches;
 use super::super::replayed::{End, ReplayedPosition};
@@ -32,5 +32,45 @@ impl Chains {
             ..worker.tail
         };
         Some(row(incarnation, at, None, &so_far, (&name.0, &name.1)))
+    }
+
+    /// The row of a part of a standing grant: the ops from `first` through the last one that the report names. A
+    /// part that has finished no op has the op that it ran.
+    pub(in crate::replay) fn part(
+        &self,
+        (incarnation, report): (Incarnation, &DoneReport),
+        first: OpNumber,
+        launches: &Launches,
+    ) -> Option<ReplayedPosition> {
+        let worker = self.workers.get(&incarnation)?;
+        let position = report.position;
+        let (session, last) = (report.session, report.received.max(first));
+        let whole = match worker.proposed.get(&position) {
+            Some(proposed) => {
+                let name = self.names.get(&session)?;
+                let at = Reached {
+                    position,
+                    ..worker.tail
+                };
+                row(incarnation, at, None, proposed, (&name.0, &name.1))
+            }
+            // It has been sealed since.
+            None => {
+                let rows = &worker.positions;
+                let at = rows.binary_search_by_key(&position, |row| row.position);
+                rows.get(at.ok()?)?.clone()
+            }
+        };
+        let (kernels, unknown) = launches.tally(session, first, last);
+        Some(ReplayedPosition {
+            first,
+            last,
+            launches: (unknown == 0).then_some(kernels),
+            end: Some(End {
+                outcome: report.outcome,
+                measured: report.measured,
+            }),
+            ..whole
+        })
     }
 }
