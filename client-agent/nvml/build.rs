@@ -12,7 +12,7 @@ fn main() {
     println!("cargo::rerun-if-changed=symbols.txt");
     let list = fs::read_to_string(root.join("symbols.txt")).expect("symbols.txt is readable");
     let (mut table, mut stubs) = (String::new(), String::new());
-    table.push_str("pub(crate) static SYMBOLS: &[Symbol] = &[\n");
+    table.push_str("pub(crate) static SYMBOLS: &[ExportedSymbol] = &[\n");
     for line in list.lines().filter(|line| !line.starts_with('#')) {
         let (symbol, state) = line
             .split_once(' ')
@@ -24,7 +24,7 @@ fn main() {
         };
         writeln!(
             table,
-            "    Symbol {{ name: \"{symbol}\", works: {works}, address: Address({symbol} as *const ()) }},"
+            "    ExportedSymbol {{ name: \"{symbol}\", works: {works}, address: Address({symbol} as *const ()) }},"
         )
         .expect("a string grows");
         if !works {

@@ -33,7 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Product(commands::Command),
+    Product(commands::ProductCommand),
     /// Runs a controller: the control room's page and the interface over HTTP
     Controller(controller::ControllerArgs),
     /// Shows tenants, devices and sessions in the terminal, live

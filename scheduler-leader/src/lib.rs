@@ -10,7 +10,7 @@ use actors::leader::serve;
 use anyhow::{Context, Result};
 
 pub use actors::leader::{Events, LeaderSettings};
-pub use scheduler_leader_core::Config;
+pub use scheduler_leader_core::LeaderConfig;
 
 /// Runs a candidate on this thread until `shutdown` completes and it has handed over. `shutdown`
 /// is called inside the runtime, so that it can listen to signals.

@@ -9,5 +9,5 @@ mod timed;
 
 pub use activity::Answering;
 pub use origin::Origin;
-pub use places::{Bounds, Place, Places};
+pub use places::{Bounds, ConnectionPlace, Places};
 pub use timed::Timed;

@@ -82,7 +82,7 @@ impl Places {
     /// Returns a place for a new connection of the address; `None` if all of its connections are
     /// being answered.
     #[must_use]
-    pub fn admit(&self, peer: IpAddr) -> Option<Place> {
+    pub fn admit(&self, peer: IpAddr) -> Option<ConnectionPlace> {
         let origin = Origin::from(peer);
         let mut table = self.table();
         let own = table.of(origin) >= self.bounds.share;
@@ -100,7 +100,7 @@ impl Places {
             activity: Arc::clone(&activity),
         };
         table.rows.insert(number, row);
-        Some(Place {
+        Some(ConnectionPlace {
             places: self.clone(),
             number,
             activity,
@@ -120,13 +120,13 @@ impl Places {
 
 /// The place of a connection, given back when it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     places: Places,
     number: u64,
     activity: Arc<Activity>,
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Wraps the connection's stream: a write that makes no progress for too long ends the
     /// connection.
     #[must_use]
@@ -148,7 +148,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.places.table().rows.remove(&self.number);
     }
@@ -169,11 +169,11 @@ mod tests {
         })
     }
 
-    fn is_displaced(place: &Place) -> bool {
+    fn is_displaced(place: &ConnectionPlace) -> bool {
         !place.places.table().rows.contains_key(&place.number)
     }
 
-    fn all(places: &Places, peer: IpAddr, count: usize) -> Vec<Place> {
+    fn all(places: &Places, peer: IpAddr, count: usize) -> Vec<ConnectionPlace> {
         let admitted = (0..count).map(|_| places.admit(peer));
         admitted.map(|place| place.expect("a place")).collect()
     }
@@ -204,7 +204,7 @@ mod tests {
     fn what_is_answered_keeps_its_place_until_its_other_end_takes_nothing() {
         let places = places(4, 2);
         let mine = all(&places, ONE, 2);
-        let answering: Vec<_> = mine.iter().map(Place::answering).collect();
+        let answering: Vec<_> = mine.iter().map(ConnectionPlace::answering).collect();
         assert!(places.admit(ONE).is_none(), "both are being answered");
         assert!(places.admit(OTHER).is_some());
         mine[1].activity.set_blocked(true);

@@ -126,9 +126,9 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
-    use crate::places::{Bounds, Place, Places};
+    use crate::places::{Bounds, ConnectionPlace, Places};
 
-    fn place(write: Duration) -> Place {
+    fn place(write: Duration) -> ConnectionPlace {
         let bounds = Bounds {
             connections: 1,
             share: 1,

@@ -12,7 +12,8 @@ use bus::{SILENCE, Silence};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Epoch, Failure, LeaderId, SessionId};
 use scheduler_leader_core::{
-    Action, Config, Event, Leader as Core, QueueOpening, QueueProgress, StateSnapshot, TermEnd,
+    Action, Event, Leader as Core, LeaderConfig, QueueOpening, QueueProgress, StateSnapshot,
+    TermEnd,
 };
 use tokio::sync::oneshot;
 
@@ -47,7 +48,7 @@ pub(super) struct Parts {
     pub(super) record: Appender,
     pub(super) telemetry: Telemetry,
     pub(super) tenants: Inbox,
-    pub(super) config: Config,
+    pub(super) config: LeaderConfig,
     pub(super) gone: oneshot::Sender<()>,
 }
 
@@ -93,7 +94,7 @@ impl Leader {
         let context = Context::<Self>::new();
         let leader = context.address();
         let began = Instant::now();
-        let config = Config {
+        let config = LeaderConfig {
             clock_zero: since_1970(),
             ..parts.config.clone()
         };

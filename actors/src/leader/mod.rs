@@ -27,7 +27,7 @@ use async_nats::{Client, SubscribeError, Subscriber, jetstream};
 use bus_schemas::subject::{ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{BrokerUrl, LeaderId, Tenant};
 use futures_util::StreamExt;
-use scheduler_leader_core::Config;
+use scheduler_leader_core::LeaderConfig;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::inbox::Inbox;
@@ -48,7 +48,7 @@ pub struct LeaderSettings {
     /// The candidate's id; random if not given.
     pub id: Option<LeaderId>,
     /// The protocol's durations and bounds, and the cluster.
-    pub config: Config,
+    pub config: LeaderConfig,
     /// Login and subject for the broker's disconnect events. Without them only heartbeats reveal a
     /// leader's death.
     pub events: Option<Events>,
@@ -63,7 +63,7 @@ impl LeaderSettings {
         Self {
             bus: BusSettings::new(url),
             id: None,
-            config: Config::new(cluster),
+            config: LeaderConfig::new(cluster),
             events: None,
             telemetry: Telemetry::off(),
         }

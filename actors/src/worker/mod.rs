@@ -43,8 +43,8 @@ use bus_schemas::subject::{ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{Failure, Incarnation};
 use device::SwapUse;
 use gpu_worker_core::dispatch::Limits;
-use gpu_worker_core::sequencer::Config;
-use gpu_worker_core::worker::{CopySettings, Profile};
+use gpu_worker_core::sequencer::SequencerConfig;
+use gpu_worker_core::worker::{CopySettings, WorkerSetup};
 use gpu_worker_core::{Meter, Pager, Resources, Worker};
 use tokio::sync::{mpsc, oneshot};
 
@@ -226,8 +226,8 @@ impl Parts {
             .with_first_block(device::FIRST_BLOCK, device::FIRST_BLOCKS)
             .with_swap(limit, nanos_of(settings.swap_idle));
         let meter = Meter::new(0, incarnation, gpu, info.units, !info.overlaps);
-        let profile = Profile {
-            config: Config {
+        let setup = WorkerSetup {
+            config: SequencerConfig {
                 preemptive: info.preemptive,
                 staged_total: capacity
                     .clamp(STAGED.0, STAGED.1)
@@ -249,7 +249,7 @@ impl Parts {
         };
         let buffers = SessionBuffers::new(device.spares(), Rc::clone(stager));
         let resources = Resources::new(pager, meter, device::SMALL_LAUNCH);
-        Worker::new(profile, resources, buffers)
+        Worker::new(setup, resources, buffers)
     }
 
     /// Starts both actors and connects the device's thread to them.

@@ -11,7 +11,7 @@ use gpu_worker_core::worker::{ArrivedChunks, Event, PublishedNews};
 use super::actor::GpuWorker;
 use super::publications::Publication;
 use super::stager::{KeepJob, Kept};
-use storage::Weights;
+use storage::StoredWeights;
 
 impl Handler<Kept> for GpuWorker {
     type Result = ();
@@ -55,7 +55,7 @@ impl GpuWorker {
     }
 }
 
-fn news_of(name: &str, weights: &Weights) -> PublishedNews {
+fn news_of(name: &str, weights: &StoredWeights) -> PublishedNews {
     let audience = match weights.public {
         true => Audience::All,
         false => Audience::Tenants(weights.tenants.iter().cloned().collect()),

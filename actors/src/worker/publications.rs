@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use gpu_worker_core::content::ChunkId;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use storage::{Storage, Weights, WeightsError, WeightsStore};
+use storage::{Storage, StoredWeights, WeightsError, WeightsStore};
 
 /// Interval of the checks for a missing store, and pause after a failure.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ const DOMAIN: SharingDomain = SharingDomain(0);
 /// A change in the store.
 pub(super) enum Publication {
     /// Weights published under a name; `None` if there are none.
-    Changed(String, Option<Box<Weights>>),
+    Changed(String, Option<Box<StoredWeights>>),
     /// The chunks of a requested tensor, under hashes computed here; `None` if it could not be
     /// fetched.
     Tensor(Arc<str>, Option<Vec<(ChunkId, Arc<dyn Chunk>)>>),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bus::BusSettings;
 use bus_schemas::{BrokerUrl, GpuId, Incarnation, Tenant};
-use gpu_worker_core::sequencer::Config;
+use gpu_worker_core::sequencer::SequencerConfig;
 use gpu_worker_core::sharing_domains::Share;
 use telemetry::Telemetry;
 
@@ -43,7 +43,7 @@ pub struct WorkerSettings {
     /// Path of the evidence log, with a line for each position that ended.
     pub evidence: Option<PathBuf>,
     /// Bounds and periods of the sequencer.
-    pub sequencer: Config,
+    pub sequencer: SequencerConfig,
     /// Limits for the preparation of one module.
     pub compile: CompileLimits,
     /// Destination of spans and metrics.
@@ -69,7 +69,7 @@ impl WorkerSettings {
             swap_idle: Duration::from_secs(1),
             metering: Duration::from_secs(1),
             evidence: None,
-            sequencer: Config::default(),
+            sequencer: SequencerConfig::default(),
             compile: CompileLimits::default(),
             telemetry: Telemetry::off(),
         }

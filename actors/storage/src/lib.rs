@@ -21,4 +21,4 @@ pub use epochs::epochs;
 pub use refusals::is_missing;
 pub use store::Storage;
 pub use table::{FAULT, RECORD_BYTES, Stored};
-pub use weights::{Removed, TensorChunks, TensorReader, Weights, WeightsError, WeightsStore};
+pub use weights::{Removed, StoredWeights, TensorChunks, TensorReader, WeightsError, WeightsStore};

@@ -102,7 +102,7 @@ impl TensorChunks {
 
 /// The weights published under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Weights {
+pub struct StoredWeights {
     /// The format's version: 1.
     pub v: u16,
     /// True if published to all tenants.
@@ -115,7 +115,7 @@ pub struct Weights {
     pub tensors: Vec<TensorChunks>,
 }
 
-impl Weights {
+impl StoredWeights {
     /// True if other weights have the same contents and the same audience.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -263,7 +263,7 @@ impl WeightsStore {
     ///
     /// # Errors
     /// [`WeightsError`].
-    pub async fn get(&self, name: &str) -> Result<Option<Weights>, WeightsError> {
+    pub async fn get(&self, name: &str) -> Result<Option<StoredWeights>, WeightsError> {
         let mut found = match self.objects.get(name).await {
             Ok(found) => found,
             Err(error) if matches!(error.kind(), GetErrorKind::NotFound) => {
@@ -278,7 +278,7 @@ impl WeightsStore {
         let mut bytes = Vec::new();
         let read = found.read_to_end(&mut bytes).await;
         read.map_err(|error| unreadable(error.to_string()))?;
-        let weights = rmp_serde::from_slice::<Weights>(&bytes);
+        let weights = rmp_serde::from_slice::<StoredWeights>(&bytes);
         let weights = weights.map_err(|error| unreadable(error.to_string()))?;
         match weights.v {
             1 => Ok(Some(weights)),
@@ -345,7 +345,7 @@ impl WeightsStore {
     ///
     /// # Errors
     /// [`WeightsError`].
-    pub async fn publish(&self, name: &str, weights: &Weights) -> Result<(), WeightsError> {
+    pub async fn publish(&self, name: &str, weights: &StoredWeights) -> Result<(), WeightsError> {
         let bytes = rmp_serde::to_vec_named(weights);
         let bytes = bytes.map_err(|error| WeightsError::of(&error))?;
         self.put(name.to_owned(), &mut &bytes[..]).await

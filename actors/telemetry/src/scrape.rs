@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use listener::{Bounds, Place, Places};
+use listener::{Bounds, ConnectionPlace, Places};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -124,7 +124,12 @@ async fn accept(listener: TcpListener, telemetry: Telemetry, at: SocketAddr) -> 
     }
 }
 
-async fn connection(stream: TcpStream, place: &Place, telemetry: Telemetry, at: SocketAddr) {
+async fn connection(
+    stream: TcpStream,
+    place: &ConnectionPlace,
+    telemetry: Telemetry,
+    at: SocketAddr,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
         let answer = answer(&request, &telemetry, at);
         async move { Ok::<_, Infallible>(answer) }

@@ -1,6 +1,6 @@
 //! One function of the driver API.
 
-use crate::role::Role;
+use crate::role::ParameterRole;
 
 /// The state that a function needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +33,12 @@ pub struct Parameter {
     /// Its name in the manual.
     pub name: &'static str,
     /// The arguments that it takes.
-    pub role: Role,
+    pub role: ParameterRole,
 }
 
 /// A function of the driver API in one of its versions.
 #[derive(Debug, Clone, Copy)]
-pub struct Function {
+pub struct DriverFunction {
     /// The symbol of the version.
     pub symbol: &'static str,
     /// The section of the manual that describes it.
@@ -51,7 +51,7 @@ pub struct Function {
     pub parameters: &'static [Parameter],
 }
 
-impl Function {
+impl DriverFunction {
     /// The code by which arguments that are invalid in every state of the program are refused, or
     /// 0. The first wrong parameter decides.
     ///

@@ -46,7 +46,7 @@ pub enum Object {
 
 /// The role of a parameter, which determines the arguments that it accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ParameterRole {
     /// A pointer to the destination of an answer; null is refused.
     Out,
     /// A pointer to the destination of an answer; null means that the answer is not wanted.
@@ -61,7 +61,7 @@ pub enum Role {
     VariableName,
     /// The path of a file; null is refused.
     Path,
-    /// A pointer to the first of several items; a [`Role::Count`] gives their number.
+    /// A pointer to the first of several items; a [`ParameterRole::Count`] gives their number.
     List,
     /// Number of items in lists; 0 is allowed.
     Count,
@@ -89,7 +89,7 @@ pub enum Role {
     Any,
 }
 
-impl Role {
+impl ParameterRole {
     /// The code by which an argument is refused whatever the other arguments are, or 0. `word` is
     /// the argument as the C interface passes it, sign-extended to 64 bits.
     #[must_use]
@@ -148,14 +148,14 @@ mod tests {
     #[test]
     fn arguments_are_refused_by_their_role_alone() {
         for (role, right, wrong) in [
-            (Role::Out, 8, Some(0)),
-            (Role::OutIf, 0, None),
-            (Role::Size, 1, Some(0)),
-            (Role::Flags(5), 4, Some(2)),
-            (Role::Flags(0), 0, Some(1 << 40)),
-            (Role::ContextFlags(0xff), 0x84, Some(3)),
-            (Role::OneOf(&[-1, 2]), u64::MAX, Some(0)),
-            (Role::Any, 0, None),
+            (ParameterRole::Out, 8, Some(0)),
+            (ParameterRole::OutIf, 0, None),
+            (ParameterRole::Size, 1, Some(0)),
+            (ParameterRole::Flags(5), 4, Some(2)),
+            (ParameterRole::Flags(0), 0, Some(1 << 40)),
+            (ParameterRole::ContextFlags(0xff), 0x84, Some(3)),
+            (ParameterRole::OneOf(&[-1, 2]), u64::MAX, Some(0)),
+            (ParameterRole::Any, 0, None),
         ] {
             assert_eq!(role.refusal(right), 0, "{role:?}");
             assert_eq!(role.refuses(), wrong.is_some(), "{role:?}");

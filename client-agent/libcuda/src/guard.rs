@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use driver_api::{DuringCapture, Function, State};
+use driver_api::{DriverFunction, DuringCapture, State};
 
 use crate::abi::Handle;
 use crate::capture;
@@ -28,7 +28,7 @@ const UNCHANGING: [&str; 5] = [
 /// because its session is being closed.
 #[inline]
 pub(crate) fn guard<T>(
-    function: &'static Function,
+    function: &'static DriverFunction,
     words: &[u64],
     body: impl FnOnce() -> Result<T>,
 ) -> i32 {
@@ -42,7 +42,7 @@ pub(crate) fn guard<T>(
 /// one alone.
 #[inline]
 pub(crate) fn guard_of_thread<T>(
-    function: &'static Function,
+    function: &'static DriverFunction,
     words: &[u64],
     body: impl FnOnce() -> Result<T>,
 ) -> i32 {
@@ -54,7 +54,11 @@ pub(crate) fn guard_of_thread<T>(
 }
 
 #[inline]
-fn guarded<T>(function: &'static Function, words: &[u64], body: impl FnOnce() -> Result<T>) -> i32 {
+fn guarded<T>(
+    function: &'static DriverFunction,
+    words: &[u64],
+    body: impl FnOnce() -> Result<T>,
+) -> i32 {
     match admission(function, words) {
         0 => caught(function.symbol, || {
             mapped::settle(function.symbol);
@@ -79,7 +83,7 @@ pub(crate) fn unlisted<T>(name: &'static str, body: impl FnOnce() -> Result<T>) 
 /// The code by which the table of the API refuses a call, or 0. The program's state is checked
 /// first, then arguments that are invalid in every state.
 #[inline]
-pub(crate) fn admission(function: &'static Function, words: &[u64]) -> i32 {
+pub(crate) fn admission(function: &'static DriverFunction, words: &[u64]) -> i32 {
     if is_forked() && !UNCHANGING.contains(&function.symbol) {
         // The child lacks the parent's threads, which may have held any lock.
         return Status::NOT_INITIALIZED.0;
@@ -181,7 +185,7 @@ macro_rules! api {
         #[doc = concat!("`", stringify!($name), "` of the driver API.")]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name$(<$($life),+>)?($($arg: $ty),*) -> i32 {
-            const ROW: &driver_api::Function = driver_api::function(stringify!($row));
+            const ROW: &driver_api::DriverFunction = driver_api::function(stringify!($row));
             let words = [$($crate::abi::Word::word(&$arg)),*];
             $crate::guard::$guard(ROW, &words, move || -> $crate::status::Result<_> { $body })
         }
@@ -209,7 +213,7 @@ macro_rules! api {
     };
     // The table may allow this form other arguments.
     (@call same, $form:ident, $name:ident, ($($arg:ident),*)) => {{
-        const ROW: &driver_api::Function = driver_api::function(stringify!($form));
+        const ROW: &driver_api::DriverFunction = driver_api::function(stringify!($form));
         match $crate::guard::admission(ROW, &[$($crate::abi::Word::word(&$arg)),*]) {
             0 => $name($($arg),*),
             refused => refused,

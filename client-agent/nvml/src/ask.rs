@@ -38,9 +38,9 @@ pub enum AskError {
     Unreadable(String),
 }
 
-/// A client that asks for a tenant, on the tenant's connection.
+/// A client that asks leader and workers for the state of a tenant's devices, on the tenant's connection.
 #[derive(Debug)]
-pub struct Asker {
+pub struct StatusClient {
     client: Client,
     subjects: Subjects,
     tenant: Tenant,
@@ -48,8 +48,8 @@ pub struct Asker {
     devices: Option<(Instant, Vec<TenantDevice>)>,
 }
 
-impl Asker {
-    /// Makes an asker without any list.
+impl StatusClient {
+    /// Makes a client without any list.
     #[must_use]
     pub fn new(client: Client, subjects: Subjects, tenant: Tenant) -> Self {
         Self {

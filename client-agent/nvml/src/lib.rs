@@ -31,8 +31,8 @@ mod symbol;
 mod version;
 mod watcher;
 
-pub use ask::{AskError, Asker};
+pub use ask::{AskError, StatusClient};
 pub use client_session::driver_version;
-pub use snapshot::{DeviceState, ProcessState, Share, Viewer, arranged, percent};
-pub use symbol::{Symbol, symbols};
+pub use snapshot::{DeviceShare, DeviceState, ProcessState, Viewer, arranged, percent};
+pub use symbol::{ExportedSymbol, symbols};
 pub use version::driver_text;

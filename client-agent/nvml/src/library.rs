@@ -258,7 +258,7 @@ mod tests {
     use bus_schemas::{DeviceProperties, Incarnation};
 
     use super::*;
-    use crate::snapshot::Share;
+    use crate::snapshot::DeviceShare;
 
     const SHORT: Duration = Duration::from_millis(30);
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     fn view() -> View {
-        let share = Share {
+        let share = DeviceShare {
             total: 8,
             held: 1,
             free: 7,

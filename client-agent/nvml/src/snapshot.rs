@@ -23,7 +23,7 @@ pub struct ProcessState {
 
 /// The tenant's memory on a device, and the time that it kept the device busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct DeviceShare {
     /// Bytes that the tenant may hold.
     pub total: u64,
     /// Bytes that its sessions have allocated.
@@ -49,7 +49,7 @@ pub struct DeviceState {
     pub allowed: u64,
     /// The worker's report; `None` if it does not answer, because it has just gone or is of an
     /// older build.
-    pub share: Option<Share>,
+    pub share: Option<DeviceShare>,
     /// The tenant's processes there, by machine and id. Sessions of clients that do not report
     /// their process are in none.
     pub processes: Vec<ProcessState>,
@@ -71,7 +71,7 @@ impl DeviceState {
         let share = status.map(|status| {
             let (total, free, busy_ppm) = told(status);
             let held = status.held;
-            Share {
+            DeviceShare {
                 total,
                 held,
                 free,

@@ -14,9 +14,9 @@ struct Address(*const ());
 // SAFETY: it is the address of a function, which never changes.
 unsafe impl Sync for Address {}
 
-/// A function of NVML.
+/// An exported function of NVML.
 #[derive(Debug)]
-pub struct Symbol {
+pub struct ExportedSymbol {
     /// Its name.
     pub name: &'static str,
     /// True if it works; false if it returns that it is not supported.
@@ -24,7 +24,7 @@ pub struct Symbol {
     address: Address,
 }
 
-impl Symbol {
+impl ExportedSymbol {
     /// Address of the function in this process.
     #[must_use]
     pub fn address(&self) -> *const () {
@@ -34,7 +34,7 @@ impl Symbol {
 
 /// All functions, by name.
 #[must_use]
-pub fn symbols() -> &'static [Symbol] {
+pub fn symbols() -> &'static [ExportedSymbol] {
     SYMBOLS
 }
 

@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
-use crate::ask::{AskError, Asker};
+use crate::ask::{AskError, StatusClient};
 use crate::snapshot::DeviceState;
 
 /// The thread waits this much less than its caller, so that the reason of a failure arrives in
@@ -128,10 +128,10 @@ async fn serve(
             return;
         }
     };
-    let mut asker = Asker::new(client, subjects, settings.tenant.clone());
+    let mut client = StatusClient::new(client, subjects, settings.tenant.clone());
     while let Some(Question(until, answer)) = questions.recv().await {
         let patience = until.saturating_duration_since(Instant::now());
-        let found = asker.ask(patience).await;
+        let found = client.ask(patience).await;
         // A caller that no longer waits has already got its error.
         let _ = answer.send(found.map_err(WatchError::from));
     }

@@ -24,7 +24,7 @@ use crate::{Meter, Nanos, Pager};
 
 /// A slice that has completed, to its end or to a fault.
 #[derive(Debug, Clone, Copy)]
-pub struct CompletedSlice<'a> {
+pub struct MeteredSlice<'a> {
     /// Its first op.
     pub first: OpNumber,
     /// Its last.
@@ -215,7 +215,7 @@ impl Resources {
     pub fn completed<'a>(
         &mut self,
         now: Nanos,
-        slices: impl IntoIterator<Item = CompletedSlice<'a>>,
+        slices: impl IntoIterator<Item = MeteredSlice<'a>>,
     ) -> Option<ClaimAnswer> {
         for slice in slices {
             let session = slice.used.session;

@@ -15,7 +15,7 @@ use gpu_worker_core::ledger::Cut;
 use gpu_worker_core::memory_report::PageLimits;
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::pager::{Need, SwapAction};
-use gpu_worker_core::resources::CompletedSlice;
+use gpu_worker_core::resources::MeteredSlice;
 use gpu_worker_core::{Meter, Pager, Resources};
 use proptest::prelude::*;
 
@@ -210,7 +210,7 @@ impl World {
             sm_ns: 20,
             kernels: &[],
         };
-        let slice = CompletedSlice {
+        let slice = MeteredSlice {
             first: op,
             last: op,
             resident: session.charged,

@@ -11,7 +11,7 @@ use gpu_worker_core::dispatch::Claim;
 use gpu_worker_core::memory_report::PageLimits;
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::pager::{GRANULE, Need};
-use gpu_worker_core::resources::CompletedSlice;
+use gpu_worker_core::resources::MeteredSlice;
 use gpu_worker_core::{Meter, Pager, Resources};
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ impl World {
             let key = (tenant(owner), SessionId(session));
             *self.held.entry(key).or_default() += bytes.next_multiple_of(GRANULE);
         }
-        let slice = CompletedSlice {
+        let slice = MeteredSlice {
             first: op,
             last: op,
             resident: bytes,

@@ -9,7 +9,7 @@ use device::Recharged;
 use gpu_worker_core::dispatch::Claim;
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::pager::{GRANULE, Need};
-use gpu_worker_core::resources::CompletedSlice;
+use gpu_worker_core::resources::MeteredSlice;
 use gpu_worker_core::{Meter, Pager, Resources};
 
 const GPU: GpuId = 0;
@@ -42,8 +42,8 @@ fn free(op: OpNumber) -> Need {
     Need::Free { address }
 }
 
-fn completed(session: u64, first: OpNumber, resident: u64) -> CompletedSlice<'static> {
-    CompletedSlice {
+fn completed(session: u64, first: OpNumber, resident: u64) -> MeteredSlice<'static> {
+    MeteredSlice {
         first,
         last: first,
         resident,

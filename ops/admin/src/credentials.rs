@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use async_nats::ConnectOptions;
-use broker::{Credentials, Login};
+use broker::{BrokerError, Credentials, Login};
 
 use crate::settings::Settings;
 use crate::state_dir::{is_up, state_dir};
@@ -30,7 +30,7 @@ pub fn credentials(settings: &Settings) -> Result<Credentials> {
     let path = folder.join("broker/credentials.toml");
     // Credentials that cannot be accessed are not taken for missing.
     let there = path.try_exists();
-    let there = there.map_err(|error| broker::Error::Credentials {
+    let there = there.map_err(|error| BrokerError::Credentials {
         path: path.clone(),
         reason: error.to_string(),
     });

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// A syntax error of a file, with its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Error {
+pub enum CsvError {
     /// A quoted cell does not end.
     #[error("line {0}: a quote does not end")]
     Open(usize),
@@ -16,7 +16,7 @@ pub enum Error {
 
 /// A row of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct CsvRow {
     /// The line on which it begins, from 1.
     pub line: usize,
     /// Its cells, unquoted.
@@ -58,8 +58,8 @@ pub fn unquoted<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
 /// Parses rows; empty lines are skipped.
 ///
 /// # Errors
-/// [`enum@Error`] if quotes do not match.
-pub fn rows(text: &str) -> Result<Vec<Row>, Error> {
+/// [`CsvError`] if quotes do not match.
+pub fn rows(text: &str) -> Result<Vec<CsvRow>, CsvError> {
     let mut reader = Reader {
         rest: text,
         line: 1,
@@ -69,7 +69,7 @@ pub fn rows(text: &str) -> Result<Vec<Row>, Error> {
         let line = reader.line;
         if !reader.ends_line() {
             let cells = reader.cells()?;
-            rows.push(Row { line, cells });
+            rows.push(CsvRow { line, cells });
         }
     }
     Ok(rows)
@@ -93,18 +93,18 @@ impl Reader<'_> {
         ends
     }
 
-    fn cells(&mut self) -> Result<Vec<String>, Error> {
+    fn cells(&mut self) -> Result<Vec<String>, CsvError> {
         let mut cells = vec![self.cell()?];
         while self.takes(",") {
             cells.push(self.cell()?);
         }
         match self.rest.is_empty() || self.ends_line() {
             true => Ok(cells),
-            false => Err(Error::Behind(self.line)),
+            false => Err(CsvError::Behind(self.line)),
         }
     }
 
-    fn cell(&mut self) -> Result<String, Error> {
+    fn cell(&mut self) -> Result<String, CsvError> {
         if self.takes("\"") {
             return self.quoted();
         }
@@ -119,10 +119,10 @@ impl Reader<'_> {
     }
 
     /// Reads the rest of a cell after its opening quote.
-    fn quoted(&mut self) -> Result<String, Error> {
+    fn quoted(&mut self) -> Result<String, CsvError> {
         let (first, mut cell) = (self.line, String::new());
         loop {
-            let (text, rest) = self.rest.split_once('"').ok_or(Error::Open(first))?;
+            let (text, rest) = self.rest.split_once('"').ok_or(CsvError::Open(first))?;
             cell += text;
             self.line += text.matches('\n').count();
             self.rest = rest;
@@ -163,8 +163,8 @@ mod tests {
             .collect();
         let expected = [(1, "a|b"), (3, "x\ny|\""), (5, "last|")];
         assert_eq!(cells, expected.map(|(line, text)| (line, text.to_owned())));
-        assert_eq!(rows("a\nb,\"c"), Err(Error::Open(2)));
-        assert_eq!(rows("\"a\n\"b"), Err(Error::Behind(2)));
+        assert_eq!(rows("a\nb,\"c"), Err(CsvError::Open(2)));
+        assert_eq!(rows("\"a\n\"b"), Err(CsvError::Behind(2)));
     }
 
     proptest! {

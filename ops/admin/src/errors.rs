@@ -6,6 +6,7 @@ use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io;
 
+use broker::BrokerError;
 use bus::BusError;
 use thiserror::Error;
 
@@ -121,8 +122,8 @@ pub fn code(error: &anyhow::Error) -> Option<&'static str> {
     } else if error.is::<UsageError>() {
         Some(ErrorCode::Usage.name())
     } else {
-        let broker = error.downcast_ref::<broker::Error>();
-        broker.map(broker::Error::code)
+        let broker = error.downcast_ref::<BrokerError>();
+        broker.map(BrokerError::code)
     }
 }
 

@@ -168,7 +168,7 @@ impl Kind {
 
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum SettingSource {
     /// It was not set.
     Default,
     /// The configuration file.
@@ -179,7 +179,7 @@ pub enum Source {
     Flag,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -193,7 +193,7 @@ impl fmt::Display for Source {
 /// All settings, resolved.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    values: BTreeMap<&'static str, (String, Source)>,
+    values: BTreeMap<&'static str, (String, SettingSource)>,
 }
 
 impl Settings {
@@ -210,24 +210,24 @@ impl Settings {
     ) -> Result<Self> {
         let mut values: BTreeMap<_, _> = KNOWN
             .iter()
-            .map(|k| (k.key, (k.default.to_owned(), Source::Default)))
+            .map(|k| (k.key, (k.default.to_owned(), SettingSource::Default)))
             .collect();
         let here = Path::new("warploom.toml");
         if let Some(path) = file.or(here.exists().then_some(here)) {
             for (key, value) in read_file(path)? {
                 let slot =
                     slot(&mut values, &key).with_context(|| format!("in {}", path.display()))?;
-                *slot = (value, Source::File(path.to_owned()));
+                *slot = (value, SettingSource::File(path.to_owned()));
             }
         }
         for known in KNOWN {
             let variable = known.variable();
             if let Some(value) = environment(&variable) {
-                *slot(&mut values, known.key)? = (value, Source::Environment(variable));
+                *slot(&mut values, known.key)? = (value, SettingSource::Environment(variable));
             }
         }
         for (key, value) in flags {
-            *slot(&mut values, key)? = (value.clone(), Source::Flag);
+            *slot(&mut values, key)? = (value.clone(), SettingSource::Flag);
         }
         let settings = Self { values };
         settings.check()?;
@@ -238,7 +238,7 @@ impl Settings {
     fn check(&self) -> Result<()> {
         for known in KNOWN {
             let (value, source) = &self.values[known.key];
-            if *source == Source::Default {
+            if *source == SettingSource::Default {
                 continue;
             }
             if let Some(why) = Kind::of(known).complaint(value) {
@@ -249,14 +249,14 @@ impl Settings {
     }
 
     /// Every setting: key, value, source.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str, &Source)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str, &SettingSource)> {
         self.values
             .iter()
             .map(|(key, (value, source))| (*key, value.as_str(), source))
     }
 
     /// The same for printing: values do not contain logins.
-    pub fn printable(&self) -> impl Iterator<Item = (&'static str, String, &Source)> {
+    pub fn printable(&self) -> impl Iterator<Item = (&'static str, String, &SettingSource)> {
         self.iter()
             .map(|(key, value, source)| (key, printable(key, value), source))
     }
@@ -281,7 +281,7 @@ impl Settings {
     pub fn is_set(&self, key: &str) -> bool {
         self.values
             .get(key)
-            .is_some_and(|(_, source)| *source != Source::Default)
+            .is_some_and(|(_, source)| *source != SettingSource::Default)
     }
 
     /// A setting as a number.
@@ -327,7 +327,7 @@ fn printable(key: &str, value: &str) -> String {
     }
 }
 
-type Slot = (String, Source);
+type Slot = (String, SettingSource);
 
 fn slot<'v>(values: &'v mut BTreeMap<&'static str, Slot>, key: &str) -> Result<&'v mut Slot> {
     values.get_mut(key).with_context(|| {

@@ -10,7 +10,7 @@ use crate::permissions::render_accounts;
 use crate::process::ForeignProcess;
 use crate::routes::Routes;
 use crate::server::{Server, Start};
-use crate::{Error, Result, files, store_limit};
+use crate::{BrokerError, Result, files, store_limit};
 
 /// The nats-servers of a state directory: started by this process, or attached to.
 pub struct Broker {
@@ -26,7 +26,7 @@ impl Broker {
     /// which takes about a second. Existing logins in the state directory are kept.
     ///
     /// # Errors
-    /// Any [`Error`].
+    /// Any [`BrokerError`].
     pub fn start(config: &BrokerConfig) -> Result<Broker> {
         let server = NatsServer::find(config.server.as_deref(), config.tools_dir.as_deref())?;
         config.check()?;
@@ -58,7 +58,7 @@ impl Broker {
     pub fn attach(state_dir: &Path) -> Result<Broker> {
         let paths = StatePaths::new(state_dir)?;
         let timeout = BrokerConfig::new(state_dir, "").timeout;
-        let not_running = || Error::NotRunning {
+        let not_running = || BrokerError::NotRunning {
             state_dir: paths.root().to_owned(),
         };
         let found: Vec<_> = paths
@@ -147,7 +147,7 @@ impl Broker {
             added = Some(credentials.add_tenant(tenant)?);
             Ok(())
         })?;
-        added.ok_or_else(|| Error::UnknownTenant {
+        added.ok_or_else(|| BrokerError::UnknownTenant {
             tenant: tenant.to_owned(),
         })
     }
@@ -163,7 +163,7 @@ impl Broker {
             renewed = Some(credentials.renew_tenant(tenant)?);
             Ok(())
         })?;
-        renewed.ok_or_else(|| Error::UnknownTenant {
+        renewed.ok_or_else(|| BrokerError::UnknownTenant {
             tenant: tenant.to_owned(),
         })
     }
@@ -178,7 +178,7 @@ impl Broker {
             credentials.tenants.retain(|login| login.tenant != tenant);
             match credentials.tenants.len() < before {
                 true => Ok(()),
-                false => Err(Error::UnknownTenant {
+                false => Err(BrokerError::UnknownTenant {
                     tenant: tenant.to_owned(),
                 }),
             }
@@ -232,7 +232,7 @@ impl Broker {
             .map(|server| (server, server.log_length()))
             .collect();
         if asked.is_empty() {
-            return Err(Error::NotRunning {
+            return Err(BrokerError::NotRunning {
                 state_dir: self.paths.root().to_owned(),
             });
         }
@@ -297,7 +297,7 @@ fn refuse_others(config: &BrokerConfig, paths: &StatePaths) -> Result<()> {
     let state_dir = || paths.root().to_owned();
     for server in &found {
         if let Some(running) = ForeignProcess::find(&server.pid(), &server.config()) {
-            return Err(Error::Running {
+            return Err(BrokerError::Running {
                 state_dir: state_dir(),
                 pid: running.pid(),
             });
@@ -306,7 +306,7 @@ fn refuse_others(config: &BrokerConfig, paths: &StatePaths) -> Result<()> {
     match found.len() {
         0 => Ok(()),
         same if same == config.servers => Ok(()),
-        other => Err(Error::OtherServers {
+        other => Err(BrokerError::OtherServers {
             state_dir: state_dir(),
             found: other,
             wanted: config.servers,
@@ -326,7 +326,7 @@ fn prepare_servers(
             let routes = match &config.routes {
                 Some(routes) => routes.clone(),
                 None => Routes::free(several)
-                    .map_err(Error::io("finding free ports for", paths.root()))?,
+                    .map_err(BrokerError::io("finding free ports for", paths.root()))?,
             };
             routes.check(several)?;
             // Only the servers know the secret, each from its own configuration.
@@ -373,7 +373,7 @@ fn prepare_credentials(config: &BrokerConfig, paths: &StatePaths) -> Result<Cred
     };
     if credentials.cluster != config.cluster {
         let (found, wanted) = (credentials.cluster, config.cluster.clone());
-        return Err(Error::Cluster {
+        return Err(BrokerError::Cluster {
             path,
             found,
             wanted,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::credentials::{cluster_name, tenant_name};
 use crate::permissions::{ACCOUNT_FILE, quote};
 use crate::routes::{RouteBlock, Routes};
-use crate::{Error, Result};
+use crate::{BrokerError, Result};
 
 /// Time at which JetStream writes reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -101,7 +101,7 @@ impl BrokerConfig {
     pub(crate) fn check(&self) -> Result<()> {
         cluster_name(&self.cluster)?;
         if !SIZES.contains(&self.servers) {
-            return Err(Error::Servers {
+            return Err(BrokerError::Servers {
                 servers: self.servers,
             });
         }
@@ -179,7 +179,7 @@ impl StatePaths {
     /// Makes `root` absolute: the server names its files by it, and so does the search for the
     /// server that runs on it.
     pub(crate) fn new(root: &Path) -> Result<StatePaths> {
-        let root = std::path::absolute(root).map_err(Error::io("resolving", root))?;
+        let root = std::path::absolute(root).map_err(BrokerError::io("resolving", root))?;
         Ok(StatePaths { root })
     }
 
@@ -306,7 +306,7 @@ impl ServerPaths {
 }
 
 fn quote_path(path: &Path) -> Result<String> {
-    let text = path.to_str().ok_or_else(|| Error::Io {
+    let text = path.to_str().ok_or_else(|| BrokerError::Io {
         what: "writing into a configuration file",
         path: path.to_owned(),
         error: std::io::Error::new(std::io::ErrorKind::InvalidInput, "not valid UTF-8"),

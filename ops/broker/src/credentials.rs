@@ -11,7 +11,7 @@ use bus_schemas::subject::{Subjects, Users, tenant_user};
 use bus_schemas::{BrokerUrl, Tenant};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Error, Result, files};
+use crate::{BrokerError, Result, files};
 
 /// The account that holds the cluster's traffic and its JetStream state.
 pub const ACCOUNT: &str = "WL";
@@ -34,7 +34,7 @@ impl Login {
         let mut bytes = [0; 16];
         File::open(path)
             .and_then(|mut source| source.read_exact(&mut bytes))
-            .map_err(Error::io("reading", path))?;
+            .map_err(BrokerError::io("reading", path))?;
         let password = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Login { user, password })
     }
@@ -154,7 +154,7 @@ impl Credentials {
     pub(crate) fn renew_tenant(&mut self, tenant: &str) -> Result<TenantLogin> {
         let mut logins = self.tenants.iter_mut();
         let login = logins.find(|login| login.tenant == tenant);
-        let login = login.ok_or_else(|| Error::UnknownTenant {
+        let login = login.ok_or_else(|| BrokerError::UnknownTenant {
             tenant: tenant.to_owned(),
         })?;
         login.login = Login::random(login.login.user.clone())?;
@@ -164,7 +164,7 @@ impl Credentials {
     /// The credentials to give to a tenant: URL, cluster and this one login.
     pub fn for_tenant(&self, tenant: &str) -> Result<Credentials> {
         let login = self.tenant(tenant).cloned();
-        let login = login.ok_or_else(|| Error::UnknownTenant {
+        let login = login.ok_or_else(|| BrokerError::UnknownTenant {
             tenant: tenant.to_owned(),
         })?;
         Ok(Credentials {
@@ -201,12 +201,14 @@ impl Credentials {
 
     /// Reads a credentials file. Refuses a file that others than its owner can read.
     pub fn load(path: &Path) -> Result<Credentials> {
-        let file = File::open(path).map_err(Error::io("opening", path))?;
+        let file = File::open(path).map_err(BrokerError::io("opening", path))?;
         // Checked on the open file, so that the file cannot be swapped between check and read.
-        let meta = file.metadata().map_err(Error::io("examining", path))?;
+        let meta = file
+            .metadata()
+            .map_err(BrokerError::io("examining", path))?;
         let mode = meta.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
-            return Err(Error::CredentialsOpen {
+            return Err(BrokerError::CredentialsOpen {
                 path: path.to_owned(),
                 mode,
             });
@@ -215,8 +217,8 @@ impl Credentials {
         let mut text = String::new();
         file.take(LIMIT)
             .read_to_string(&mut text)
-            .map_err(Error::io("reading", path))?;
-        let wrong = |reason| Error::Credentials {
+            .map_err(BrokerError::io("reading", path))?;
+        let wrong = |reason| BrokerError::Credentials {
             path: path.to_owned(),
             reason,
         };
@@ -232,7 +234,7 @@ impl Credentials {
 
     /// Writes the file atomically, with mode 0600.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let text = toml::to_string(self).map_err(|error| Error::Credentials {
+        let text = toml::to_string(self).map_err(|error| BrokerError::Credentials {
             path: path.to_owned(),
             reason: error.to_string(),
         })?;
@@ -244,7 +246,7 @@ impl Credentials {
 
     /// Reads the file if it exists.
     pub(crate) fn load_if_present(path: &Path) -> Result<Option<Credentials>> {
-        match fs::exists(path).map_err(Error::io("examining", path))? {
+        match fs::exists(path).map_err(BrokerError::io("examining", path))? {
             true => Credentials::load(path).map(Some),
             false => Ok(None),
         }
@@ -266,7 +268,7 @@ pub(crate) fn cluster_name(name: &str) -> Result<Tenant> {
 }
 
 fn parse_name(what: &'static str, name: &str) -> Result<Tenant> {
-    name.parse().map_err(|_| Error::Name {
+    name.parse().map_err(|_| BrokerError::Name {
         what,
         name: name.to_owned(),
     })

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::binary::{MINIMUM_VERSION, NatsServer, version_of};
-use crate::{Error, Result, tools_dir, wheel};
+use crate::{BrokerError, Result, tools_dir, wheel};
 
 /// The environment variable that names the server to use.
 pub const SERVER_ENV: &str = "NATS_SERVER";
@@ -31,13 +31,13 @@ impl NatsServer {
 
     fn named(path: &Path) -> Result<NatsServer> {
         // The server will be started from another directory.
-        let path = std::path::absolute(path).map_err(Error::io("resolving", path))?;
-        let version = version_of(&path).map_err(|reason| Error::Unusable {
+        let path = std::path::absolute(path).map_err(BrokerError::io("resolving", path))?;
+        let version = version_of(&path).map_err(|reason| BrokerError::Unusable {
             path: path.clone(),
             reason,
         })?;
         if version < MINIMUM_VERSION {
-            return Err(Error::TooOld {
+            return Err(BrokerError::TooOld {
                 path,
                 found: version,
             });

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::binary::{MINIMUM_VERSION, Version};
 
-/// An error of this crate. Its text begins with a stable code; [`Error::code`] gives it alone.
+/// An error of this crate. Its text begins with a stable code; [`BrokerError::code`] gives it alone.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum BrokerError {
     /// No server was found, and none can be installed here.
     #[error(
         "E-BROKER-NOT-FOUND: no nats-server {MINIMUM_VERSION} or newer found, and {reason}; \
@@ -209,7 +209,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl BrokerError {
     /// The stable code, such as `E-BROKER-NOT-FOUND`.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -237,9 +237,9 @@ impl Error {
     }
 
     /// Wraps an [`io::Error`] with the operation and the file.
-    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BrokerError {
         let path = path.to_owned();
-        move |error| Error::Io { what, path, error }
+        move |error| BrokerError::Io { what, path, error }
     }
 }
 
@@ -255,68 +255,68 @@ mod tests {
     fn the_text_begins_with_the_code() {
         let (path, text) = (|| PathBuf::from("p"), || String::from("x"));
         let errors = [
-            Error::NotFound { reason: text() },
-            Error::Unusable {
+            BrokerError::NotFound { reason: text() },
+            BrokerError::Unusable {
                 path: path(),
                 reason: text(),
             },
-            Error::TooOld {
+            BrokerError::TooOld {
                 path: path(),
                 found: MINIMUM_VERSION,
             },
-            Error::Install {
+            BrokerError::Install {
                 into: path(),
                 reason: text(),
             },
-            Error::Hash {
+            BrokerError::Hash {
                 path: path(),
                 expected: text(),
                 found: text(),
             },
-            Error::Start {
+            BrokerError::Start {
                 reason: text(),
                 log: vec![text()],
             },
-            Error::Running {
+            BrokerError::Running {
                 state_dir: path(),
                 pid: 1,
             },
-            Error::Room {
+            BrokerError::Room {
                 store: path(),
                 bytes: 1,
                 least: 2,
             },
-            Error::NotRunning { state_dir: path() },
-            Error::Reload {
+            BrokerError::NotRunning { state_dir: path() },
+            BrokerError::Reload {
                 reason: text(),
                 log: vec![text()],
             },
-            Error::Name {
+            BrokerError::Name {
                 what: "x",
                 name: text(),
             },
-            Error::Cluster {
+            BrokerError::Cluster {
                 path: path(),
                 found: text(),
                 wanted: text(),
             },
-            Error::Servers { servers: 2 },
-            Error::OtherServers {
+            BrokerError::Servers { servers: 2 },
+            BrokerError::OtherServers {
                 state_dir: path(),
                 found: 1,
                 wanted: 3,
             },
-            Error::UnknownTenant { tenant: text() },
-            Error::Credentials {
+            BrokerError::UnknownTenant { tenant: text() },
+            BrokerError::Credentials {
                 path: path(),
                 reason: text(),
             },
-            Error::CredentialsOpen {
+            BrokerError::CredentialsOpen {
                 path: path(),
                 mode: 0o644,
             },
-            Error::Shared { dir: path() },
-            Error::io("reading", Path::new("x"))(io::ErrorKind::NotFound.into()),
+            BrokerError::Shared { dir: path() },
+            BrokerError::io("reading", Path::new("x"))(io::ErrorKind::NotFound.into()),
         ];
         for error in errors {
             let begin = format!("{}: ", error.code());

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use crate::{Error, Result};
+use crate::{BrokerError, Result};
 
 /// Creates `dir` and its parents, and restricts it to its owner, even if it already exists.
 ///
@@ -16,15 +16,15 @@ pub fn private_dir(dir: &Path) -> Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(Error::io("creating the directory", dir))?;
-    let meta = fs::metadata(dir).map_err(Error::io("examining", dir))?;
+        .map_err(BrokerError::io("creating the directory", dir))?;
+    let meta = fs::metadata(dir).map_err(BrokerError::io("examining", dir))?;
     match meta.permissions().mode() & 0o7777 {
         mode if mode & 0o077 == 0 => Ok(()),
-        mode if mode & 0o1000 != 0 => Err(Error::Shared {
+        mode if mode & 0o1000 != 0 => Err(BrokerError::Shared {
             dir: dir.to_owned(),
         }),
         _ => fs::set_permissions(dir, Permissions::from_mode(0o700))
-            .map_err(Error::io("making its owner's only", dir)),
+            .map_err(BrokerError::io("making its owner's only", dir)),
     }
 }
 
@@ -35,9 +35,9 @@ pub fn private_dir(dir: &Path) -> Result<()> {
 pub fn private_log(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).mode(0o600).open(path);
-    let file = file.map_err(Error::io("opening", path))?;
+    let file = file.map_err(BrokerError::io("opening", path))?;
     let private = file.set_permissions(Permissions::from_mode(0o600));
-    private.map_err(Error::io("making its owner's only", path))?;
+    private.map_err(BrokerError::io("making its owner's only", path))?;
     Ok(file)
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
-    write().map_err(Error::io("writing", path))
+    write().map_err(BrokerError::io("writing", path))
 }
 
 /// Takes the lock file at `path`; dropping the returned file releases the lock.
@@ -69,8 +69,8 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
         .write(true)
         .mode(0o600)
         .open(path)
-        .map_err(Error::io("opening the lock", path))?;
-    file.lock().map_err(Error::io("locking", path))?;
+        .map_err(BrokerError::io("opening the lock", path))?;
+    file.lock().map_err(BrokerError::io("locking", path))?;
     Ok(file)
 }
 

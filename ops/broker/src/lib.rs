@@ -8,7 +8,7 @@
 //! config.tenants = vec!["chat".into(), "train".into()];
 //! let broker = Broker::start(&config)?;
 //! println!("{} {}", broker.url(), broker.credentials_path().display());
-//! # Ok::<(), broker::Error>(())
+//! # Ok::<(), broker::BrokerError>(())
 //! ```
 //!
 //! All functions here block (a start takes tens of milliseconds, a first install some seconds) and
@@ -37,7 +37,7 @@ pub use broker::Broker;
 pub use config::{BrokerConfig, Lifetime, SIZES, SyncInterval};
 pub use credentials::{ACCOUNT, Credentials, Login, SYSTEM_ACCOUNT, TenantLogin};
 pub use discovery::SERVER_ENV;
-pub use error::Error;
+pub use error::BrokerError;
 pub use files::{private_dir, private_log};
 pub use location::tools_dir;
 pub use permissions::Permissions;
@@ -48,4 +48,4 @@ pub use store_limit::{LEAST_STORE, LEAST_STORE_TO_START};
 pub use wheel::PINNED_VERSION;
 
 /// The result of every fallible call of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = std::result::Result<T, BrokerError>;

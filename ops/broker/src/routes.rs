@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::permissions::quote;
-use crate::{Error, Result, ports};
+use crate::{BrokerError, Result, ports};
 
 /// The ports on 127.0.0.1 by which servers connect to one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Routes {
             return Ok(());
         }
         let wrong = io::Error::new(io::ErrorKind::InvalidInput, "one port for each server");
-        Err(Error::io("setting", Path::new("routes"))(wrong))
+        Err(BrokerError::io("setting", Path::new("routes"))(wrong))
     }
 
     /// The route blocks of all servers' configurations. Only the servers know the secret: it admits

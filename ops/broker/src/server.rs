@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::binary::NatsServer;
 use crate::config::{Lifetime, ServerPaths};
 use crate::process::{ForeignProcess, OwnedProcess, Signal};
-use crate::{Error, Result, files, ports, store_limit};
+use crate::{BrokerError, Result, files, ports, store_limit};
 
 /// Maximum time for a server to stop before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,15 +66,15 @@ impl Start {
         let port = match self.port {
             Some(port) => port,
             None => ports::free(ports::CLIENTS, 1)
-                .map_err(Error::io("finding a port for", self.paths.root()))?[0],
+                .map_err(BrokerError::io("finding a port for", self.paths.root()))?[0],
         };
         spawn(&self.server, &self.paths, port, self.lifetime)
     }
 }
 
 /// True if another process took the port between the search and the start.
-fn is_taken(error: &Error) -> bool {
-    let Error::Start { log, .. } = error else {
+fn is_taken(error: &BrokerError) -> bool {
+    let BrokerError::Start { log, .. } = error else {
         return false;
     };
     log.iter()
@@ -275,7 +275,7 @@ impl Server {
     pub fn restart_empty(&mut self) -> Result<()> {
         self.stop()?;
         let store = self.paths.store();
-        fs::remove_dir_all(&store).map_err(Error::io("removing", &store))?;
+        fs::remove_dir_all(&store).map_err(BrokerError::io("removing", &store))?;
         files::private_dir(&store)?;
         self.respawn()?;
         self.wait_until_listening()
@@ -347,7 +347,7 @@ impl Server {
                     continue;
                 }
             };
-            return Err(Error::Reload {
+            return Err(BrokerError::Reload {
                 reason,
                 log: self.log_tail(8),
             });
@@ -366,8 +366,8 @@ impl Server {
         }
     }
 
-    fn not_running(&self) -> Error {
-        Error::NotRunning {
+    fn not_running(&self) -> BrokerError {
+        BrokerError::NotRunning {
             state_dir: self.paths.root().to_owned(),
         }
     }
@@ -377,7 +377,10 @@ impl Server {
             Process::Owned { process, .. } => process.signal(signal),
             Process::Attached(process) => process.signal(signal),
         };
-        sent.map_err(Error::io("signalling the server of", self.paths.root()))
+        sent.map_err(BrokerError::io(
+            "signalling the server of",
+            self.paths.root(),
+        ))
     }
 
     fn wait(&self, limit: Duration) -> bool {
@@ -413,8 +416,10 @@ fn spawn(
         .truncate(true)
         .mode(0o600)
         .open(&output)
-        .map_err(Error::io("opening", &output))?;
-    let errors = file.try_clone().map_err(Error::io("opening", &output))?;
+        .map_err(BrokerError::io("opening", &output))?;
+    let errors = file
+        .try_clone()
+        .map_err(BrokerError::io("opening", &output))?;
     let mut command = Command::new(&server.path);
     command
         .arg("--config")
@@ -434,7 +439,7 @@ fn spawn(
         Lifetime::Ephemeral => Some(Signal::KILL),
         Lifetime::Detached => None,
     };
-    OwnedProcess::spawn(command, at_our_death).map_err(Error::io("starting", &server.path))
+    OwnedProcess::spawn(command, at_our_death).map_err(BrokerError::io("starting", &server.path))
 }
 
 /// Waits for the ports file and returns the port; kills the server after the timeout.
@@ -461,7 +466,7 @@ fn wait_until_listening(
         };
         let mut log = files::tail(&paths.output(), 8);
         log.extend(files::tail(&paths.log(), 8));
-        return Err(Error::Start { reason, log });
+        return Err(BrokerError::Start { reason, log });
     }
 }
 

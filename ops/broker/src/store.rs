@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::ServerPaths;
 use crate::store_limit::Room;
-use crate::{Error, Result, Server, files};
+use crate::{BrokerError, Result, Server, files};
 
 /// Interval between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -131,7 +131,7 @@ impl StoreWatch {
         thread::Builder::new()
             .name("store-watch".into())
             .spawn(move || watch_on(looker, &seen))
-            .map_err(Error::io("watching", &watch.store))?;
+            .map_err(BrokerError::io("watching", &watch.store))?;
         Ok(watch)
     }
 

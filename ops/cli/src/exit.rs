@@ -64,7 +64,7 @@ pub fn code(error: &anyhow::Error) -> u8 {
         .find_map(|it| it.downcast_ref::<client_agent::Error>());
     // The command line named them.
     let named = error.chain().any(|it| {
-        use broker::Error::{Servers, UnknownTenant};
+        use broker::BrokerError::{Servers, UnknownTenant};
         matches!(
             it.downcast_ref(),
             Some(UnknownTenant { .. } | Servers { .. })
@@ -93,7 +93,7 @@ mod tests {
         ] {
             assert_eq!(code(&error), expected, "{error}");
         }
-        let unknown = broker::Error::UnknownTenant { tenant: "a".into() };
+        let unknown = broker::BrokerError::UnknownTenant { tenant: "a".into() };
         assert_eq!(code(&anyhow::Error::new(unknown).context("a login")), USAGE);
         let silent = || BusError::Unreachable {
             url: "nats://h".into(),

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
 use std::fs::File;
 
-use driver_api::{Function, Object, Parameter, Role};
+use driver_api::{DriverFunction, Object, Parameter, ParameterRole};
 
 use crate::bench::Bench;
 use crate::driver::{Argument as _, Word, words};
@@ -35,7 +35,7 @@ impl Fixture {
     pub(crate) fn arguments(
         &self,
         bench: &Bench,
-        function: &Function,
+        function: &DriverFunction,
     ) -> Result<Vec<Word>, Finding> {
         let parameters = function.parameters.iter();
         parameters
@@ -46,30 +46,38 @@ impl Fixture {
     fn argument(
         &self,
         bench: &Bench,
-        function: &Function,
+        function: &DriverFunction,
         parameter: &Parameter,
     ) -> Result<Word, Finding> {
         Ok(match parameter.role {
-            Role::In if matches!(parameter.name, "image" | "code" | "data") => self.image().word(),
-            Role::In if parameter.name == "symbol" => c"cuInit".word(),
-            Role::Out | Role::OutIf | Role::In | Role::List => self.place(),
-            Role::InIf | Role::HandleIf(_) => Word::NULL,
-            Role::KernelName => c"fill".word(),
-            Role::VariableName if function.symbol == "cuLibraryGetManaged" => c"both".word(),
-            Role::VariableName => c"counter".word(),
-            Role::Path => self.path()?,
-            Role::Count | Role::Flags(_) | Role::ContextFlags(_) | Role::Device | Role::Any => {
-                0u64.word()
+            ParameterRole::In if matches!(parameter.name, "image" | "code" | "data") => {
+                self.image().word()
             }
-            Role::Size if function.base().starts_with("cuLaunch") => 1u64.word(),
-            Role::Size => 64u64.word(),
-            Role::OneOf(numbers) => numbers[0].word(),
-            Role::Handle(object) => self.object(bench, object)?.word(),
-            Role::Address => Word(self.object_memory(bench)?),
-            Role::Host => self.kept(bench, "host", |bench| {
+            ParameterRole::In if parameter.name == "symbol" => c"cuInit".word(),
+            ParameterRole::Out | ParameterRole::OutIf | ParameterRole::In | ParameterRole::List => {
+                self.place()
+            }
+            ParameterRole::InIf | ParameterRole::HandleIf(_) => Word::NULL,
+            ParameterRole::KernelName => c"fill".word(),
+            ParameterRole::VariableName if function.symbol == "cuLibraryGetManaged" => {
+                c"both".word()
+            }
+            ParameterRole::VariableName => c"counter".word(),
+            ParameterRole::Path => self.path()?,
+            ParameterRole::Count
+            | ParameterRole::Flags(_)
+            | ParameterRole::ContextFlags(_)
+            | ParameterRole::Device
+            | ParameterRole::Any => 0u64.word(),
+            ParameterRole::Size if function.base().starts_with("cuLaunch") => 1u64.word(),
+            ParameterRole::Size => 64u64.word(),
+            ParameterRole::OneOf(numbers) => numbers[0].word(),
+            ParameterRole::Handle(object) => self.object(bench, object)?.word(),
+            ParameterRole::Address => Word(self.object_memory(bench)?),
+            ParameterRole::Host => self.kept(bench, "host", |bench| {
                 bench.made("cuMemHostAlloc", words![MEMORY, 0u32])
             })?,
-            Role::Callback => Word((callback as *const ()).expose_provenance() as u64),
+            ParameterRole::Callback => Word((callback as *const ()).expose_provenance() as u64),
         })
     }
 

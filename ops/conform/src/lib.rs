@@ -20,6 +20,6 @@ mod run;
 mod serve;
 
 pub use areas::names as area_names;
-pub use report::{Report, Result as CheckResult, Verdict};
+pub use report::{CheckResult, Report, Verdict};
 pub use run::{Plan, run};
 pub use serve::serve;

@@ -16,7 +16,7 @@ pub enum Verdict {
 
 /// One check's result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Result {
+pub struct CheckResult {
     /// The area of checks.
     pub area: String,
     /// The function, without the suffix of a version.
@@ -34,7 +34,7 @@ pub struct Result {
     pub saw: String,
 }
 
-impl Result {
+impl CheckResult {
     /// The name for lists: function and claim.
     #[must_use]
     pub fn name(&self) -> String {
@@ -46,7 +46,7 @@ impl Result {
 #[derive(Debug, Default, Clone)]
 pub struct Report {
     /// The results.
-    pub results: Vec<Result>,
+    pub results: Vec<CheckResult>,
     /// Seconds that the run took.
     pub seconds: f64,
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 
 use crate::areas;
 use crate::check::{Check, Place};
-use crate::report::{self, Report, Verdict};
+use crate::report::{CheckResult, Report, Verdict};
 use crate::serve::{MARK, Said};
 
 /// Timeout of a check; a check that takes longer hangs.
@@ -30,7 +30,7 @@ pub struct Plan<'a> {
     /// Returns the command that serves an area's checks from a number on ([`fn@crate::serve`]).
     pub process: &'a (dyn Fn(&str, usize) -> Result<Command> + Sync),
     /// Called with each result.
-    pub tell: &'a (dyn Fn(&report::Result) + Sync),
+    pub tell: &'a (dyn Fn(&CheckResult) + Sync),
 }
 
 /// Runs the checks.
@@ -72,9 +72,9 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
     })
 }
 
-fn run_area(plan: &Plan<'_>, area: &'static str) -> Result<Vec<report::Result>> {
+fn run_area(plan: &Plan<'_>, area: &'static str) -> Result<Vec<CheckResult>> {
     let checks = areas::checks(area).with_context(|| format!("there is no area {area}"))?;
-    let mut seen: Vec<Option<report::Result>> = checks.iter().map(|_| None).collect();
+    let mut seen: Vec<Option<CheckResult>> = checks.iter().map(|_| None).collect();
     let shared = |place: Place, from: usize| {
         let mut places = checks.iter().enumerate().skip(from);
         places.find(|(_, it)| it.place == place).map(|it| it.0)
@@ -98,19 +98,19 @@ fn run_area(plan: &Plan<'_>, area: &'static str) -> Result<Vec<report::Result>> 
     for (number, _) in alone {
         Process::start(plan, area, number)?.follow(&mut tell)?;
     }
-    let missing = |(number, it): (usize, Option<report::Result>)| {
+    let missing = |(number, it): (usize, Option<CheckResult>)| {
         it.unwrap_or_else(|| judged(area, &checks[number], Some("it was not run".into())))
     };
     Ok(seen.into_iter().enumerate().map(missing).collect())
 }
 
-fn judged(area: &str, check: &Check, saw: Option<String>) -> report::Result {
+fn judged(area: &str, check: &Check, saw: Option<String>) -> CheckResult {
     let verdict = match &saw {
         None => Verdict::Passed,
         Some(saw) if saw.starts_with("the driver has no ") => Verdict::Absent,
         Some(_) => Verdict::Failed,
     };
-    report::Result {
+    CheckResult {
         area: area.into(),
         function: check.function.into(),
         check: check.claim.clone(),

@@ -20,7 +20,7 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use listener::{Answering, Bounds, Place, Places};
+use listener::{Answering, Bounds, ConnectionPlace, Places};
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -173,7 +173,7 @@ async fn told(stopping: &mut watch::Receiver<bool>) {
 async fn secured(
     stream: TcpStream,
     peer: IpAddr,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     tls: Option<TlsAcceptor>,
     router: Router,
     stopping: watch::Receiver<bool>,
@@ -216,7 +216,7 @@ impl hyper::body::Body for Kept {
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: IpAddr,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     router: Router,
     mut stopping: watch::Receiver<bool>,
 ) {

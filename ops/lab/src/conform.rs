@@ -18,7 +18,7 @@ use conform::{CheckResult, Plan, Report, Verdict};
 use test_cluster::{Processes, TestCluster};
 use warploom_cli::drop_in;
 
-use crate::bench::{Goal, Metric, specs};
+use crate::bench::{Goal, Measurement, specs};
 
 mod deviations;
 
@@ -110,7 +110,7 @@ async fn run_own(areas: Vec<&'static str>, settings: &Settings, json: bool) -> R
     });
     let cluster = started.await?;
     let folder = drop_in::folder(&cluster.options().state_dir, &library)?;
-    let devices = drop_in::Devices {
+    let devices = drop_in::ProgramDevices {
         count: 1,
         gpus: false,
     };
@@ -221,7 +221,7 @@ fn metrics(report: &Report, (failed, deviating): (usize, usize), all: bool) -> R
     ];
     // A single area has fewer checks than the goal for all areas.
     for (spec, value) in values.iter().skip(usize::from(!all)) {
-        output::line(serde_json::to_string(&Metric::new(spec, &[*value]))?)?;
+        output::line(serde_json::to_string(&Measurement::new(spec, &[*value]))?)?;
     }
     Ok(())
 }

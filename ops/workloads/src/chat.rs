@@ -10,7 +10,7 @@ mod reference;
 
 use crate::compare::read_into;
 use crate::gpu::Launches;
-use crate::{Error, Gpu, SplitMix64, Tolerance, Verification, Workload};
+use crate::{Gpu, SplitMix64, Tolerance, Verification, Workload, WorkloadError};
 use device::OnDevice;
 use model::{CONTEXT, Model, VOCABULARY};
 use reference::Reference;
@@ -66,12 +66,15 @@ impl Chat {
         (self.position > 0).then_some(self.token)
     }
 
-    fn decode<G: Gpu>(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>> {
+    fn decode<G: Gpu>(&mut self, gpu: &mut G) -> Result<u64, WorkloadError<G::Error>> {
         if self.position == CONTEXT {
             self.position = 0;
         }
-        let device = self.device.as_ref().ok_or(Error::NotPrepared(NAME))?;
-        let failed = Error::of(NAME);
+        let device = self
+            .device
+            .as_ref()
+            .ok_or(WorkloadError::NotPrepared(NAME))?;
+        let failed = WorkloadError::of(NAME);
         if self.position == 0 {
             self.token = self.random.below(VOCABULARY as u32);
             gpu.copy_in(device.token(), &self.token.to_le_bytes())
@@ -127,14 +130,14 @@ impl<G: Gpu> Workload<G> for Chat {
         NAME
     }
 
-    fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>> {
+    fn prepare(&mut self, gpu: &mut G) -> Result<(), WorkloadError<G::Error>> {
         *self = Self::new(self.seed);
-        let failed = Error::of(NAME);
+        let failed = WorkloadError::of(NAME);
         self.device = Some(OnDevice::new(gpu, &self.model).map_err(failed)?);
         Ok(())
     }
 
-    fn run(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>> {
+    fn run(&mut self, gpu: &mut G) -> Result<u64, WorkloadError<G::Error>> {
         self.decode(gpu)
     }
 

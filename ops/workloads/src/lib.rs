@@ -46,4 +46,4 @@ pub use params::Params;
 pub use search::Search;
 pub use split_mix::SplitMix64;
 pub use train::Train;
-pub use workload::{Error, RequestOutcome, Verification, Workload};
+pub use workload::{RequestOutcome, Verification, Workload, WorkloadError};

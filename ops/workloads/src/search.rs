@@ -7,7 +7,7 @@
 use crate::compare::{matmul, read_into, to_bytes, words_to_bytes};
 use crate::gpu::Launches;
 use crate::{
-    Error, FunctionId, Gpu, Params, SplitMix64, Tolerance, Verification, Workload, kernels,
+    FunctionId, Gpu, Params, SplitMix64, Tolerance, Verification, Workload, WorkloadError, kernels,
 };
 
 const NAME: &str = "search";
@@ -169,17 +169,20 @@ impl<G: Gpu> Workload<G> for Search {
         NAME
     }
 
-    fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>> {
+    fn prepare(&mut self, gpu: &mut G) -> Result<(), WorkloadError<G::Error>> {
         self.next = 0;
-        let failed = Error::of(NAME);
+        let failed = WorkloadError::of(NAME);
         self.device = Some(OnDevice::new(gpu, self).map_err(failed)?);
         Ok(())
     }
 
-    fn run(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>> {
-        let device = self.device.as_ref().ok_or(Error::NotPrepared(NAME))?;
+    fn run(&mut self, gpu: &mut G) -> Result<u64, WorkloadError<G::Error>> {
+        let device = self
+            .device
+            .as_ref()
+            .ok_or(WorkloadError::NotPrepared(NAME))?;
         let words = &self.batches[self.next].words;
-        let failed = Error::of(NAME);
+        let failed = WorkloadError::of(NAME);
         device.rank(gpu, words, &mut self.answer).map_err(failed)
     }
 

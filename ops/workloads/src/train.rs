@@ -10,7 +10,7 @@ mod shape;
 
 use crate::compare::{matmul, read_into, transpose};
 use crate::gpu::Launches;
-use crate::{Error, Gpu, SplitMix64, Tolerance, Verification, Workload};
+use crate::{Gpu, SplitMix64, Tolerance, Verification, Workload, WorkloadError};
 use device::OnDevice;
 use shape::{
     BATCHES, Batch, DECAY, HIDDEN, INPUTS, OUTPUTS, RATE, SAMPLES, STATE, WEIGHTS1, WEIGHTS2,
@@ -119,16 +119,19 @@ impl<G: Gpu> Workload<G> for Train {
         NAME
     }
 
-    fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>> {
+    fn prepare(&mut self, gpu: &mut G) -> Result<(), WorkloadError<G::Error>> {
         self.step = 0;
-        let failed = Error::of(NAME);
+        let failed = WorkloadError::of(NAME);
         self.device = Some(OnDevice::new(gpu, &self.batches, &self.initial).map_err(failed)?);
         Ok(())
     }
 
-    fn run(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>> {
-        let device = self.device.as_ref().ok_or(Error::NotPrepared(NAME))?;
-        let failed = Error::of(NAME);
+    fn run(&mut self, gpu: &mut G) -> Result<u64, WorkloadError<G::Error>> {
+        let device = self
+            .device
+            .as_ref()
+            .ok_or(WorkloadError::NotPrepared(NAME))?;
+        let failed = WorkloadError::of(NAME);
         let mut launches = Launches::on(gpu);
         device.step(&mut launches, self.step).map_err(failed)?;
         let count = launches.count;

@@ -4,7 +4,7 @@ use crate::Gpu;
 
 /// Error of a request that could not run.
 #[derive(Debug, thiserror::Error)]
-pub enum Error<E: std::error::Error + Send + Sync + 'static> {
+pub enum WorkloadError<E: std::error::Error + Send + Sync + 'static> {
     /// The device refused an op or is gone.
     #[error("{workload}: {error}")]
     Device {
@@ -18,7 +18,7 @@ pub enum Error<E: std::error::Error + Send + Sync + 'static> {
     NotPrepared(&'static str),
 }
 
-impl<E: std::error::Error + Send + Sync + 'static> Error<E> {
+impl<E: std::error::Error + Send + Sync + 'static> WorkloadError<E> {
     /// Wraps a device's error as an error of this workload's request.
     pub(crate) fn of(workload: &'static str) -> impl Fn(E) -> Self + Copy {
         move |error| Self::Device { workload, error }
@@ -65,14 +65,14 @@ pub trait Workload<G: Gpu>: Send {
     ///
     /// # Errors
     /// If the device refused an op or is gone.
-    fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>>;
+    fn prepare(&mut self, gpu: &mut G) -> Result<(), WorkloadError<G::Error>>;
 
     /// Runs the next request until its result is on the host; returns its number of launches. A
     /// tenant waits for this call.
     ///
     /// # Errors
     /// If the device refused an op or is gone, or the workload was not prepared.
-    fn run(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>>;
+    fn run(&mut self, gpu: &mut G) -> Result<u64, WorkloadError<G::Error>>;
 
     /// Compares the result of the last [`run`](Workload::run) with the reference, in full, on the
     /// host only. Call it once after each run.
@@ -82,7 +82,7 @@ pub trait Workload<G: Gpu>: Send {
     ///
     /// # Errors
     /// As [`run`](Workload::run).
-    fn request(&mut self, gpu: &mut G) -> Result<RequestOutcome, Error<G::Error>> {
+    fn request(&mut self, gpu: &mut G) -> Result<RequestOutcome, WorkloadError<G::Error>> {
         let launches = self.run(gpu)?;
         let Verification { verified, detail } = self.verify();
         Ok(RequestOutcome {

@@ -10,7 +10,8 @@ use bus_schemas::{
 };
 
 use scheduler_leader_core::{
-    Action, Config, Event, KernelQueue, Leader, Profile, QueueAction, QueueEvent, StateSnapshot,
+    Action, Event, KernelQueue, Leader, LeaderConfig, Profile, QueueAction, QueueEvent,
+    StateSnapshot,
 };
 
 use crate::load::{KERNELS, TENANT, answer, incarnation, tenant};
@@ -61,7 +62,7 @@ impl Fleet {
         let mut fleet = Self {
             now: 1,
             subjects: Subjects::new(&cluster),
-            leader: Leader::new(Config::new(cluster), LeaderId(1)),
+            leader: Leader::new(LeaderConfig::new(cluster), LeaderId(1)),
             queues: (0..sessions).map(|_| None).collect(),
             gpus: (0..gpus).map(|_| Gpu::default()).collect(),
             clients: (0..sessions).map(client).collect(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bus_schemas::subject::{HearsTenants, LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{LeaderId, SessionId, Tenant};
 
-use crate::leader::{Action, Config, Event, Leader};
+use crate::leader::{Action, Event, Leader, LeaderConfig};
 use crate::queue::{KernelQueue, QueueAction, QueueEvent};
 use crate::time::Nanos;
 
@@ -23,7 +23,7 @@ pub struct LeaderNode {
 impl LeaderNode {
     /// A candidate.
     #[must_use]
-    pub fn new(config: Config, id: LeaderId) -> Self {
+    pub fn new(config: LeaderConfig, id: LeaderId) -> Self {
         Self {
             cluster: config.cluster.clone(),
             subjects: Subjects::new(&config.cluster),

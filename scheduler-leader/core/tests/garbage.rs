@@ -9,7 +9,7 @@ use bus_schemas::{
     WorkerBeat, encode, limits,
 };
 use proptest::prelude::*;
-use scheduler_leader_core::{Action, Config, Event, LeaderNode, StateSnapshot};
+use scheduler_leader_core::{Action, Event, LeaderConfig, LeaderNode, StateSnapshot};
 
 const MS: u64 = 1_000_000;
 
@@ -49,7 +49,7 @@ fn seal_inbox(subjects: &Subjects, worker: Incarnation) -> String {
 
 /// A leader in its first term.
 fn leader() -> LeaderNode {
-    let mut node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(1));
+    let mut node = LeaderNode::new(LeaderConfig::new("lab".parse().unwrap()), LeaderId(1));
     let state = StateSnapshot {
         tenants: vec![("chat".parse().unwrap(), TenantSettings::default())],
         ..StateSnapshot::default()

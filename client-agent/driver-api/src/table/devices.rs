@@ -2,7 +2,7 @@
 
 use super::rows;
 use crate::role::Object::Context as ContextObject;
-use crate::role::Role::{
+use crate::role::ParameterRole::{
     Any, ContextFlags, Count, Device, Flags, Handle, HandleIf, In, InIf, OneOf, Out, OutIf, Size,
 };
 

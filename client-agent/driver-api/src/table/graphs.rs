@@ -2,7 +2,7 @@
 
 use super::rows;
 use crate::role::Object::{Context as ContextObject, Event, Exec, Graph, Node, Stream, User};
-use crate::role::Role::{
+use crate::role::ParameterRole::{
     Any, Callback, Count, Flags, Handle, HandleIf, In, InIf, List, OneOf, Out, OutIf, Path, Size,
 };
 

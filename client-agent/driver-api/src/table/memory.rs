@@ -4,7 +4,7 @@ use super::rows;
 use crate::role::Object::{
     Array, Context as ContextObject, Event, Mipmapped, Physical, Pool, Stream,
 };
-use crate::role::Role::{
+use crate::role::ParameterRole::{
     Address, Any, Count, Device, Flags, Handle, HandleIf, Host, In, List, OneOf, Out, OutIf, Size,
 };
 

@@ -6,7 +6,7 @@ mod memory;
 mod modules;
 mod streams;
 
-use crate::function::Function;
+use crate::function::DriverFunction;
 
 /// Defines rows: `symbol(state) { parameter: role, ... }` below the name of a section. A function
 /// that is not allowed during every capture says so after its state: `symbol(state, Unsafe)`.
@@ -17,7 +17,7 @@ macro_rules! rows {
         $($symbol:ident($state:ident $(, $capture:ident)?) { $($name:ident: $role:expr),* $(,)? })*
     })*) => {
         $(#[$meta])*
-        pub(super) const $list: &[$crate::function::Function] = &[$($($crate::function::Function {
+        pub(super) const $list: &[$crate::function::DriverFunction] = &[$($($crate::function::DriverFunction {
             symbol: stringify!($symbol),
             section: $section,
             state: $crate::function::State::$state,
@@ -28,7 +28,7 @@ macro_rules! rows {
 }
 use rows;
 
-const PARTS: [&[Function]; 5] = [
+const PARTS: [&[DriverFunction]; 5] = [
     devices::ROWS,
     modules::ROWS,
     memory::ROWS,
@@ -46,7 +46,7 @@ const COUNT: usize = {
 };
 
 /// Every function of the table.
-pub static FUNCTIONS: [Function; COUNT] = {
+pub static FUNCTIONS: [DriverFunction; COUNT] = {
     let mut all = [PARTS[0][0]; COUNT];
     let (mut part, mut next) = (0, 0);
     while part < PARTS.len() {
@@ -66,7 +66,7 @@ pub static FUNCTIONS: [Function; COUNT] = {
 /// # Panics
 /// If the table has none. In a constant this is a compile error, so no export lacks a row.
 #[must_use]
-pub const fn function(symbol: &str) -> &'static Function {
+pub const fn function(symbol: &str) -> &'static DriverFunction {
     let mut part = 0;
     while part < PARTS.len() {
         let rows = PARTS[part];

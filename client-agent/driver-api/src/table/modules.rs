@@ -2,7 +2,7 @@
 
 use super::rows;
 use crate::role::Object::{Function, Kernel, Library, Link, Module, Stream, Surface, Texture};
-use crate::role::Role::{
+use crate::role::ParameterRole::{
     Any, Callback, Count, Device, Flags, Handle, HandleIf, In, InIf, KernelName, List, OneOf, Out,
     OutIf, Path, Size, VariableName,
 };

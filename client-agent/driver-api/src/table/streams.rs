@@ -2,7 +2,7 @@
 
 use super::rows;
 use crate::role::Object::{Event, Graph, Stream};
-use crate::role::Role::{
+use crate::role::ParameterRole::{
     Any, Callback, Count, Flags, Handle, HandleIf, In, InIf, List, OneOf, Out, OutIf,
 };
 

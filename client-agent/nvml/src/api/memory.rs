@@ -4,14 +4,14 @@ use super::Known;
 use crate::abi::{Handle, Out};
 use crate::guard::api;
 use crate::layout::{Memory, MemoryV2, Utilization};
-use crate::snapshot::{Share, percent};
+use crate::snapshot::{DeviceShare, percent};
 use crate::status::{Result, Status};
 
 /// The version of a [`MemoryV2`], as programs set it: its size and its version number.
 const VERSION_2: u32 = 2 << 24 | size_of::<MemoryV2>() as u32;
 
 /// The tenant's share of a device, as reported by its worker.
-fn share(handle: Handle) -> Result<Share> {
+fn share(handle: Handle) -> Result<DeviceShare> {
     // Without a share, the leader knows the device, but its worker does not answer.
     Known::of(handle)?.device()?.share.ok_or(Status::TIMEOUT)
 }
@@ -28,7 +28,7 @@ api! {
         if version != VERSION_2 {
             return Err(Status::ARGUMENT_VERSION_MISMATCH);
         }
-        let Share { total, held, free, .. } = share(handle)?;
+        let DeviceShare { total, held, free, .. } = share(handle)?;
         // Memory that is neither the tenant's nor available: other tenants have it.
         let reserved = total.saturating_sub(held.saturating_add(free));
         memory.put(MemoryV2 { version, total, reserved, free, used: held })

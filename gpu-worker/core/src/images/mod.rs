@@ -36,7 +36,7 @@ pub const UNUSED: u64 = 256 << 20;
 pub const ENTRY: u64 = 1 << 10;
 
 /// Conversion to the sequencer's form of the state.
-impl<'a, M> From<&'a ImageState<M>> for sequencer::ImageState<'a> {
+impl<'a, M> From<&'a ImageState<M>> for sequencer::ImageReadiness<'a> {
     fn from(state: &'a ImageState<M>) -> Self {
         match state {
             ImageState::Unknown => Self::Unknown,

@@ -8,7 +8,7 @@ use bus_schemas::{
     Window,
 };
 
-use super::images::ImageState;
+use super::images::ImageReadiness;
 use super::messages::{AckMessage, DoneMessage};
 use crate::Nanos;
 
@@ -88,7 +88,7 @@ pub enum Event<'a> {
         /// The image.
         hash: ModuleHash,
         /// State of the image on the device.
-        image: ImageState<'a>,
+        image: ImageReadiness<'a>,
     },
     /// The device has answered about an image.
     Prepared {
@@ -145,7 +145,7 @@ pub struct ChunkEvent<'a> {
     /// The module's hash, if the transfer is an image.
     pub module: Option<ModuleHash>,
     /// State of that image on the device.
-    pub image: ImageState<'a>,
+    pub image: ImageReadiness<'a>,
 }
 
 /// An offered copy, without its hashes.

@@ -2,7 +2,7 @@
 
 use bus_schemas::{ClientState, Code, Failure, ModuleHash, SessionId, Tenant};
 
-use super::images::ImageState;
+use super::images::ImageReadiness;
 use super::session::{Phase, Session};
 use super::staging::{Part, StagedPart};
 use super::{Action, BatchEvent, ChunkEvent, Sequencer};
@@ -153,7 +153,7 @@ impl Sequencer {
             let failure = Failure::new(Code::OutOfMemory, why);
             return self.fail(now, session, 0, failure, actions);
         }
-        let known = chunk.image != ImageState::Unknown;
+        let known = chunk.image != ImageReadiness::Unknown;
         let before = entry.transfers.reserved;
         let part = Part {
             transfer: chunk.transfer,
@@ -225,12 +225,12 @@ impl Sequencer {
         now: Nanos,
         session: SessionId,
         (transfer, hash): (u64, ModuleHash),
-        image: ImageState<'_>,
+        image: ImageReadiness<'_>,
     ) {
         if let Some(entry) = self.sessions.get_mut(session).filter(|it| it.lives()) {
             entry.images.add(transfer, hash, image);
             entry.has_image(hash);
-            if image != ImageState::Preparing {
+            if image != ImageReadiness::Preparing {
                 self.acks.urge();
             }
             self.want_ack(now, session);

@@ -4,7 +4,7 @@ use crate::Nanos;
 
 /// Bounds and periods of a sequencer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct SequencerConfig {
     /// True if the device runs the most urgent slices first and parks those that they overtake. Started
     /// slices then wait on the device for more urgent ones, and not the other way round.
     pub preemptive: bool,
@@ -78,7 +78,7 @@ pub struct Config {
     pub leave_ns: Nanos,
 }
 
-impl Default for Config {
+impl Default for SequencerConfig {
     fn default() -> Self {
         const MS: Nanos = 1_000_000;
         Self {

@@ -7,9 +7,9 @@ use bus_schemas::{Failure, ModuleHash, Prepared, RefusedImage};
 /// Maximum number of images that a client waits for. A client with more asks again.
 const WAITING: usize = 1_024;
 
-/// The state of an image on the device.
+/// Readiness of an image on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImageState<'a> {
+pub enum ImageReadiness<'a> {
     /// The tenant did not send it to this worker.
     Unknown,
     /// The worker has it, and the device prepares it.
@@ -30,14 +30,14 @@ pub(super) struct Images {
 
 impl Images {
     /// Adds an image that the tenant sent and the worker has, or that its client asks about.
-    pub(super) fn add(&mut self, transfer: u64, hash: ModuleHash, state: ImageState<'_>) {
+    pub(super) fn add(&mut self, transfer: u64, hash: ModuleHash, state: ImageReadiness<'_>) {
         match state {
-            ImageState::Ready => self.say(transfer, None),
-            ImageState::Refused(failure) => self.say(transfer, Some(failure)),
+            ImageReadiness::Ready => self.say(transfer, None),
+            ImageReadiness::Refused(failure) => self.say(transfer, Some(failure)),
             // The image was not sent, or does not match its hash. The client learns nothing of other tenants'
             // images.
-            ImageState::Unknown => {}
-            ImageState::Preparing => {
+            ImageReadiness::Unknown => {}
+            ImageReadiness::Preparing => {
                 if self.waiting.iter().any(|(waiting, _)| *waiting == transfer) {
                     return;
                 }
@@ -91,10 +91,10 @@ mod tests {
         let mut images = Images::default();
         let [good, bad] = [b"good", b"bad!"].map(|image| ModuleHash::of(image));
         let failure = Failure::new(Code::BadModule, "3:1: nonsense");
-        images.add(1, good, ImageState::Preparing);
-        images.add(2, bad, ImageState::Preparing);
-        images.add(2, bad, ImageState::Preparing);
-        images.add(3, bad, ImageState::Unknown);
+        images.add(1, good, ImageReadiness::Preparing);
+        images.add(2, bad, ImageReadiness::Preparing);
+        images.add(2, bad, ImageReadiness::Preparing);
+        images.add(3, bad, ImageReadiness::Unknown);
         assert_eq!(images.take(), (Vec::new(), Vec::new()));
         assert!(images.settle(good, None) && images.settle(bad, Some(&failure)));
         assert!(!images.settle(bad, Some(&failure)), "once");
@@ -105,9 +105,9 @@ mod tests {
         assert_eq!(images.take(), (vec![Prepared(1)], vec![refused.clone()]));
         assert_eq!(images.take(), (Vec::new(), Vec::new()));
         // The client asks again, because the answer was lost.
-        images.add(1, good, ImageState::Ready);
-        images.add(1, good, ImageState::Ready);
-        images.add(2, bad, ImageState::Refused(&failure));
+        images.add(1, good, ImageReadiness::Ready);
+        images.add(1, good, ImageReadiness::Ready);
+        images.add(2, bad, ImageReadiness::Refused(&failure));
         assert_eq!(images.take(), (vec![Prepared(1)], vec![refused]));
     }
 
@@ -116,7 +116,7 @@ mod tests {
         let mut images = Images::default();
         let hash = ModuleHash::of(b"image");
         for transfer in 1..=WAITING as u64 + 9 {
-            images.add(transfer, hash, ImageState::Preparing);
+            images.add(transfer, hash, ImageReadiness::Preparing);
         }
         images.settle(hash, None);
         assert_eq!(images.take().0.len(), WAITING);

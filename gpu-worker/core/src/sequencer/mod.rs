@@ -5,7 +5,7 @@
 //! - A head with all its ops received is *stalled* while the session's unacknowledged results leave no room
 //!   for its own, or while a transfer it uses is not whole. It waits as for missing ops, then is void. While
 //!   the stall lasts, further positions of the session are void at once, so they cost the others nothing.
-//!   After [`Config::stall_ns`] the session fails.
+//!   After [`SequencerConfig::stall_ns`] the session fails.
 //! - `received` goes to the leader with every change, from a void on until an accepted grant shows that the
 //!   leader grants above what is received.
 //! - A seal drops the reports made so far: its answer counts them. A repeated seal drops none.
@@ -20,8 +20,8 @@
 //!   one until its leader acknowledges that report.
 //! - A draining worker accepts nothing more. It leaves when everything accepted has ended, its leader has
 //!   acknowledged the reports and noted that it leaves, and clients have acknowledged the results. It waits
-//!   at most [`Config::linger_ns`] for clients and [`Config::leave_ns`] for a leader.
-//! - A closed session is remembered until its results are acknowledged, at most [`Config::linger_ns`].
+//!   at most [`SequencerConfig::linger_ns`] for clients and [`SequencerConfig::leave_ns`] for a leader.
+//! - A closed session is remembered until its results are acknowledged, at most [`SequencerConfig::linger_ns`].
 
 mod acks;
 mod api;
@@ -64,8 +64,8 @@ pub use api::{
     OfferEvent, OpenAction, Settled, StartAction,
 };
 pub use batch_facts::BatchFacts;
-pub use config::Config;
-pub use images::ImageState;
+pub use config::SequencerConfig;
+pub use images::ImageReadiness;
 pub use messages::{AckMessage, DoneMessage};
 
 use crate::{Nanos, RejectionRate};
@@ -86,7 +86,7 @@ use tail::Tail;
 /// The worker's sequencer.
 #[derive(Debug)]
 pub struct Sequencer {
-    config: Config,
+    config: SequencerConfig,
     identity: Identity,
 
     obeyed: Obeyed,
@@ -122,7 +122,7 @@ pub struct Sequencer {
 impl Sequencer {
     /// Creates a sequencer that has accepted nothing and is not sealed.
     #[must_use]
-    pub fn new(config: Config, identity: Identity) -> Self {
+    pub fn new(config: SequencerConfig, identity: Identity) -> Self {
         Self {
             times: ReportTimes::new(config.repeat_ns),
             config,

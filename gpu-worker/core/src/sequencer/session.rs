@@ -10,7 +10,7 @@ use bus_schemas::{
 use super::course::Course;
 use super::images::Images;
 use super::staging::Transfers;
-use super::{AckMessage, BatchEvent, Config};
+use super::{AckMessage, BatchEvent, SequencerConfig};
 use crate::Nanos;
 
 /// The phase of a session's life.
@@ -107,7 +107,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(grant: &bus_schemas::OpenGrant, config: &Config) -> Self {
+    pub(super) fn new(grant: &bus_schemas::OpenGrant, config: &SequencerConfig) -> Self {
         Self {
             id: grant.session,
             tenant: grant.tenant.clone(),
@@ -160,7 +160,7 @@ impl Session {
         &mut self,
         batch: &BatchEvent<'_>,
         room: u64,
-        config: &Config,
+        config: &SequencerConfig,
     ) -> Result<Option<Kept>, (OpNumber, Failure)> {
         let Some(last) = batch
             .first
@@ -198,7 +198,7 @@ impl Session {
     }
 
     /// True if the ops through `last` have room for their results and whole transfers.
-    pub(super) fn has_room(&self, last: OpNumber, config: &Config) -> bool {
+    pub(super) fn has_room(&self, last: OpNumber, config: &SequencerConfig) -> bool {
         let through = |op: &&(OpNumber, u64)| op.0 <= last;
         let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);
         let adds: u64 = self
@@ -218,7 +218,7 @@ impl Session {
     /// Returns the last op of the next part of a standing grant. The part has at most `most` of the received
     /// ops. It ends with the first op that has a result, or before the first that lacks a transfer, an image
     /// or room.
-    pub(super) fn part(&self, most: u64, config: &Config) -> OpNumber {
+    pub(super) fn part(&self, most: u64, config: &SequencerConfig) -> OpNumber {
         let mut last = self.received.min(self.started.saturating_add(most));
         let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);
         if let Some((op, bytes)) = self.outs.get(waiting).filter(|(op, _)| *op <= last) {
@@ -290,7 +290,7 @@ impl Session {
     }
 
     /// True if results that the client lacks have been on their way for too long.
-    pub(super) fn has_lost(&self, now: Nanos, config: &Config) -> bool {
+    pub(super) fn has_lost(&self, now: Nanos, config: &SequencerConfig) -> bool {
         let transit = self.held_bytes.saturating_mul(config.byte_ns);
         let apart = transit.saturating_add(config.repeat_ns / 2);
         now >= self.results_sent.saturating_add(apart)
@@ -342,7 +342,7 @@ impl Session {
     }
 
     /// True if an acknowledgement is overdue by the ops done since the last.
-    pub(super) fn is_ack_urgent(&self, config: &Config) -> bool {
+    pub(super) fn is_ack_urgent(&self, config: &SequencerConfig) -> bool {
         self.ack_wanted && self.done >= self.acked_done + config.ack_ops
     }
 
@@ -359,7 +359,7 @@ impl Session {
         &mut self,
         epoch: (bus_schemas::Epoch, bus_schemas::LeaderId),
         room: bool,
-        config: &Config,
+        config: &SequencerConfig,
     ) -> AckMessage {
         if self.pending_bytes < config.pending_bytes {
             self.promised = self

@@ -56,7 +56,7 @@ impl<B: Buffers> Worker<B> {
             sm_ns: slice.sm_ns,
             kernels: &slice.kernels,
         };
-        let completed = resources::CompletedSlice {
+        let completed = resources::MeteredSlice {
             first: ops.0,
             last: ops.1,
             resident: slice.resident,

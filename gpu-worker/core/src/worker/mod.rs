@@ -29,7 +29,7 @@ pub use api::{
 pub use copies::CopySettings;
 
 use crate::dispatch::{self, Dispatch, Limits};
-use crate::sequencer::{self, Config, Identity, Sequencer};
+use crate::sequencer::{self, Identity, Sequencer, SequencerConfig};
 use crate::{
     AnswerRate, Exports, ImageTable, Nanos, QuotaList, RejectionRate, Resources, SendOnChange,
     WeightTable,
@@ -41,11 +41,11 @@ use turn::{Current, Turn};
 /// Interval of the looks at the memory: waits that have lasted long enough, sessions that have become idle.
 const LOOK_NS: Nanos = 20_000_000;
 
-/// Properties of a worker.
+/// Settings and properties of a worker.
 #[derive(Debug, Clone)]
-pub struct Profile {
+pub struct WorkerSetup {
     /// Settings of the sequencer.
-    pub config: Config,
+    pub config: SequencerConfig,
     /// The constant parts of its heartbeats; the others are ignored.
     pub beat: WorkerBeat,
     /// Limits of the device.
@@ -97,14 +97,14 @@ pub struct Worker<B: Buffers> {
 impl<B: Buffers> Worker<B> {
     /// Creates a worker that has accepted nothing and is not sealed.
     #[must_use]
-    pub fn new(profile: Profile, resources: Resources, buffers: B) -> Self {
-        let Profile {
+    pub fn new(setup: WorkerSetup, resources: Resources, buffers: B) -> Self {
+        let WorkerSetup {
             config,
             beat,
             limits,
             overlaps,
             copies,
-        } = profile;
+        } = setup;
         let identity = Identity {
             incarnation: beat.incarnation,
             gpu: beat.gpu,

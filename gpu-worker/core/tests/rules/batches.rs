@@ -1,7 +1,7 @@
 //! A client's messages: batches, transfers, and the parts of them that are taken.
 
 use bus_schemas::{ClientState, Code, Tenant, WIRE_VERSION};
-use gpu_worker_core::sequencer::{Action, ChunkEvent, Config, Event, ImageState};
+use gpu_worker_core::sequencer::{Action, ChunkEvent, Event, ImageReadiness, SequencerConfig};
 
 use crate::bench::{Bench, MS, ack, id, run, starts, tenant};
 
@@ -66,7 +66,7 @@ fn a_message_that_brings_nothing_new_is_told_from_one_that_does() {
 fn nobody_may_send_above_the_credit() {
     let mut bench = Bench::new();
     bench.open(1);
-    let most = Config::default().pending_ops;
+    let most = SequencerConfig::default().pending_ops;
     for first in (1..=most + 4_096).step_by(1_024) {
         bench.batch(1, first, 1_024);
     }
@@ -121,7 +121,7 @@ fn a_copy_waits_for_its_transfer_and_may_use_it_once() {
         offset: 0,
         bytes: 40,
         module: None,
-        image: ImageState::Unknown,
+        image: ImageReadiness::Unknown,
     });
     let actions = bench.tell(event);
     assert!(

@@ -5,8 +5,8 @@ use bus_schemas::{
     OpenGrant, Outcome, Seal, SealReply, SessionId, Tenant, WIRE_VERSION, Window, limits,
 };
 use gpu_worker_core::sequencer::{
-    AckMessage, Action, BatchEvent, ChunkEvent, CompletedEvent, Config, DoneMessage, Event,
-    Identity, ImageState, StartAction,
+    AckMessage, Action, BatchEvent, ChunkEvent, CompletedEvent, DoneMessage, Event, Identity,
+    ImageReadiness, SequencerConfig, StartAction,
 };
 use gpu_worker_core::{Nanos, Sequencer};
 
@@ -49,13 +49,13 @@ impl Bench {
     }
 
     pub(crate) fn on_device(preemptive: bool) -> Self {
-        Self::configured(Config {
+        Self::configured(SequencerConfig {
             preemptive,
-            ..Config::default()
+            ..SequencerConfig::default()
         })
     }
 
-    pub(crate) fn configured(config: Config) -> Self {
+    pub(crate) fn configured(config: SequencerConfig) -> Self {
         let identity = Identity {
             incarnation: Incarnation(9),
             gpu: 3,
@@ -231,7 +231,7 @@ impl Bench {
             offset,
             bytes: (total - offset).min(limits::CHUNK_BYTES as u64),
             module: None,
-            image: ImageState::Unknown,
+            image: ImageReadiness::Unknown,
         }))
     }
 }

@@ -4,7 +4,9 @@ use bus_schemas::{
     ClientState, Code, Failure, GrantKind, Incarnation, LeaderId, Leave, Lost, Outcome,
     WIRE_VERSION,
 };
-use gpu_worker_core::sequencer::{Action, CompletedEvent, Config, Event, ExitReason, StartAction};
+use gpu_worker_core::sequencer::{
+    Action, CompletedEvent, Event, ExitReason, SequencerConfig, StartAction,
+};
 
 use crate::bench::{Bench, MS, ack, done, grant, id, outcomes, run, starts, tenant};
 
@@ -122,7 +124,7 @@ fn a_session_whose_results_nobody_takes_stalls_alone_and_fails_in_the_end() {
     let mut bench = Bench::new();
     bench.open(1);
     bench.open(2);
-    let large = Config::default().result_bytes;
+    let large = SequencerConfig::default().result_bytes;
     bench.batch_of(1, 1, 2, &[(1, large), (2, 8)], &[]);
     bench.batch(2, 1, 1);
     let started = starts(&bench.order(&[run(1, 1, 1)]));
@@ -137,7 +139,7 @@ fn a_session_whose_results_nobody_takes_stalls_alone_and_fails_in_the_end() {
         [(6, Outcome::Void)],
         "at once from now on"
     );
-    bench.now += Config::default().stall_ns;
+    bench.now += SequencerConfig::default().stall_ns;
     let actions = bench.order(&[run(1, 2, 2)]);
     assert_eq!(outcomes(&actions), [(7, Outcome::Gone)]);
     let fault = &done(&actions).unwrap().faults[0];
@@ -148,7 +150,7 @@ fn a_session_whose_results_nobody_takes_stalls_alone_and_fails_in_the_end() {
 fn a_result_smaller_than_it_might_be_leaves_the_rest_of_its_room() {
     let mut bench = Bench::new();
     bench.open(1);
-    let rest = Config::default().result_bytes - 8;
+    let rest = SequencerConfig::default().result_bytes - 8;
     bench.batch_of(1, 1, 3, &[(1, 100), (3, rest)], &[]);
     let started = starts(&bench.order(&[run(1, 1, 1), run(1, 2, 2), run(1, 3, 3)]));
     assert_eq!(started.len(), 2, "the third finds no room");

@@ -1,7 +1,7 @@
 //! A tail that exceeds a message comes in pages, ahead of the answer to the seal.
 
 use bus_schemas::{Grant, GrantKind, SealAnswer, SealPage, SealedGrant, encode, limits};
-use gpu_worker_core::sequencer::{Config, Event};
+use gpu_worker_core::sequencer::{Event, SequencerConfig};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, MS, grant, id, run, starts};
@@ -66,9 +66,9 @@ fn a_tail_of_sessions_that_all_closed_is_handed_over_by_name() {
 
 #[test]
 fn a_session_that_ends_between_the_pages_is_named() {
-    let mut bench = Bench::configured(Config {
+    let mut bench = Bench::configured(SequencerConfig {
         seal_rows: 2,
-        ..Config::default()
+        ..SequencerConfig::default()
     });
     bench.open(1);
     bench.batch(1, 1, 4);
@@ -87,9 +87,9 @@ fn a_session_that_ends_between_the_pages_is_named() {
 
 #[test]
 fn what_is_beyond_what_a_worker_keeps_is_named() {
-    let mut bench = Bench::configured(Config {
+    let mut bench = Bench::configured(SequencerConfig {
         tail: 4,
-        ..Config::default()
+        ..SequencerConfig::default()
     });
     bench.open(1);
     for input in 2..=8 {
@@ -104,9 +104,9 @@ fn what_is_beyond_what_a_worker_keeps_is_named() {
     assert_eq!(kept, [5, 6, 7, 8]);
     assert_eq!(answer.forgotten, Some((1, 4)));
     // Once something behind it is recorded, there is nothing to name.
-    let mut bench = Bench::configured(Config {
+    let mut bench = Bench::configured(SequencerConfig {
         tail: 2,
-        ..Config::default()
+        ..SequencerConfig::default()
     });
     bench.open(1);
     for input in 2..=5 {
@@ -130,7 +130,7 @@ proptest! {
         grants in 0_u64..60,
         recorded in 0_u64..60,
     ) {
-        let mut bench = Bench::configured(Config { seal_rows, ..Config::default() });
+        let mut bench = Bench::configured(SequencerConfig { seal_rows, ..SequencerConfig::default() });
         bench.open(1);
         for input in 2..grants + 2 {
             bench.order(&[Grant { input, ..run(1, input - 1, input - 1) }]);

@@ -11,11 +11,11 @@ use bus_schemas::{
 };
 use bytes::Bytes;
 use gpu_worker_core::dispatch::{LaunchNeeds, Limits, ModuleBytes};
-use gpu_worker_core::sequencer::Config;
+use gpu_worker_core::sequencer::SequencerConfig;
 use gpu_worker_core::sharing_domains::Share;
 use gpu_worker_core::worker::{
     Action, BatchPart, Buffers, CheckedImage, Command, CompletedSlice, CopySettings, Event,
-    Profile, SentImage,
+    SentImage, WorkerSetup,
 };
 use gpu_worker_core::{Meter, Nanos, Pager, Resources, Worker};
 
@@ -113,8 +113,8 @@ impl Bench {
 
     /// The same. A session is idle after this time without work.
     pub(crate) fn with_idle(capacity: u64, limit: u64, idle: Nanos) -> Self {
-        let profile = Profile {
-            config: Config::default(),
+        let setup = WorkerSetup {
+            config: SequencerConfig::default(),
             beat: WorkerBeat::new(Incarnation(9), 3, capacity),
             limits: Limits {
                 blocks: 1,
@@ -132,7 +132,7 @@ impl Bench {
         let meter = Meter::new(0, Incarnation(9), 3, 1, true);
         let resources = Resources::new(pager, meter, 0);
         let mut bench = Self {
-            worker: Worker::new(profile, resources, Kept::default()),
+            worker: Worker::new(setup, resources, Kept::default()),
             now: 1,
             next: 1,
         };

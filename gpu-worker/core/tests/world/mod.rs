@@ -12,7 +12,7 @@ use bus_schemas::{
 };
 use gpu_worker_core::Sequencer;
 use gpu_worker_core::sequencer::{
-    Action, BatchEvent, CompletedEvent, Config, Event, Identity, Settled,
+    Action, BatchEvent, CompletedEvent, Event, Identity, SequencerConfig, Settled,
 };
 
 use leader::{Leader, tenant};
@@ -86,9 +86,9 @@ impl World {
             gpu: 0,
             capacity: 1 << 30,
         };
-        let config = Config {
+        let config = SequencerConfig {
             preemptive: seed.is_multiple_of(2),
-            ..Config::default()
+            ..SequencerConfig::default()
         };
         Self {
             now: 1,

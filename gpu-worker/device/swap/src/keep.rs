@@ -7,10 +7,10 @@ use bus_schemas::Failure;
 
 use crate::gate::Gate;
 use crate::progress::Part;
-use crate::space::{Stored, SwapSpace};
+use crate::space::{SwapSpace, SwappedBytes};
 
 /// Stored bytes of a session, with their addresses. If two overlap, the later is right.
-pub(crate) type Kept = VecDeque<(u64, Stored)>;
+pub(crate) type Kept = VecDeque<(u64, SwappedBytes)>;
 
 /// The receiver of a session's bytes, piece by piece.
 #[derive(Debug)]

@@ -21,4 +21,4 @@ pub use away::{Away, Returned};
 pub use config::{SwapConfig, SwapFile};
 pub use keep::Keep;
 pub use movable::Movable;
-pub use space::{Stored, SwapSpace};
+pub use space::{SwapSpace, SwappedBytes};

@@ -160,7 +160,7 @@ impl SwapSpace {
     ///
     /// # Errors
     /// If there is no room for all of them, or the host fails; then nothing is stored.
-    pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<Stored, Failure> {
+    pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<SwappedBytes, Failure> {
         let stored = self.take(bytes.len())?;
         stored.pieces(|extent, range| {
             let piece = bytes.get(range).unwrap_or_default();
@@ -174,8 +174,8 @@ impl SwapSpace {
     }
 
     /// Takes room for a piece; it still has old bytes.
-    fn take(self: &Arc<Self>, len: usize) -> Result<Stored, Failure> {
-        let mut stored = Stored {
+    fn take(self: &Arc<Self>, len: usize) -> Result<SwappedBytes, Failure> {
+        let mut stored = SwappedBytes {
             space: Arc::clone(self),
             extents: Vec::with_capacity(1),
             len,
@@ -208,13 +208,13 @@ impl SwapSpace {
 
 /// Bytes in the swap space; dropping this frees their room.
 #[derive(Debug)]
-pub struct Stored {
+pub struct SwappedBytes {
     space: Arc<SwapSpace>,
     extents: Vec<Extent>,
     len: usize,
 }
 
-impl Stored {
+impl SwappedBytes {
     /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -283,7 +283,7 @@ impl Stored {
     }
 }
 
-impl Drop for Stored {
+impl Drop for SwappedBytes {
     fn drop(&mut self) {
         for extent in &self.extents {
             self.space.give(extent);

@@ -37,7 +37,7 @@ pub struct Manifest {
 
 /// Signature of a directory: its key, and the files that it does not cover.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seal {
+pub struct ManifestSignature {
     /// The public half of the key, as hexadecimal digits.
     pub key: String,
     /// Files that are not signed: an older build covered only those of evidence.
@@ -78,12 +78,12 @@ impl Evidence {
     }
 
     /// Reads the files and checks each against the signed manifest. If a `key` is given, it must be
-    /// the one that signed. Also returns the seal.
+    /// the one that signed. Also returns the signature.
     ///
     /// # Errors
     /// `E-EVIDENCE-FILE` if a file is missing, `E-EVIDENCE-MANIFEST` if a file of the directory
     /// differs from the manifest, `E-EVIDENCE-LINE` if a line is invalid.
-    pub fn read(dir: &Path, key: Option<&str>) -> Result<(Self, Seal)> {
+    pub fn read(dir: &Path, key: Option<&str>) -> Result<(Self, ManifestSignature)> {
         let manifest = signed(dir, key)
             .with_context(|| ErrorCode::EvidenceManifest.failed(dir.join(MANIFEST).display()))?;
         let named: Vec<_> = manifest.files.iter().map(|file| &*file.name).collect();
@@ -110,7 +110,7 @@ impl Evidence {
             None => folder::beside(dir)?.into_iter().map(|it| it.name).collect(),
         };
         let key = manifest.key;
-        Ok((evidence, Seal { key, unsigned }))
+        Ok((evidence, ManifestSignature { key, unsigned }))
     }
 }
 

@@ -26,7 +26,7 @@ pub use chains::{Chains, WorkerChain};
 pub use check::EvidenceCheck;
 pub use file_sum::FileSum;
 pub use key::EvidenceKey;
-pub use manifest::{Manifest, Seal, sign_again};
+pub use manifest::{Manifest, ManifestSignature, sign_again};
 pub use model::{
     Evidence, InjectedFault, KILLED, Kill, SessionFailure, Started, Submitted, WorkerEnd,
 };

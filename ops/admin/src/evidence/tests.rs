@@ -254,9 +254,9 @@ fn written() -> (test_cluster::TempDir, EvidenceKey) {
 fn files_survive() {
     let (dir, key) = written();
     let dir = dir.path().join("evidence");
-    let (evidence, seal) = Evidence::read(&dir, None).unwrap();
-    assert_eq!((evidence, &seal.key), (good(), &key.public()));
-    assert!(seal.unsigned.is_empty());
+    let (evidence, signature) = Evidence::read(&dir, None).unwrap();
+    assert_eq!((evidence, &signature.key), (good(), &key.public()));
+    assert!(signature.unsigned.is_empty());
     Evidence::read(&dir, Some(&key.public())).unwrap();
 }
 
@@ -337,8 +337,8 @@ fn a_manifest_of_an_older_build_says_what_it_does_not_name() {
     std::fs::write(dir.join("manifest.sig"), key.sign(&bytes)).unwrap();
     std::fs::write(&path, bytes).unwrap();
     std::fs::write(dir.join("order.record"), "record").unwrap();
-    let (_, seal) = Evidence::read(&dir, Some(&key.public())).unwrap();
-    assert_eq!(seal.unsigned, ["order.record"]);
+    let (_, signature) = Evidence::read(&dir, Some(&key.public())).unwrap();
+    assert_eq!(signature.unsigned, ["order.record"]);
 }
 
 /// Evidence with a second worker that died, and its ends.

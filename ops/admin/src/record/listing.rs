@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
 use super::PositionRow;
-use crate::csv;
+use crate::csv::{self, CsvRow};
 
 /// The format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -90,7 +90,7 @@ pub fn read_listing(bytes: &[u8]) -> Result<Vec<PositionRow>> {
     let Some((columns, rows)) = table.split_first() else {
         return Ok(Vec::new());
     };
-    let read = |row: &csv::Row| {
+    let read = |row: &CsvRow| {
         let text = || format!("line {}: {}", row.line, row.cells.join(","));
         position(&columns.cells, &row.cells).with_context(text)
     };

@@ -31,7 +31,7 @@ use roles::WorkerArgs;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum ProductCommand {
     /// Starts broker, leaders and workers on this host and runs until Ctrl-C
     Up(up::UpArgs),
     /// Runs a leader candidate
@@ -85,31 +85,31 @@ Examples:
 ///
 /// # Errors
 /// As the command's own.
-pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
+pub fn run(command: &ProductCommand, global: &Global) -> Result<ExitCode> {
     let (settings, json) = (&global.settings()?, global.json);
     let done = match command {
-        Command::Config => config::config(settings, json),
-        Command::Submit(args) => submit::submit(args, settings, json),
-        Command::Leader(args) => roles::leader(args, settings),
-        Command::Env(args) => block_on(run::env(args, settings, json)),
-        Command::Run(args) => return block_on(run::run(args, settings, global.verbose > 0)),
-        Command::Worker(WorkerArgs {
+        ProductCommand::Config => config::config(settings, json),
+        ProductCommand::Submit(args) => submit::submit(args, settings, json),
+        ProductCommand::Leader(args) => roles::leader(args, settings),
+        ProductCommand::Env(args) => block_on(run::env(args, settings, json)),
+        ProductCommand::Run(args) => return block_on(run::run(args, settings, global.verbose > 0)),
+        ProductCommand::Worker(WorkerArgs {
             command: Some(command),
             ..
         }) => block_on(worker::worker(command, settings, json)),
-        Command::Worker(args) => roles::worker(args, settings),
-        Command::Up(args) => block_on(up::up(args, settings, json)),
-        Command::Smi(args) => block_on(smi::smi(args, settings, json)),
-        Command::Tenant(command) => block_on(tenant::tenant(command, settings, json)),
-        Command::Session(command) => block_on(session::session(command, settings, json)),
-        Command::Cluster(command) => block_on(cluster::cluster(command, settings, json)),
-        Command::Profile(command) => block_on(profile::profile(command, settings, json)),
-        Command::Usage(args) => block_on(usage::usage(args, settings, json)),
-        Command::Weights(command) => block_on(weights::weights(command, settings, json)),
-        Command::Status(args) => block_on(status::status(args, settings, json)),
-        Command::Why(args) => block_on(why::why(args, settings, json)),
-        Command::Replay(args) => block_on(replay::replay(args, settings, json)),
-        Command::Order(command) => block_on(order::order(command, settings, json)),
+        ProductCommand::Worker(args) => roles::worker(args, settings),
+        ProductCommand::Up(args) => block_on(up::up(args, settings, json)),
+        ProductCommand::Smi(args) => block_on(smi::smi(args, settings, json)),
+        ProductCommand::Tenant(command) => block_on(tenant::tenant(command, settings, json)),
+        ProductCommand::Session(command) => block_on(session::session(command, settings, json)),
+        ProductCommand::Cluster(command) => block_on(cluster::cluster(command, settings, json)),
+        ProductCommand::Profile(command) => block_on(profile::profile(command, settings, json)),
+        ProductCommand::Usage(args) => block_on(usage::usage(args, settings, json)),
+        ProductCommand::Weights(command) => block_on(weights::weights(command, settings, json)),
+        ProductCommand::Status(args) => block_on(status::status(args, settings, json)),
+        ProductCommand::Why(args) => block_on(why::why(args, settings, json)),
+        ProductCommand::Replay(args) => block_on(replay::replay(args, settings, json)),
+        ProductCommand::Order(command) => block_on(order::order(command, settings, json)),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -24,7 +24,7 @@ use bus_schemas::{
 
 use crate::commands::made_tenant::prepare;
 use crate::commands::smi::Connection;
-use crate::drop_in::{self, Devices, EnvVariable};
+use crate::drop_in::{self, EnvVariable, ProgramDevices};
 use crate::exit::Unstarted;
 use crate::local::{LocalCluster, LocalOptions, Scratch};
 use admin::errors::{Unreachable, UsageError};
@@ -107,7 +107,7 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     own_login(&credentials, &tenant)?.save(&own)?;
     let sessions = scratch.path().join("sessions");
     fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
-    let devices = Devices {
+    let devices = ProgramDevices {
         count: args.devices,
         gpus: are_gpus(&credentials, &tenant, settings).await,
     };
@@ -223,7 +223,7 @@ fn variables(
     settings: &Settings,
     credentials: &Path,
     tenant: &Tenant,
-    devices: Devices,
+    devices: ProgramDevices,
     command: &[PathBuf],
 ) -> Result<Vec<EnvVariable>> {
     let library = drop_in::library(settings.given("run.library"))?;
@@ -333,7 +333,7 @@ pub async fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> 
     broker::private_dir(&state_dir(settings))?;
     fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
     own_login(&credentials, &args.tenant)?.save(&own)?;
-    let devices = Devices {
+    let devices = ProgramDevices {
         count: args.devices,
         gpus: are_gpus(&credentials, &args.tenant, settings).await,
     };

@@ -22,7 +22,7 @@ pub enum SessionCommand {
     /// Lists sessions with the reason that each waits
     List(ListArgs),
     /// Shows one session
-    Show(ShowArgs),
+    Show(SessionShowArgs),
     /// Ends one session; its program's next call fails
     End(EndArgs),
 }
@@ -54,7 +54,7 @@ pub struct ListArgs {
 Examples:
   warploom session show 0000000700000003
   warploom session show 0000000700000003 --json")]
-pub struct ShowArgs {
+pub struct SessionShowArgs {
     /// The session's id, as `session list` shows it
     #[arg(add = completion::sessions())]
     pub session: SessionId,

@@ -6,7 +6,7 @@ use admin::process;
 use admin::settings::Settings;
 use admin::state_dir::state_dir;
 use anyhow::{Context, Result, bail};
-use broker::SyncInterval;
+use broker::{BrokerError, SyncInterval};
 use bus_schemas::TenantSettings;
 use clap::Args;
 
@@ -41,7 +41,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
         .brokers
         .map_or_else(|| settings.number("up.brokers"), Ok)?;
     if !broker::SIZES.contains(&options.brokers) {
-        let error = broker::Error::Servers {
+        let error = BrokerError::Servers {
             servers: options.brokers,
         };
         bail!(error);

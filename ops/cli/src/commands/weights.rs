@@ -21,7 +21,7 @@ use bus_schemas::{ContentHash, Tenant};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use storage::{TensorChunks, Weights, WeightsError, WeightsStore};
+use storage::{StoredWeights, TensorChunks, WeightsError, WeightsStore};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::weights::{FileTensor, WeightsFileError, tensors};
@@ -266,7 +266,7 @@ async fn add(args: &AddArgs, settings: &Settings, json: bool) -> Result<()> {
     let mut tenants = args.tenants.clone();
     tenants.sort_unstable();
     tenants.dedup();
-    let weights = Weights {
+    let weights = StoredWeights {
         v: 1,
         public: args.public,
         tenants,
@@ -311,7 +311,7 @@ async fn send(
     store: &WeightsStore,
     name: &str,
     (found, chunks): (&[FileTensor], &[TensorChunks]),
-    before: Option<&Weights>,
+    before: Option<&StoredWeights>,
 ) -> Result<u64> {
     let kept = before.map_or(&[][..], |weights| &weights.tensors);
     let kept: BTreeMap<_, _> = kept.iter().map(|tensor| (&tensor.name, tensor)).collect();
@@ -333,7 +333,7 @@ async fn send(
     Ok(bytes)
 }
 
-fn audience(weights: &Weights) -> String {
+fn audience(weights: &StoredWeights) -> String {
     match weights.public {
         true => "all".into(),
         false => {
@@ -343,7 +343,7 @@ fn audience(weights: &Weights) -> String {
     }
 }
 
-fn as_json(name: &str, weights: &Weights) -> serde_json::Value {
+fn as_json(name: &str, weights: &StoredWeights) -> serde_json::Value {
     let tenants: Vec<_> = weights.tenants.iter().map(Tenant::as_str).collect();
     json!({
         "name": name, "public": weights.public, "tenants": tenants,

@@ -121,7 +121,7 @@ fn pythons(lib: &Path) -> Vec<PathBuf> {
 mod tests {
     use std::process::Command;
 
-    use super::super::{Devices, folder, variables};
+    use super::super::{ProgramDevices, folder, variables};
 
     const NAME: &str = "libnvJitLink.so.12";
 
@@ -177,7 +177,7 @@ mod tests {
             |name: &str| (name == "LD_LIBRARY_PATH").then(|| dir.clone().into_os_string());
         let mut command = Command::new(dir.join("program"));
         command.arg(dir.join("libuser.so"));
-        let devices = Devices {
+        let devices = ProgramDevices {
             count: 1,
             gpus: false,
         };

@@ -169,7 +169,7 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
 
 /// The devices that a program gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Devices {
+pub struct ProgramDevices {
     /// Number of devices.
     pub count: u32,
     /// True if all are GPUs: libraries then send machine code, as with a local GPU.
@@ -183,7 +183,7 @@ pub fn variables(
     folder: &Path,
     credentials: &Path,
     tenant: &Tenant,
-    devices: Devices,
+    devices: ProgramDevices,
     command: &[PathBuf],
     present: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<EnvVariable> {
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     /// One device on a CPU worker.
-    const ONE: Devices = Devices {
+    const ONE: ProgramDevices = ProgramDevices {
         count: 1,
         gpus: false,
     };
@@ -378,7 +378,7 @@ mod tests {
     fn a_program_for_gpus_compiles_as_it_would_beside_one() {
         let tenant = "research".parse().expect("a name");
         let names = |gpus| {
-            let devices = Devices { count: 2, gpus };
+            let devices = ProgramDevices { count: 2, gpus };
             let set = variables(
                 "/f/x".as_ref(),
                 "/c".as_ref(),

@@ -24,7 +24,7 @@ use admin::profiles::ProfileVersion;
 use admin::settings::Settings;
 use admin::state_dir::Lock;
 use anyhow::{Context, Result};
-use broker::{Broker, BrokerConfig, Lifetime, Routes, SyncInterval};
+use broker::{Broker, BrokerConfig, BrokerError, Lifetime, Routes, SyncInterval};
 use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 
 pub use controller::{Controller, ControllerSaid};
@@ -386,7 +386,7 @@ async fn start_broker(config: &BrokerConfig) -> Result<Broker> {
     let asked = Instant::now();
     loop {
         match Broker::start(config) {
-            Err(broker::Error::Running { .. }) if asked.elapsed() < ORPHANED => {
+            Err(BrokerError::Running { .. }) if asked.elapsed() < ORPHANED => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             started => return Ok(started?),

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::thread;
 
-use driver_api::{DuringCapture, FUNCTIONS, Function};
+use driver_api::{DriverFunction, DuringCapture, FUNCTIONS};
 
 use super::captures::{ALONE, GLOBAL, OF_THREAD, RELAXED, STREAMS, capturing, launched, status};
 use crate::bench::Bench;
@@ -421,7 +421,7 @@ fn of_table() -> Vec<Check> {
 }
 
 /// True if the table has no later version of the function.
-fn is_newest(function: &Function) -> bool {
+fn is_newest(function: &DriverFunction) -> bool {
     let last = FUNCTIONS.iter().rfind(|it| it.base() == function.base());
     last.is_some_and(|it| it.symbol == function.symbol)
 }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use driver_api::{FUNCTIONS, Function, Object, Role, State};
+use driver_api::{DriverFunction, FUNCTIONS, Object, ParameterRole, State};
 
 use crate::bench::Bench;
 use crate::check::Check;
@@ -17,14 +17,14 @@ use crate::fixture::Fixture;
 /// Undocumented functions, and functions with arguments that only their own checks can make.
 const LEFT_OUT: [&str; 3] = ["cuGetExportTable", "cuDeviceGetLuid", "cuMemGetAccess"];
 
-fn functions() -> impl Iterator<Item = &'static Function> {
+fn functions() -> impl Iterator<Item = &'static DriverFunction> {
     FUNCTIONS
         .iter()
         .filter(|it| !LEFT_OUT.contains(&it.symbol) && !it.symbol.ends_with("_ptsz"))
 }
 
 /// The claim, with the function's version if it is v1 of several, v3 or v4, so that claims differ.
-fn named(function: &Function, claim: &str) -> String {
+fn named(function: &DriverFunction, claim: &str) -> String {
     match function.symbol.strip_prefix(function.base()) {
         Some(version @ ("_v3" | "_v4")) => format!("{claim} ({})", &version[1..]),
         Some("")
@@ -39,7 +39,7 @@ fn named(function: &Function, claim: &str) -> String {
 }
 
 fn check(
-    function: &'static Function,
+    function: &'static DriverFunction,
     claim: &str,
     run: impl Fn(&Bench) -> Outcome + 'static,
 ) -> Check {
@@ -84,7 +84,7 @@ pub(super) fn without_context() -> Vec<Check> {
 
 /// Checks of each parameter of each function for which `make` returns some.
 fn of_parameters(
-    make: impl Fn(&'static Function, usize, Role, &Rc<Fixture>) -> Vec<Check>,
+    make: impl Fn(&'static DriverFunction, usize, ParameterRole, &Rc<Fixture>) -> Vec<Check>,
 ) -> Vec<Check> {
     let fixture = Rc::new(Fixture::default());
     let mut checks = Vec::new();
@@ -100,7 +100,7 @@ fn of_parameters(
 fn changed(
     bench: &Bench,
     fixture: &Fixture,
-    (function, at): (&Function, usize),
+    (function, at): (&DriverFunction, usize),
     word: Word,
     codes: &[i32],
 ) -> Outcome {
@@ -111,9 +111,9 @@ fn changed(
 
 /// True if the function reads another structure: it may refuse its zeros before it looks at this
 /// argument.
-fn reads_structure(function: &Function, but: usize) -> bool {
+fn reads_structure(function: &DriverFunction, but: usize) -> bool {
     let mut parameters = function.parameters.iter().enumerate();
-    parameters.any(|(at, it)| at != but && it.role == Role::In)
+    parameters.any(|(at, it)| at != but && it.role == ParameterRole::In)
 }
 
 /// Checks that null is refused for required pointers.
@@ -122,12 +122,12 @@ pub(super) fn nulls() -> Vec<Check> {
         let name = function.parameters[at].name;
         let is_pointer = matches!(
             role,
-            Role::Out
-                | Role::In
-                | Role::KernelName
-                | Role::VariableName
-                | Role::Path
-                | Role::Callback
+            ParameterRole::Out
+                | ParameterRole::In
+                | ParameterRole::KernelName
+                | ParameterRole::VariableName
+                | ParameterRole::Path
+                | ParameterRole::Callback
         );
         if !is_pointer {
             return Vec::new();
@@ -156,7 +156,7 @@ pub(super) fn nulls() -> Vec<Check> {
 /// Checks that a null handle is refused if it has no meaning of its own.
 pub(super) fn handles() -> Vec<Check> {
     of_parameters(|function, at, role, fixture| {
-        let Role::Handle(object) = role else {
+        let ParameterRole::Handle(object) = role else {
             return Vec::new();
         };
         let codes: &[i32] = match object {
@@ -184,18 +184,18 @@ pub(super) fn values() -> Vec<Check> {
             })
         };
         match role {
-            Role::Size => vec![refused(
+            ParameterRole::Size => vec![refused(
                 format!("0 for {name} is refused"),
                 Word(0),
                 INVALID_VALUE,
             )],
-            Role::Flags(mask) | Role::ContextFlags(mask) => {
+            ParameterRole::Flags(mask) | ParameterRole::ContextFlags(mask) => {
                 let unknown = 1u64 << mask.trailing_ones();
                 let claim =
                     format!("the flag {unknown:#x}, which there is not, is refused in {name}");
                 vec![refused(claim, Word(unknown), INVALID_VALUE)]
             }
-            Role::OneOf(numbers) => {
+            ParameterRole::OneOf(numbers) => {
                 let beyond = numbers.iter().max().map_or(0, |it| it + 1);
                 let of = |number: i64| {
                     let claim = format!("{number} is no {name} and refused");
@@ -204,7 +204,7 @@ pub(super) fn values() -> Vec<Check> {
                 let below = (!numbers.contains(&0)).then(|| of(0));
                 below.into_iter().chain([of(beyond)]).collect()
             }
-            Role::Device => [(-1i64, "-1"), (4096, "4096")]
+            ParameterRole::Device => [(-1i64, "-1"), (4096, "4096")]
                 .map(|(number, text)| {
                     let claim = format!("{text} for {name} is no device");
                     refused(claim, number.word(), INVALID_DEVICE)
@@ -218,18 +218,21 @@ pub(super) fn values() -> Vec<Check> {
 /// True if a call with default arguments can be repeated. Some functions destroy, take or need
 /// objects of other checks: a successful call would spoil the fixture. Others need arguments that
 /// the table cannot provide.
-fn is_repeatable(function: &Function) -> bool {
-    !function.parameters.iter().any(|it| it.role == Role::In)
+fn is_repeatable(function: &DriverFunction) -> bool {
+    !function
+        .parameters
+        .iter()
+        .any(|it| it.role == ParameterRole::In)
         && !function.base().contains("Pop")
         && !function.base().contains("Batch")
 }
 
 /// True if all outputs at once are optional: for a variable the manual requires at least one.
-fn is_silent(function: &Function) -> bool {
+fn is_silent(function: &DriverFunction) -> bool {
     !function
         .parameters
         .iter()
-        .any(|it| it.role == Role::VariableName)
+        .any(|it| it.role == ParameterRole::VariableName)
 }
 
 /// Checks that optional outputs can be omitted, one at a time and all together.
@@ -237,7 +240,7 @@ pub(super) fn optional() -> Vec<Check> {
     let fixture = Rc::new(Fixture::default());
     let mut checks = Vec::new();
     for function in functions().filter(|it| is_repeatable(it)) {
-        let optional = |role: Role| role == Role::OutIf;
+        let optional = |role: ParameterRole| role == ParameterRole::OutIf;
         let places = function.parameters.iter().enumerate();
         let places: Vec<usize> = places
             .filter(|(_, it)| optional(it.role))

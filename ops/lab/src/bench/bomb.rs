@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::bench_cluster::{TENANT, cpu_cluster_of, play};
-use super::metric::{Goal, Metric, median, metrics};
+use super::metric::{Goal, Measurement, median, metrics};
 use super::start::busy_process;
 
 metrics! {
@@ -75,7 +75,7 @@ pub(super) async fn sync(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     if !wanted(SYNC.name) {
         return Ok(());
@@ -93,7 +93,7 @@ pub(super) async fn sync(
         longest.push(equal.longest);
         medians.push(equal.median);
     }
-    let metric = Metric::new(&SYNC, &longest)
+    let metric = Measurement::new(&SYNC, &longest)
         .against("alone, ms", &alone)
         .with("syncs", SYNCS);
     tell(match median(&medians) {

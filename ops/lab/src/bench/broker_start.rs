@@ -10,11 +10,11 @@ use broker::{Broker, BrokerConfig, NatsServer};
 
 use super::bench_cluster::{Bench, TIMEOUT};
 use super::goals;
-use super::metric::Metric;
+use super::metric::Measurement;
 use warploom_cli::local::Scratch;
 
 /// Starts both, one after the other in every repetition.
-pub(super) fn broker_start(bench: &Bench<'_>) -> Result<Vec<Metric>> {
+pub(super) fn broker_start(bench: &Bench<'_>) -> Result<Vec<Measurement>> {
     let given = bench.settings.given("broker.server").map(Path::new);
     let server = NatsServer::find(given, None)?;
     let (mut ours, mut bare, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -32,8 +32,8 @@ pub(super) fn broker_start(bench: &Bench<'_>) -> Result<Vec<Metric>> {
     }
     let baseline = "bare nats-server with JetStream, ms";
     Ok(vec![
-        Metric::new(&goals::BROKER_START, &ours).against(baseline, &bare),
-        Metric::new(&goals::BROKER_START_RATIO, &ratios).against(baseline, &bare),
+        Measurement::new(&goals::BROKER_START, &ours).against(baseline, &bare),
+        Measurement::new(&goals::BROKER_START_RATIO, &ratios).against(baseline, &bare),
     ])
 }
 

@@ -10,7 +10,7 @@ use super::goals::{
     BINARY, BROKER_START, BROKER_START_RATIO, ENQUEUE_ALLOCS, ENQUEUE_NS, HANDOVER, HEARTBEATS,
     LAUNCHES, LAUNCHES_RATIO, LEADER_RSS, SESSION, SYNC_RATIO, SYNC_US, TAKEOVER, WORKER_RSS,
 };
-use super::metric::{Metric, Spec};
+use super::metric::{Measurement, Spec};
 use super::{broker_start, footprint, latency, takeover, throughput};
 
 /// Measures all wanted metrics.
@@ -18,11 +18,11 @@ pub(super) async fn bus(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     let bench = Bench { reps, settings };
     let any = |specs: &[Spec]| specs.iter().any(|spec| wanted(spec.name));
-    let mut tell = |metrics: Vec<Metric>| {
+    let mut tell = |metrics: Vec<Measurement>| {
         metrics
             .into_iter()
             .filter(|metric| wanted(metric.metric))

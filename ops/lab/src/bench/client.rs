@@ -21,7 +21,7 @@ use super::bench_cluster::{self, Bench};
 use super::driver::{Driver, check};
 use super::images;
 use super::memory::resident_kib;
-use super::metric::{Goal, Metric, Spec, metrics};
+use super::metric::{Goal, Measurement, Spec, metrics};
 use super::start::drop_in_variables;
 use super::token;
 use super::torch;
@@ -85,7 +85,7 @@ pub(super) async fn client(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     let of_images = images::METRICS.iter().any(|spec| wanted(spec.name));
     let of_torch = torch::METRICS.iter().any(|spec| wanted(spec.name));
@@ -97,7 +97,7 @@ pub(super) async fn client(
     let cluster = bench.cluster(1).await?;
     let cluster = &cluster;
     let folder = drop_in::folder(&cluster.options().state_dir, &library)?;
-    let mut tell = |metric: Metric| {
+    let mut tell = |metric: Measurement| {
         if wanted(metric.metric) {
             tell(metric);
         }
@@ -125,7 +125,7 @@ async fn calls(
     reps: usize,
     cluster: &LocalCluster,
     folder: &Path,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     let baselines = Baselines::find(cluster.broker.credentials());
     let (data, ack) = (
@@ -149,10 +149,10 @@ async fn calls(
         }
     }
     let values = |of: fn(&Seen) -> f64| seen.iter().map(of).collect::<Vec<_>>();
-    tell(Metric::new(&LAUNCH, &values(|it| it.launch_ns)));
-    tell(Metric::new(&ALLOC, &values(|it| it.alloc_ns)));
-    tell(Metric::new(&FREE, &values(|it| it.free_ns)));
-    tell(Metric::new(&EVENT, &values(|it| it.event_ns)));
+    tell(Measurement::new(&LAUNCH, &values(|it| it.launch_ns)));
+    tell(Measurement::new(&ALLOC, &values(|it| it.alloc_ns)));
+    tell(Measurement::new(&FREE, &values(|it| it.free_ns)));
+    tell(Measurement::new(&EVENT, &values(|it| it.event_ns)));
     for (spec, of) in [
         (&H2D, (|it| it.h2d) as fn(&Seen) -> f64),
         (&D2H, |it| it.d2h),
@@ -160,16 +160,15 @@ async fn calls(
         let ours = values(of);
         let ratios: Vec<f64> = ours.iter().zip(&bare).map(|(us, them)| us / them).collect();
         let metric = match &baselines {
-            Ok(_) => {
-                Metric::new(spec, &ratios).against("bare publisher and subscriber, bytes/s", &bare)
-            }
-            Err(error) => Metric::missing(spec, &format!("{error:#}")),
+            Ok(_) => Measurement::new(spec, &ratios)
+                .against("bare publisher and subscriber, bytes/s", &bare),
+            Err(error) => Measurement::missing(spec, &format!("{error:#}")),
         };
         let mean = ours.iter().sum::<f64>() / ours.len() as f64;
         tell(metric.with("bytes_per_s", mean).with("copy_bytes", COPY));
     }
-    tell(Metric::new(&LOAD, &values(|it| it.load_ms)));
-    tell(Metric::new(&RSS, &values(|it| it.rss_mib)));
+    tell(Measurement::new(&LOAD, &values(|it| it.load_ms)));
+    tell(Measurement::new(&RSS, &values(|it| it.rss_mib)));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::bench_cluster::{Bench, TIMEOUT};
 use super::goals;
 use super::memory::resident_kib;
-use super::metric::Metric;
+use super::metric::Measurement;
 use warploom_cli::local::LocalCluster;
 
 /// Sessions opened.
@@ -17,9 +17,9 @@ const SESSIONS: usize = 1_000;
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Size of this program's own binary, if it is a release build.
-pub(super) fn binary() -> Result<Metric> {
+pub(super) fn binary() -> Result<Measurement> {
     if cfg!(debug_assertions) {
-        return Ok(Metric::missing(
+        return Ok(Measurement::missing(
             &goals::BINARY,
             "this is not a release build",
         ));
@@ -29,11 +29,11 @@ pub(super) fn binary() -> Result<Metric> {
         .metadata()
         .context("reading this program's own binary")?
         .len();
-    Ok(Metric::new(&goals::BINARY, &[bytes as f64 / 1e6]))
+    Ok(Measurement::new(&goals::BINARY, &[bytes as f64 / 1e6]))
 }
 
 /// Memory of idle roles, and the growth by 1,000 idle sessions, with a fresh cluster for each repetition.
-pub(super) async fn resident(bench: &Bench<'_>, with_sessions: bool) -> Result<Vec<Metric>> {
+pub(super) async fn resident(bench: &Bench<'_>, with_sessions: bool) -> Result<Vec<Measurement>> {
     let (mut leaders, mut workers, mut sessions) = (vec![], vec![], vec![]);
     let mut parts = vec![vec![]; PROCESSES.len()];
     for rep in 1..=bench.reps {
@@ -53,11 +53,11 @@ pub(super) async fn resident(bench: &Bench<'_>, with_sessions: bool) -> Result<V
         }
     }
     let mut metrics = vec![
-        Metric::new(&goals::LEADER_RSS, &leaders),
-        Metric::new(&goals::WORKER_RSS, &workers),
+        Measurement::new(&goals::LEADER_RSS, &leaders),
+        Measurement::new(&goals::WORKER_RSS, &workers),
     ];
     if with_sessions {
-        let mut metric = Metric::new(&goals::SESSION, &sessions).with("sessions", SESSIONS);
+        let mut metric = Measurement::new(&goals::SESSION, &sessions).with("sessions", SESSIONS);
         for (process, values) in PROCESSES.iter().zip(&parts) {
             metric = metric.with(&format!("{process}_kib"), super::metric::median(values));
         }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::driver::{Driver, check};
 use super::memory::resident_kib;
-use super::metric::{Goal, Metric, metrics};
+use super::metric::{Goal, Measurement, metrics};
 
 /// Argument of `warploom bench` that starts the measured program.
 pub(super) const PROCESS: &str = ".images";
@@ -47,18 +47,18 @@ pub(super) struct Seen {
 }
 
 /// Passes the metrics of the measurements to `tell`.
-pub(super) fn tell(seen: &[Seen], mut tell: impl FnMut(Metric)) {
+pub(super) fn tell(seen: &[Seen], mut tell: impl FnMut(Measurement)) {
     let values = |of: &dyn Fn(&Seen) -> f64| seen.iter().map(of).collect::<Vec<_>>();
     let unused = |it: &Seen| (it.first_ms - it.used_ms).max(0.0) / (KERNELS - 1) as f64;
     let bytes = seen.first().map_or(0, |it| it.image_bytes);
-    tell(Metric::new(&RSS, &values(&|it| it.rss_mib)).with("fatbin_bytes", FATBIN));
+    tell(Measurement::new(&RSS, &values(&|it| it.rss_mib)).with("fatbin_bytes", FATBIN));
     tell(
-        Metric::new(&USED, &values(&|it| it.used_ms))
+        Measurement::new(&USED, &values(&|it| it.used_ms))
             .with("kernels", KERNELS)
             .with("used", USES)
             .with("ptx_bytes", bytes),
     );
-    tell(Metric::new(&UNUSED, &values(&unused)).with("kernels", KERNELS));
+    tell(Measurement::new(&UNUSED, &values(&unused)).with("kernels", KERNELS));
 }
 
 /// Runs as the measured program.

@@ -10,7 +10,7 @@ use super::baseline::Baselines;
 use super::bench_cluster::{Bench, play};
 use super::bench_process::{BURST, Enqueued, Synced};
 use super::goals;
-use super::metric::Metric;
+use super::metric::Measurement;
 use warploom_cli::local::LocalCluster;
 
 /// Launches in one repetition.
@@ -83,7 +83,7 @@ pub(super) async fn sync(
     bench: &Bench<'_>,
     cluster: &LocalCluster,
     baselines: Result<&Baselines, &str>,
-) -> Result<Vec<Metric>> {
+) -> Result<Vec<Measurement>> {
     let [intent, order, result] = sizes().map(|bytes| bytes.to_string());
     let launches = LAUNCHES.to_string();
     let [to_leader, to_worker, to_client] =
@@ -110,20 +110,20 @@ pub(super) async fn sync(
         }
     }
     let relay = "three-hop relay p50, us";
-    let absolute = Metric::new(&goals::SYNC_US, &ours)
+    let absolute = Measurement::new(&goals::SYNC_US, &ours)
         .against(relay, &theirs)
         .with("p99_us", super::metric::median(&tails))
         .with("launches", LAUNCHES);
     let ratio = match hops {
-        Ok(_) => Metric::new(&goals::SYNC_RATIO, &ratios).against(relay, &theirs),
-        Err(why) => Metric::missing(&goals::SYNC_RATIO, why),
+        Ok(_) => Measurement::new(&goals::SYNC_RATIO, &ratios).against(relay, &theirs),
+        Err(why) => Measurement::missing(&goals::SYNC_RATIO, why),
     };
     let bytes = format!("{intent} {order} {result}");
     Ok(vec![absolute, ratio.with("message_bytes", bytes)])
 }
 
 /// An asynchronous launch, as its caller sees it.
-pub(super) async fn enqueue(bench: &Bench<'_>, cluster: &LocalCluster) -> Result<Vec<Metric>> {
+pub(super) async fn enqueue(bench: &Bench<'_>, cluster: &LocalCluster) -> Result<Vec<Measurement>> {
     let (mut times, mut mine, mut all) = (vec![], vec![], vec![]);
     for rep in 1..=bench.reps {
         eprintln!("asynchronous launch: repetition {rep} of {}", bench.reps);
@@ -132,9 +132,9 @@ pub(super) async fn enqueue(bench: &Bench<'_>, cluster: &LocalCluster) -> Result
         mine.push(seen.allocations);
         all.push(seen.process_allocations);
     }
-    let allocations = Metric::new(&goals::ENQUEUE_ALLOCS, &mine)
+    let allocations = Measurement::new(&goals::ENQUEUE_ALLOCS, &mine)
         .with("whole_process", super::metric::median(&all));
-    let times = Metric::new(&goals::ENQUEUE_NS, &times)
+    let times = Measurement::new(&goals::ENQUEUE_NS, &times)
         .with("bursts", BURSTS)
         .with("burst", BURST);
     Ok(vec![times, allocations])

@@ -15,7 +15,7 @@ use workloads::kernels::EMPTY;
 
 use super::bench_cluster::{TENANT, cpu_cluster_of, play};
 use super::memory::{forget_peak, peak_kib, resident_kib};
-use super::metric::{Goal, Metric, median, metrics};
+use super::metric::{Goal, Measurement, median, metrics};
 use warploom_cli::local::LocalCluster;
 
 metrics! {
@@ -133,7 +133,7 @@ fn prepare(count: usize, salt: usize) -> Result<f64> {
     Ok(each)
 }
 
-fn growth(reps: usize) -> Result<Metric> {
+fn growth(reps: usize) -> Result<Measurement> {
     let (mut ratios, mut large, mut small) = (Vec::new(), Vec::new(), Vec::new());
     for rep in 1..=reps {
         eprintln!("preparing modules: repetition {rep} of {reps}");
@@ -144,7 +144,7 @@ fn growth(reps: usize) -> Result<Metric> {
         large.push(many);
         small.push(few);
     }
-    Ok(Metric::new(&GROWTH, &ratios)
+    Ok(Measurement::new(&GROWTH, &ratios)
         .with("us_per_branch", median(&large))
         .with("us_per_branch_of_1000", median(&small)))
 }
@@ -163,7 +163,7 @@ pub(super) async fn loading(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     if wanted(GROWTH.name) {
         tell(growth(reps)?);
@@ -197,10 +197,10 @@ pub(super) async fn loading(
         }
     }
     if rss {
-        tell(Metric::new(&RSS, &peaks).with("load_ms", median(&loads)));
+        tell(Measurement::new(&RSS, &peaks).with("load_ms", median(&loads)));
     }
     if sync {
-        let metric = Metric::new(&SYNC, &beside)
+        let metric = Measurement::new(&SYNC, &beside)
             .against("no loads, ms", &alone)
             .with("p50_ms", median(&p50))
             .with("small_load_ms", median(&small));

@@ -73,8 +73,8 @@ pub(crate) use {metrics, specs};
 
 /// Result of one metric: a line of `--json`.
 #[derive(Debug, Clone, Serialize)]
-pub struct Metric {
-    /// Its name.
+pub struct Measurement {
+    /// Name of the metric.
     pub metric: &'static str,
     /// Median over the repetitions; `None` if it could not be measured (`config.why`).
     pub value: Option<f64>,
@@ -96,8 +96,8 @@ pub struct Metric {
     goal: Goal,
 }
 
-impl Metric {
-    /// Makes a metric from the values of its repetitions.
+impl Measurement {
+    /// Makes a measurement from the values of its repetitions.
     #[must_use]
     pub fn new(spec: &Spec, values: &[f64]) -> Self {
         let mut config = Map::new();
@@ -122,7 +122,7 @@ impl Metric {
         }
     }
 
-    /// Makes a metric that could not be measured.
+    /// Makes the measurement of a metric that could not be measured.
     #[must_use]
     pub fn missing(spec: &Spec, why: &str) -> Self {
         Self::new(spec, &[]).with("why", why)
@@ -180,7 +180,7 @@ fn digits(value: f64) -> String {
 
 /// Formats all results as a table.
 #[must_use]
-pub(crate) fn table(metrics: &[Metric]) -> Table {
+pub(crate) fn table(metrics: &[Measurement]) -> Table {
     let mut table =
         headed("metric | value> | unit | goal |  | min> | max> | reps> | against | remarks");
     for metric in metrics {
@@ -236,19 +236,19 @@ mod tests {
 
     #[test]
     fn a_metric_is_the_median_of_its_repetitions() {
-        let metric = Metric::new(&SPEC, &[70.0, 10.0, 40.0]).against("bare", &[20.0, 10.0]);
+        let metric = Measurement::new(&SPEC, &[70.0, 10.0, 40.0]).against("bare", &[20.0, 10.0]);
         assert_eq!(
             (metric.value, metric.min, metric.max),
             (Some(40.0), Some(10.0), Some(70.0))
         );
         assert_eq!(metric.baseline_value, Some(15.0));
         assert_eq!(metric.config["goal_met"], true);
-        assert_eq!(Metric::new(&SPEC, &[51.0]).config["goal_met"], false);
+        assert_eq!(Measurement::new(&SPEC, &[51.0]).config["goal_met"], false);
     }
 
     #[test]
     fn a_metric_that_is_missing_says_why() {
-        let metric = Metric::missing(&SPEC, "no server");
+        let metric = Measurement::missing(&SPEC, "no server");
         let json = serde_json::to_value(&metric).unwrap();
         assert!(json["value"].is_null() && json["config"]["why"] == "no server");
         assert!(json.get("goal").is_none());

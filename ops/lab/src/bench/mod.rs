@@ -38,7 +38,7 @@ use anyhow::{Result, bail};
 use comfy_table::Table;
 
 pub use counting_allocator::CountingAllocator;
-pub use metric::{Goal, Metric, Spec};
+pub use metric::{Goal, Measurement, Spec};
 pub(crate) use metric::{median, metrics, specs, table};
 
 use admin::completion::Candidate;
@@ -84,7 +84,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
             .is_none_or(|only| metric.contains(only))
     };
     let mut told = Ok(());
-    let mut tell = |metric: Metric| {
+    let mut tell = |metric: Measurement| {
         if json && let Ok(line) = serde_json::to_string(&metric) {
             told = output::line(line);
         }
@@ -122,7 +122,7 @@ async fn clusters(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     match name {
         "bus" => bus::bus(reps, settings, wanted, tell).await,

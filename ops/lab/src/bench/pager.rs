@@ -10,7 +10,7 @@ use test_cluster::{Processes, TestCluster};
 use workloads::kernels::EMPTY;
 
 use super::bench_cluster::cpu_cluster_of;
-use super::metric::{Goal, Metric, metrics};
+use super::metric::{Goal, Measurement, metrics};
 use bus_schemas::TenantSettings;
 
 metrics! {
@@ -121,7 +121,7 @@ pub(super) async fn pager(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     if wanted(PAGER.name) {
         let (with, without) = (
@@ -140,7 +140,7 @@ pub(super) async fn pager(
             ratios.push(with.launch_ns(LAUNCHES)? / base);
             alone.push(base);
         }
-        let metric = Metric::new(&PAGER, &ratios).against("without, ns", &alone);
+        let metric = Measurement::new(&PAGER, &ratios).against("without, ns", &alone);
         tell(metric.with("launches", LAUNCHES));
     }
     if wanted(CLIENT.name) || wanted(WORKER.name) {
@@ -155,7 +155,7 @@ pub(super) async fn pager(
         }
         for (spec, values) in [(&CLIENT, client), (&WORKER, worker)] {
             if wanted(spec.name) {
-                tell(Metric::new(spec, &values).with("pairs", PAIRS));
+                tell(Measurement::new(spec, &values).with("pairs", PAIRS));
             }
         }
     }

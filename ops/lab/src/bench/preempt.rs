@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::bench_cluster::{TENANT, cpu_cluster_of, ordered_by_leader, play};
-use super::metric::{Goal, Metric, metrics};
+use super::metric::{Goal, Measurement, metrics};
 use super::spans::Receiver;
 use super::start::busy_process;
 use test_cluster::{Processes, TestCluster};
@@ -148,7 +148,7 @@ pub(super) async fn preempt(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     if !METRICS.iter().any(|spec| wanted(spec.name)) {
         return Ok(());
@@ -172,7 +172,7 @@ pub(super) async fn preempt(
         quantiles(&receiver, &beside)?,
     );
     for (index, spec) in METRICS.iter().enumerate() {
-        let metric = Metric::new(spec, &beside[index])
+        let metric = Measurement::new(spec, &beside[index])
             .against("no long kernel, us", &alone[index])
             .with("launches", LAUNCHES);
         if wanted(spec.name) {

@@ -44,7 +44,7 @@ pub(super) fn drop_in_variables(
 ) -> Result<impl Iterator<Item = (&'static str, OsString)>> {
     let tenant = TENANT.parse().context("the measured tenant")?;
     let credentials = cluster.credentials();
-    let devices = drop_in::Devices {
+    let devices = drop_in::ProgramDevices {
         count: 1,
         gpus: false,
     };

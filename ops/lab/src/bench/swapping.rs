@@ -16,7 +16,7 @@ use test_cluster::{Processes, TestCluster};
 use workloads::kernels::EMPTY;
 
 use super::bench_cluster::{cpu_cluster_of, play};
-use super::metric::{Goal, Metric, metrics};
+use super::metric::{Goal, Measurement, metrics};
 use warploom_cli::local::LocalCluster;
 
 metrics! {
@@ -143,7 +143,7 @@ async fn together(cluster: &LocalCluster, passes: usize) -> Result<f64> {
     Ok(began.elapsed().as_secs_f64())
 }
 
-async fn jobs(reps: usize, settings: &Settings) -> Result<Metric> {
+async fn jobs(reps: usize, settings: &Settings) -> Result<Measurement> {
     let cluster = cluster(settings).await?;
     let (mut ratios, mut serial) = (Vec::new(), Vec::new());
     for rep in 1..=reps {
@@ -156,11 +156,11 @@ async fn jobs(reps: usize, settings: &Settings) -> Result<Metric> {
         ratios.push(together(&cluster, PASSES).await? / alone);
         serial.push(alone);
     }
-    let metric = Metric::new(&JOBS, &ratios).against("one after the other, s", &serial);
+    let metric = Measurement::new(&JOBS, &ratios).against("one after the other, s", &serial);
     Ok(metric.with("bytes_each", JOB).with("capacity", CAPACITY))
 }
 
-async fn urgent(reps: usize, settings: &Settings) -> Result<Metric> {
+async fn urgent(reps: usize, settings: &Settings) -> Result<Measurement> {
     let cluster = cluster(settings).await?;
     let (mut ratios, mut alone) = (Vec::new(), Vec::new());
     for rep in 1..=reps {
@@ -174,7 +174,7 @@ async fn urgent(reps: usize, settings: &Settings) -> Result<Metric> {
         ratios.push(beside?.p99_us / before.p99_us);
         alone.push(before.p99_us);
     }
-    let metric = Metric::new(&URGENT, &ratios).against("alone, us", &alone);
+    let metric = Measurement::new(&URGENT, &ratios).against("alone, us", &alone);
     Ok(metric.with("launches", LAUNCHES))
 }
 
@@ -249,13 +249,13 @@ pub(super) async fn swapping(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     if wanted(OUT.name) || wanted(IN.name) {
         let [out, back, copied] = speeds(reps)?;
         for (spec, values) in [(&OUT, out), (&IN, back)] {
             if wanted(spec.name) {
-                let metric = Metric::new(spec, &values).against("a copy, s", &copied);
+                let metric = Measurement::new(spec, &values).against("a copy, s", &copied);
                 tell(metric.with("bytes", MOVED));
             }
         }

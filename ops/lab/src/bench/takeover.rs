@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use rustix::process::Signal;
 
 use super::bench_cluster::{Bench, ordered_by_leader};
-use super::metric::{Metric, Spec};
+use super::metric::{Measurement, Spec};
 use warploom_cli::local::LocalCluster;
 
 /// Number of leaders killed, unless more repetitions are requested.
@@ -28,7 +28,7 @@ pub(super) async fn takeover(
     spec: &Spec,
     signal: Signal,
     system_account: bool,
-) -> Result<Metric> {
+) -> Result<Measurement> {
     let adjusted = bench.adjusted(|options| {
         options.leaders = CANDIDATES;
         options.order = Some(ordered_by_leader());
@@ -56,7 +56,7 @@ pub(super) async fn takeover(
         }
     }
     load.kill()?;
-    let metric = Metric::new(spec, &times);
+    let metric = Measurement::new(spec, &times);
     Ok(metric.with("kills", kills).with("candidates", CANDIDATES))
 }
 

@@ -8,7 +8,7 @@ use super::baseline::Baselines;
 use super::bench_cluster::{Bench, play};
 use super::bench_process::{BATCH, Launched};
 use super::goals;
-use super::metric::Metric;
+use super::metric::Measurement;
 use warploom_cli::local::LocalCluster;
 
 /// Launches in one repetition.
@@ -52,7 +52,7 @@ pub(super) async fn launches(
     bench: &Bench<'_>,
     cluster: &LocalCluster,
     baselines: Result<&Baselines, &str>,
-) -> Result<Vec<Metric>> {
+) -> Result<Vec<Measurement>> {
     let (data, ack) = (
         "wl.v1.bench.s.bare.stream.data",
         "wl.v1.bench.s.bare.stream.ack",
@@ -77,13 +77,13 @@ pub(super) async fn launches(
         }
     }
     let bare = "bare publisher and subscriber, launches/s";
-    let absolute = Metric::new(&goals::LAUNCHES, &ours)
+    let absolute = Measurement::new(&goals::LAUNCHES, &ours)
         .against(bare, &theirs)
         .with("launches", LAUNCHES)
         .with("batch", BATCH);
     let ratio = match subscriber {
-        Ok(_) => Metric::new(&goals::LAUNCHES_RATIO, &ratios).against(bare, &theirs),
-        Err(why) => Metric::missing(&goals::LAUNCHES_RATIO, why),
+        Ok(_) => Measurement::new(&goals::LAUNCHES_RATIO, &ratios).against(bare, &theirs),
+        Err(why) => Measurement::missing(&goals::LAUNCHES_RATIO, why),
     };
     Ok(vec![absolute, ratio.with("message_bytes", batch_bytes())])
 }

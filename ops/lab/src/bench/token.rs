@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::metric::{Metric, Spec};
+use super::metric::{Measurement, Spec};
 use super::{bench_cluster, start};
 use warploom_cli::local::LocalCluster;
 
@@ -23,17 +23,17 @@ pub(super) async fn measure(
     cluster: &LocalCluster,
     folder: &Path,
     reps: usize,
-) -> Result<Metric> {
+) -> Result<Measurement> {
     let model = match Model::find() {
         Ok(model) => model,
-        Err(error) => return Ok(Metric::missing(spec, &format!("{error:#}"))),
+        Err(error) => return Ok(Measurement::missing(spec, &format!("{error:#}"))),
     };
     let mut waits = Vec::new();
     for rep in 1..=reps {
         eprintln!("the language model: repetition {rep} of {reps}");
         waits.push(model.waits(cluster, folder).await?);
     }
-    Ok(Metric::new(spec, &waits).with("tokens", TOKENS[1]))
+    Ok(Measurement::new(spec, &waits).with("tokens", TOKENS[1]))
 }
 
 /// The model's program, and Python with tinygrad.

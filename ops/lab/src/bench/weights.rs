@@ -11,7 +11,7 @@ use test_cluster::{Processes, TestCluster};
 
 use super::bench_cluster::cpu_cluster_of;
 use super::memory::stored_bytes;
-use super::metric::{Goal, Metric, metrics};
+use super::metric::{Goal, Measurement, metrics};
 
 metrics! {
     RESIDENT = "resident_ratio_10", "ratio", Goal::AtMost(1.1),
@@ -152,7 +152,7 @@ pub(super) async fn weights(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     let values = |costs: &[Cost], of: fn(&Cost) -> f64| costs.iter().map(of).collect::<Vec<_>>();
     let bytes = TENSORS * TENSOR;
@@ -165,7 +165,7 @@ pub(super) async fn weights(
             (&WARM, values(&costs, |cost| cost.warm)),
         ];
         for (spec, values) in values.into_iter().filter(|(spec, _)| wanted(spec.name)) {
-            let metric = Metric::new(spec, &values).against("the first program, s", &first);
+            let metric = Measurement::new(spec, &values).against("the first program, s", &first);
             tell(metric.with("weights", bytes).with("programs", PROGRAMS));
         }
     }
@@ -174,7 +174,7 @@ pub(super) async fn weights(
             TENANTS.get(n).copied().unwrap_or("w0")
         })
         .await?;
-        let metric = Metric::new(&ALL, &values(&costs, |cost| cost.resident));
+        let metric = Measurement::new(&ALL, &values(&costs, |cost| cost.resident));
         tell(metric.with("weights", bytes).with("programs", PROGRAMS));
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The promises that a run has to hold, as metrics.
 
-use crate::bench::{Goal, Metric, Spec, specs};
+use crate::bench::{Goal, Measurement, Spec, specs};
 
 const NONE: Goal = Goal::AtMost(0.0);
 
@@ -58,11 +58,11 @@ pub(super) fn ops_goal(seconds: u64) -> Goal {
 }
 
 /// Makes a metric of one value.
-pub(super) fn one(spec: &Spec, value: f64) -> Metric {
-    Metric::new(spec, &[value])
+pub(super) fn one(spec: &Spec, value: f64) -> Measurement {
+    Measurement::new(spec, &[value])
 }
 
 /// As [`one`], with a goal that depends on the run.
-pub(super) fn with_goal(spec: &Spec, goal: Goal, value: f64) -> Metric {
-    Metric::new(&Spec { goal, ..*spec }, &[value])
+pub(super) fn with_goal(spec: &Spec, goal: Goal, value: f64) -> Measurement {
+    Measurement::new(&Spec { goal, ..*spec }, &[value])
 }

@@ -153,7 +153,7 @@ async fn run(
     load: Load,
     args: &ChaosArgs,
     shape: &Shape,
-) -> Result<(Vec<crate::bench::Metric>, Vec<String>)> {
+) -> Result<(Vec<crate::bench::Measurement>, Vec<String>)> {
     let planned = plan(args.seed, shape);
     output::note(format_args!(
         "{} strikes in {} s, seed {}",
@@ -178,7 +178,7 @@ async fn beside_hostile(
     load: Load,
     args: &ChaosArgs,
     shape: &Shape,
-) -> Result<(Vec<crate::bench::Metric>, Vec<String>)> {
+) -> Result<(Vec<crate::bench::Measurement>, Vec<String>)> {
     let done = run.carry_out(args.seed, Duration::from_secs(shape.seconds));
     let mut complaints: Vec<String> = match done.await {
         Ok(()) => Vec::new(),
@@ -210,7 +210,7 @@ async fn judge(
     args: &ChaosArgs,
     shape: &Shape,
     (submitted, mut complaints): (&[PathBuf], Vec<String>),
-) -> Result<(Vec<crate::bench::Metric>, Vec<String>)> {
+) -> Result<(Vec<crate::bench::Measurement>, Vec<String>)> {
     let watched = strikes.watched();
     collect::drain(strikes, &mut complaints).await;
     // From here on only files are checked.

@@ -11,7 +11,7 @@ use super::plan::Shape;
 use super::programs::Heard;
 use super::strikes::Strikes;
 use super::watched::Watched;
-use crate::bench::Metric;
+use crate::bench::Measurement;
 use crate::demo::ReplaySummary;
 
 /// All findings at the end of a run.
@@ -30,7 +30,7 @@ pub(super) struct Seen<'a> {
 
 impl Seen<'_> {
     /// Returns the metrics, and the known complaints with the broken promises added.
-    pub(super) fn judge(&self, mut complaints: Vec<String>) -> (Vec<Metric>, Vec<String>) {
+    pub(super) fn judge(&self, mut complaints: Vec<String>) -> (Vec<Measurement>, Vec<String>) {
         let heard: Vec<Heard> = self.strikes.programs.iter().map(|it| it.heard()).collect();
         let mut metrics = self.work(&heard);
         metrics.extend(self.promises(&heard));
@@ -59,7 +59,7 @@ impl Seen<'_> {
     }
 
     /// Metrics of the strikes, and of the programs' work meanwhile.
-    fn work(&self, heard: &[Heard]) -> Vec<Metric> {
+    fn work(&self, heard: &[Heard]) -> Vec<Measurement> {
         let shape = self.shape;
         let total = |of: fn(&Heard) -> u64| heard.iter().map(of).sum::<u64>();
         let kills = with_goal(
@@ -78,7 +78,7 @@ impl Seen<'_> {
         vec![kills, ops]
     }
 
-    fn promises(&self, heard: &[Heard]) -> Vec<Metric> {
+    fn promises(&self, heard: &[Heard]) -> Vec<Measurement> {
         let total = |of: fn(&Heard) -> u64| heard.iter().map(of).sum::<u64>() as f64;
         let by = match &self.checked {
             Ok(_) => "tests/checker and order verify",
@@ -115,14 +115,14 @@ impl Seen<'_> {
             }
             None => {
                 let why = "the record was not replayed";
-                found.push(Metric::missing(&metrics::SKIPPED, why));
-                found.push(Metric::missing(&metrics::ADOPTED, why));
+                found.push(Measurement::missing(&metrics::SKIPPED, why));
+                found.push(Measurement::missing(&metrics::ADOPTED, why));
             }
         }
         found
     }
 
-    fn failed(&self, heard: &[Heard], value: f64) -> Metric {
+    fn failed(&self, heard: &[Heard], value: f64) -> Measurement {
         let mut metric = one(&metrics::FAILED, value);
         let failures = heard.iter().flat_map(|heard| &heard.failures);
         let mut codes: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
@@ -138,16 +138,16 @@ impl Seen<'_> {
         metric
     }
 
-    fn checker(&self) -> Metric {
+    fn checker(&self) -> Measurement {
         match &self.checked {
             Ok(checked) => one(&metrics::CHECKER, f64::from(u8::from(checked.ok)))
                 .with("submitted", checked.submitted)
                 .with("ran", checked.ran),
-            Err(error) => Metric::missing(&metrics::CHECKER, &format!("{error:#}")),
+            Err(error) => Measurement::missing(&metrics::CHECKER, &format!("{error:#}")),
         }
     }
 
-    fn takeover(&self) -> Option<Metric> {
+    fn takeover(&self) -> Option<Measurement> {
         if self.shape.brokers < 2 {
             return None;
         }
@@ -156,7 +156,7 @@ impl Seen<'_> {
         let led = both.iter().copied().fold(0.0, f64::max);
         let worst = led.max(silent.as_secs_f64() * 1e3);
         Some(match times {
-            0 => Metric::missing(&metrics::TAKEOVER, "no broker was taken away"),
+            0 => Measurement::missing(&metrics::TAKEOVER, "no broker was taken away"),
             times => one(&metrics::TAKEOVER, worst)
                 .with("times", times)
                 .with("with_leader", both.len())
@@ -166,7 +166,7 @@ impl Seen<'_> {
 }
 
 /// Complaint about a metric that misses its goal.
-pub(super) fn missed(metric: &Metric) -> Option<String> {
+pub(super) fn missed(metric: &Measurement) -> Option<String> {
     let missed = metric
         .config
         .get("goal_met")

@@ -8,7 +8,7 @@ use super::metrics::{self, one};
 use super::strikes::Strikes;
 use super::watch::Span;
 use super::word::{Told, told};
-use crate::bench::Metric;
+use crate::bench::Measurement;
 use bus_schemas::Incarnation;
 
 /// Maximum number of epochs and workers that are named.
@@ -72,7 +72,7 @@ impl Strikes {
 
 impl Watched {
     /// The findings as metrics.
-    pub(super) fn metrics(&self) -> Vec<Metric> {
+    pub(super) fn metrics(&self) -> Vec<Measurement> {
         let ms = |time: Duration| (time.as_secs_f64() * 1e3).round();
         let epochs = self.false_takeovers.iter().map(|it| it.epoch);
         let epochs: Vec<_> = epochs.take(NAMED).collect();

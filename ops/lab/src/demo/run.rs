@@ -10,7 +10,7 @@ use admin::settings::Settings;
 use anyhow::{Result, anyhow, bail};
 use bus_schemas::Code;
 use client_agent::Client;
-use workloads::{Gpu as _, Workload};
+use workloads::{Gpu as _, Workload, WorkloadError};
 
 use super::args::DemoTenantArgs;
 use crate::virtual_device::VirtualDevice;
@@ -63,7 +63,7 @@ fn prepared(client: &Client, args: &DemoTenantArgs) -> Result<(BoxedWorkload, Vi
         let mut device = VirtualDevice::new(session);
         let ready = match workload.prepare(&mut device) {
             Ok(()) => device.sync(),
-            Err(workloads::Error::Device { error, .. }) => Err(error),
+            Err(WorkloadError::Device { error, .. }) => Err(error),
             Err(error) => bail!("preparing: {error}"),
         };
         match ready {

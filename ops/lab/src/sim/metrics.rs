@@ -7,7 +7,7 @@ use sim_compare::{Model, Policy, SimulationError};
 
 use super::args::CompareArgs;
 use super::runs::{Comparison, Sum, sum};
-use crate::bench::{Goal, Metric, Spec};
+use crate::bench::{Goal, Measurement, Spec};
 
 const P99_MEAN: Spec = Spec {
     name: "hp_p99_ratio_mean",
@@ -100,7 +100,7 @@ pub(super) fn metrics(
     args: &CompareArgs,
     wanted: &impl Fn(&str) -> bool,
     tell: &mut impl FnMut(),
-) -> Result<Vec<Metric>> {
+) -> Result<Vec<Measurement>> {
     let ours: Vec<Sum> = comparison
         .serial
         .iter()
@@ -108,10 +108,10 @@ pub(super) fn metrics(
         .collect();
     let of = |part: fn(&Sum) -> f64| ours.iter().map(part).collect::<Vec<f64>>();
     let mut found = vec![
-        Metric::new(&P99_MEAN, &of(|sum| sum.p99_mean)),
-        Metric::new(&P99_MAX, &of(|sum| sum.p99_max)),
-        Metric::new(&THROUGHPUT, &of(|sum| sum.urgent + sum.effort)),
-        Metric::new(&FREE, &comparison.free),
+        Measurement::new(&P99_MEAN, &of(|sum| sum.p99_mean)),
+        Measurement::new(&P99_MAX, &of(|sum| sum.p99_max)),
+        Measurement::new(&THROUGHPUT, &of(|sum| sum.urgent + sum.effort)),
+        Measurement::new(&FREE, &comparison.free),
     ];
     let pairs = comparison.serial.first().map_or(0, Vec::len);
     found = found
@@ -126,12 +126,12 @@ pub(super) fn metrics(
             values.push(figure(models, seed)?);
             tell();
         }
-        found.push(Metric::new(spec, &values));
+        found.push(Measurement::new(spec, &values));
     }
     if wanted(OVERHEAD.name) {
         found.push(overhead(models, seeds(), tell)?);
     }
-    let with_seed = |metric: Metric| metric.with("seed", args.seed).with("device", "serial");
+    let with_seed = |metric: Measurement| metric.with("seed", args.seed).with("device", "serial");
     Ok(found.into_iter().map(with_seed).collect())
 }
 
@@ -140,7 +140,7 @@ fn overhead(
     models: &[Model],
     seeds: impl Iterator<Item = u64>,
     tell: &mut impl FnMut(),
-) -> Result<Metric> {
+) -> Result<Measurement> {
     let mut worst = Vec::new();
     let mut each = vec![Vec::new(); models.len()];
     for seed in seeds {
@@ -151,9 +151,11 @@ fn overhead(
         let last = each.iter().filter_map(|values| values.last().copied());
         worst.push(last.fold(f64::MIN, f64::max));
     }
-    let metric = Metric::new(&OVERHEAD, &worst);
+    let metric = Measurement::new(&OVERHEAD, &worst);
     let with =
-        |metric: Metric, (model, values): (&Model, &Vec<f64>)| match crate::bench::median(values) {
+        |metric: Measurement, (model, values): (&Model, &Vec<f64>)| match crate::bench::median(
+            values,
+        ) {
             Some(value) => metric.with(&model.name, (value * 1e4).round() / 1e4),
             None => metric,
         };

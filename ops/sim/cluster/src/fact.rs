@@ -9,7 +9,7 @@ use gpu_worker_core::exports::DeviceAction;
 
 /// An event inside a node.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fact {
+pub enum NodeFact {
     /// A fact from a leader.
     Leader(LeaderFact),
     /// A fact from a worker.
@@ -27,13 +27,13 @@ pub enum Fact {
     },
 }
 
-impl From<LeaderFact> for Fact {
+impl From<LeaderFact> for NodeFact {
     fn from(fact: LeaderFact) -> Self {
         Self::Leader(fact)
     }
 }
 
-impl From<ClientFact> for Fact {
+impl From<ClientFact> for NodeFact {
     fn from(fact: ClientFact) -> Self {
         Self::Client(fact)
     }

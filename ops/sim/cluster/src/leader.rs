@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bus_schemas::subject::{Author, ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{ClusterSettings, Epoch, LeaderId, Tenant, TenantSettings};
 use scheduler_leader_core::{
-    Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot, TermEnd,
+    Action, Event, LeaderConfig, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot,
+    TermEnd,
 };
 
 use crate::fact::LeaderFact;
@@ -59,7 +60,7 @@ impl LeaderProcess {
     /// Makes a candidate that is about to start.
     #[must_use]
     pub fn new(
-        config: Config,
+        config: LeaderConfig,
         id: LeaderId,
         settings: ClusterSettings,
         tenants: Vec<(Tenant, TenantSettings)>,

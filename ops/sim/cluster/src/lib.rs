@@ -24,15 +24,15 @@ mod worker;
 
 pub use agenda::{Agenda, MICRO, MILLI, Nanos, SECOND};
 pub use client::{ClientNode, ClientProgram, Habits, ProgramProgress};
-pub use cluster::{Cluster, ClusterOptions, Factory, Timing, Undo};
-pub use fact::{ClientFact, Fact, LeaderFact, WorkerFact};
+pub use cluster::{Cluster, ClusterOptions, Delays, Factory, Undo};
+pub use fact::{ClientFact, LeaderFact, NodeFact, WorkerFact};
 pub use leader::LeaderProcess;
-pub use network::{Jitter, Login, Lossy, Mishap, Network, NodeId, Packet, Ways};
+pub use network::{AllowedSubjects, Jitter, Lossy, Mishap, Network, NodeId, Packet, Ways};
 pub use node::{Connection, Io, Node, NodeEffect, NodeInput, NodeRole, Slot};
 pub use observer::ClusterObserver;
 pub use print::{fingerprint, mix};
 pub use random::Random;
-pub use scheduler_leader_core::Config as LeaderConfig;
+pub use scheduler_leader_core::LeaderConfig;
 pub use store::{
     LEASE, LEASE_TTL, PLACEMENT, PROFILE, Store, StoreReply, StoreRequest, StoredBlock,
 };

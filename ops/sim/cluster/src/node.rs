@@ -6,8 +6,8 @@ use std::rc::Rc;
 use bus_schemas::Tenant;
 use bus_schemas::subject::{Author, Subjects};
 
-use crate::fact::Fact;
-use crate::network::{Login, Mishap, Packet};
+use crate::fact::NodeFact;
+use crate::network::{AllowedSubjects, Mishap, Packet};
 use crate::slowness::{Origin, Slowness};
 use crate::store::{StoreReply, StoreRequest};
 use crate::{Nanos, Random};
@@ -92,7 +92,7 @@ pub enum NodeEffect {
     /// Make one more connection under this name, with its own login, and close it again.
     Visit(String),
     /// A fact for the observer.
-    Fact(Fact),
+    Fact(NodeFact),
     /// End the process.
     Exit {
         /// True if it is started again.
@@ -114,7 +114,7 @@ pub struct Io {
     /// Its connection, as the broker reports it when it closes.
     pub connection: Option<Rc<Connection>>,
     /// Permissions of its login, unless it may do everything.
-    pub login: Option<Login>,
+    pub login: Option<AllowedSubjects>,
 }
 
 impl Io {
@@ -138,7 +138,7 @@ impl Io {
     /// Connects under a name, with a tenant's login. The broker lets it use the tenant's subjects.
     pub fn connect_tenant(&mut self, subjects: &Subjects, tenant: &Tenant, name: String) {
         self.connect(name, Author::Tenant(tenant.clone()));
-        self.login = Some(Login::of(subjects, tenant));
+        self.login = Some(AllowedSubjects::of(subjects, tenant));
     }
 
     /// Makes one more connection under a name, with its login, and closes it again.
@@ -190,7 +190,7 @@ impl Io {
     }
 
     /// Tells the observer a fact.
-    pub fn fact(&mut self, fact: impl Into<Fact>) {
+    pub fn fact(&mut self, fact: impl Into<NodeFact>) {
         self.effects.push(NodeEffect::Fact(fact.into()));
     }
 

@@ -3,7 +3,7 @@
 use scheduler_leader_core::Placement;
 
 use crate::Nanos;
-use crate::fact::Fact;
+use crate::fact::NodeFact;
 use crate::network::{NodeId, Packet};
 use crate::node::{NodeInput, Slot};
 
@@ -24,7 +24,7 @@ pub trait ClusterObserver {
     /// A node is about to handle an input.
     fn handles(&mut self, _now: Nanos, _node: NodeId, _slot: &Slot, _input: &NodeInput) {}
     /// A node tells a fact.
-    fn fact(&mut self, now: Nanos, from: NodeId, fact: Fact);
+    fn fact(&mut self, now: Nanos, from: NodeId, fact: NodeFact);
     /// The store has written a placement.
     fn stored(&mut self, _now: Nanos, _placement: &Placement) {}
     /// A node died.

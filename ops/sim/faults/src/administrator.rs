@@ -8,7 +8,7 @@ use bus_schemas::{
     Drain, GpuId, Incarnation, Status, StatusRequest, Tenant, WIRE_VERSION, decode, encode,
 };
 
-use sim_cluster::{Fact, Io, MILLI, Nanos, Node, NodeInput, SECOND};
+use sim_cluster::{Io, MILLI, Nanos, Node, NodeFact, NodeInput, SECOND};
 
 /// Time between two requests: while a change is pending, and while all is as wanted.
 const AGAIN: Nanos = 20 * MILLI;
@@ -143,9 +143,9 @@ impl Administrator {
         if content != self.content {
             self.content = content;
             io.fact(if content {
-                Fact::Finished
+                NodeFact::Finished
             } else {
-                Fact::WentOn
+                NodeFact::WentOn
             });
         }
     }

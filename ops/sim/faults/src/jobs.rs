@@ -11,7 +11,7 @@ use device::KernelTime;
 use gpu_worker_core::exports::DeviceAction;
 use gpu_worker_core::sequencer::OpenAction;
 use sim_cluster::{
-    DEVICE, Ended, Fact, Io, MICRO, Nanos, SimDevice, SimSlice, SliceEnd, WorkerFact,
+    DEVICE, Ended, Io, MICRO, Nanos, NodeFact, SimDevice, SimSlice, SliceEnd, WorkerFact,
 };
 
 use crate::device::{Around, DeviceSession, KeptOp, SliceRun, kernel_key};
@@ -119,7 +119,7 @@ impl ModelDevice {
     }
 
     fn fact(&self, io: &mut Io, fact: WorkerFact) {
-        io.fact(Fact::Worker(self.incarnation, fact));
+        io.fact(NodeFact::Worker(self.incarnation, fact));
     }
 
     /// A session's running or parked slice, and its remaining time.
@@ -216,7 +216,7 @@ impl ModelDevice {
         let session = submission.start.session;
         let Some(device) = self.sessions.get_mut(&session) else {
             let why = "started a slice of a session that is not open".into();
-            io.fact(Fact::Broken { why });
+            io.fact(NodeFact::Broken { why });
             return SliceRun::default();
         };
         let mut around = Around {

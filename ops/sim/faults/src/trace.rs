@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sim_cluster::{Fact, Nanos, NodeId, NodeInput, Packet};
+use sim_cluster::{Nanos, NodeFact, NodeId, NodeInput, Packet};
 
 use crate::wire;
 
@@ -58,7 +58,7 @@ impl Trace {
     }
 
     /// Adds a fact that a node tells the checkers.
-    pub(crate) fn fact(&mut self, now: Nanos, from: NodeId, fact: &Fact) {
+    pub(crate) fn fact(&mut self, now: Nanos, from: NodeId, fact: &NodeFact) {
         self.note(now, || format!("{} fact {fact:?}", from.0));
     }
 

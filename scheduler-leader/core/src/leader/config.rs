@@ -10,7 +10,7 @@ const SECOND: Nanos = 1_000 * MS;
 
 /// The configuration of the leader's protocol. All durations in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct LeaderConfig {
     /// The cluster's name.
     pub cluster: Tenant,
     /// Zero of the leader's clock, nanoseconds since 1970, by its host's clock at that time.
@@ -115,7 +115,7 @@ impl Servers {
     }
 }
 
-impl Config {
+impl LeaderConfig {
     /// The defaults of `ARCHITECTURE.md`, for a cluster.
     #[must_use]
     pub fn new(cluster: Tenant) -> Self {

@@ -2,7 +2,7 @@
 
 use bus_schemas::StoreStatus;
 
-use super::config::{Config, Servers};
+use super::config::{LeaderConfig, Servers};
 use super::event::Action;
 use super::lateness::Lateness;
 use super::members::Members;
@@ -11,7 +11,7 @@ use crate::time::Nanos;
 /// The data that every step of a term needs.
 pub(super) struct Context<'c> {
     pub(super) now: Nanos,
-    pub(super) config: &'c Config,
+    pub(super) config: &'c LeaderConfig,
     pub(super) members: &'c mut Members,
     /// Time since which our connection is up, and known not to be with a cut-off server.
     pub(super) connected_at: Nanos,

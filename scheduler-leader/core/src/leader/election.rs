@@ -2,7 +2,7 @@
 
 use bus_schemas::{Epoch, LeaderBeat, LeaderId};
 
-use super::config::Config;
+use super::config::LeaderConfig;
 use super::event::{Action, Lease};
 use super::lateness::Lateness;
 use crate::time::Nanos;
@@ -126,7 +126,7 @@ impl Election {
         &mut self,
         now: Nanos,
         id: LeaderId,
-        config: &Config,
+        config: &LeaderConfig,
         lateness: &Lateness,
     ) {
         let leader = self.leader.or(self.lease);
@@ -306,7 +306,7 @@ impl Election {
         }
     }
 
-    pub(super) fn written(&mut self, now: Nanos, revision: u64, config: &Config) -> Outcome {
+    pub(super) fn written(&mut self, now: Nanos, revision: u64, config: &LeaderConfig) -> Outcome {
         let Some(Pending::Write(lease)) = self.pending.take() else {
             return Outcome::None;
         };
@@ -324,7 +324,7 @@ impl Election {
         self.renew_at = now;
     }
 
-    pub(super) fn unavailable(&mut self, now: Nanos, config: &Config) {
+    pub(super) fn unavailable(&mut self, now: Nanos, config: &LeaderConfig) {
         self.pending = None;
         self.read = false;
         self.retry_at = now.saturating_add(config.lease_retry);

@@ -8,7 +8,7 @@ use bus_schemas::{
     Residency, Row, SealAnswer, SealPage, WIRE_VERSION, encode_into, limits,
 };
 
-use super::config::Config;
+use super::config::LeaderConfig;
 use super::event::Action;
 use super::publisher::Publisher;
 use super::record_acks::RecordAcks;
@@ -119,7 +119,7 @@ impl GrantStream {
     }
 
     /// Returns true if it is to be asked to seal now; then sets the next time.
-    pub(super) fn wants_seal(&mut self, now: Nanos, config: &Config) -> bool {
+    pub(super) fn wants_seal(&mut self, now: Nanos, config: &LeaderConfig) -> bool {
         let due = !self.sealed && now >= self.seal_at;
         if due {
             self.seal_at = now.saturating_add(config.seal_retry);
@@ -166,7 +166,7 @@ impl GrantStream {
         now: Nanos,
         accepted: GpuPosition,
         chain: Chain,
-        config: &Config,
+        config: &LeaderConfig,
     ) {
         let new = accepted.saturating_sub(self.accepted);
         if new == 0 || new > self.sending.len() as u64 {
@@ -194,7 +194,7 @@ impl GrantStream {
         now: Nanos,
         first: u64,
         reports: &Column<'_, DoneReport>,
-        config: &Config,
+        config: &LeaderConfig,
     ) -> (Vec<DoneReport>, usize) {
         if reports.is_empty() {
             return Default::default();
@@ -237,7 +237,7 @@ impl GrantStream {
 
     /// Plans the acknowledgement. If more is recorded than the worker knows, and the worker keeps
     /// grants for that, it is sent soon. Until then the next check can wait for the linger time.
-    fn plan_acks(&mut self, now: Nanos, acks: &RecordAcks, config: &Config) {
+    fn plan_acks(&mut self, now: Nanos, acks: &RecordAcks, config: &LeaderConfig) {
         let through = acks.through();
         while let Some((_, input)) = self.closings.pop_front_if(|(_, input)| *input <= through) {
             let since = acks.beyond(input.saturating_sub(1)).unwrap_or(now);
@@ -262,7 +262,7 @@ impl GrantStream {
         now: Nanos,
         (recorded, acks): (InputNumber, &RecordAcks),
         publisher: &Publisher,
-        config: &Config,
+        config: &LeaderConfig,
         actions: &mut Vec<Action>,
     ) {
         if !self.sealed {
@@ -300,7 +300,7 @@ impl GrantStream {
         }
     }
 
-    fn wait(&mut self, now: Nanos, config: &Config) {
+    fn wait(&mut self, now: Nanos, config: &LeaderConfig) {
         self.retry_at = now.saturating_add(config.order_retry << self.retries);
     }
 

@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::leader::publisher::Publisher;
-    use crate::leader::{Action, Config};
+    use crate::leader::{Action, LeaderConfig};
 
     const WORKER: Incarnation = Incarnation(7);
     const MS: Nanos = 1_000_000;
@@ -204,7 +204,7 @@ mod tests {
             leader: LeaderId(1),
             connected: true,
         };
-        let (config, mut actions) = (Config::new(cluster), Vec::new());
+        let (config, mut actions) = (LeaderConfig::new(cluster), Vec::new());
         streams.attend(now, |_, stream, acks| {
             let recorded = (acks.through(), acks);
             stream.flush(now, recorded, &publisher, &config, &mut actions);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_worker_learns_soon_after_that_its_grants_are_recorded() {
-        let config = Config::new("lab".parse().unwrap());
+        let config = LeaderConfig::new("lab".parse().unwrap());
         let mut streams = streams();
         streams.get_mut(&WORKER).unwrap().push(grant(3), None);
         assert_eq!(sent(&mut streams, 0), [(1, 0)]);
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_has_no_grants_is_sent_no_recording() {
-        let config = Config::new("lab".parse().unwrap());
+        let config = LeaderConfig::new("lab".parse().unwrap());
         let mut streams = streams();
         assert_eq!(sent(&mut streams, 0), []);
         streams.recorded(6 * MS, 2, config.record_linger);

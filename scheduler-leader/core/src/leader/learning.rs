@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Incarnation, KernelKey, Measured, ProfileHash};
 
-use super::config::Config;
+use super::config::LeaderConfig;
 use crate::input::Profile;
 use crate::time::Nanos;
 
@@ -158,7 +158,7 @@ impl Learner {
 
     /// The estimates that are to change, if it is time and there are any. Every key measured until
     /// now is in them, or is in the profile and not off.
-    pub(super) fn next(&mut self, now: Nanos, config: &Config) -> Option<Profile> {
+    pub(super) fn next(&mut self, now: Nanos, config: &LeaderConfig) -> Option<Profile> {
         if self.fresh.is_empty() || now < self.next_at {
             return None;
         }

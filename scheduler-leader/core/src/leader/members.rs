@@ -260,12 +260,12 @@ fn in_steps(held: u64, capacity: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::Config;
+    use crate::leader::LeaderConfig;
 
     #[test]
     fn a_closed_connection_may_be_followed_by_another() {
         const MS: Nanos = 1_000_000;
-        let config = Config::new("lab".parse().unwrap()).on_servers();
+        let config = LeaderConfig::new("lab".parse().unwrap()).on_servers();
         let servers = config.cluster_of.unwrap();
         let gone = |members: &mut Members, now| {
             members.gone(now, servers.on_the_way, |_| servers.worker_moves)

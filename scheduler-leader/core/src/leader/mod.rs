@@ -26,7 +26,7 @@ mod state;
 mod tenants;
 mod term;
 
-pub use config::{Config, Servers};
+pub use config::{LeaderConfig, Servers};
 pub use event::{Action, Event, Lease, Placement, StateSnapshot, TermEnd};
 
 pub(crate) use record::Block;
@@ -52,7 +52,7 @@ use term::Term;
 /// The protocol core of one leader candidate.
 #[derive(Debug)]
 pub struct Leader {
-    config: Config,
+    config: LeaderConfig,
     id: LeaderId,
     subjects: Subjects,
     election: Election,
@@ -86,7 +86,7 @@ pub struct Leader {
 impl Leader {
     /// A candidate. It does nothing before [`Event::Connected`] and [`Event::State`].
     #[must_use]
-    pub fn new(config: Config, id: LeaderId) -> Self {
+    pub fn new(config: LeaderConfig, id: LeaderId) -> Self {
         let subjects = Subjects::new(&config.cluster);
         Self {
             config,

@@ -6,7 +6,7 @@ use std::fmt;
 use bus_schemas::{Epoch, GpuPosition, Incarnation, InputNumber, LeaderId, WIRE_VERSION, limits};
 use serde::{Deserialize, Serialize};
 
-use super::config::Config;
+use super::config::LeaderConfig;
 use super::event::Action;
 use super::record_times::{SaidTimes, TimesBuffer};
 use crate::input::Input;
@@ -117,7 +117,7 @@ impl HandedOver {
 pub(super) struct Recorder {
     epoch: Epoch,
     leader: LeaderId,
-    /// See [`Config::clock_zero`].
+    /// See [`LeaderConfig::clock_zero`].
     clock_zero: Nanos,
     buffer: Vec<u8>,
     /// Arrival times of the inputs in the buffer.
@@ -180,7 +180,7 @@ impl Recorder {
         &mut self,
         now: Nanos,
         (input, said): (&Input, SaidTimes<'_>),
-        (most, config): (usize, &Config),
+        (most, config): (usize, &LeaderConfig),
         actions: &mut Vec<Action>,
     ) -> bool {
         if self.gap != Unrecorded::None {

@@ -6,7 +6,7 @@ use bus_schemas::{
     WIRE_VERSION, encode,
 };
 use scheduler_leader_core::replay::{Fate, ReplayError, Replayed, Tail, replay};
-use scheduler_leader_core::{Config, Event, LeaderNode, Placement};
+use scheduler_leader_core::{Event, LeaderConfig, LeaderNode, Placement};
 
 use crate::worker::Worker;
 use crate::world::{MS, World, closed, launches, opened, tenant};
@@ -141,7 +141,7 @@ fn succeeded() -> (World, Incarnation) {
     let (mut world, lost) = bereft(1);
     world.kill_leader(0);
     world.pass(100);
-    let node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(9));
+    let node = LeaderNode::new(LeaderConfig::new("lab".parse().unwrap()), LeaderId(9));
     world.nodes.push(Some(node));
     let (at, state) = (world.nodes.len() - 1, world.stored.clone());
     world.tell(at, Event::State(&state));
@@ -209,7 +209,7 @@ fn a_session_whose_worker_was_lost_under_a_leader_before_is_told_so() {
 }
 
 /// The only leader and a worker die before the store has the worker's name; another leader starts.
-fn forgotten(config: Config) -> (World, Worker) {
+fn forgotten(config: LeaderConfig) -> (World, Worker) {
     let (mut world, lost) = bereft(1);
     world.kill_leader(0);
     world.pass(100);
@@ -238,7 +238,7 @@ fn word(world: &mut World) -> u32 {
 
 #[test]
 fn a_session_of_a_worker_that_no_leader_remembers_is_told_so() {
-    let config = || Config::new("lab".parse().unwrap());
+    let config = || LeaderConfig::new("lab".parse().unwrap());
     for config in [config(), config().on_servers()] {
         let silence = config.worker_silence / MS;
         let (mut world, _) = forgotten(config);
@@ -258,7 +258,7 @@ fn a_session_of_a_worker_that_no_leader_remembers_is_told_so() {
 
 #[test]
 fn a_later_start_of_its_device_tells_sooner_that_a_forgotten_worker_is_gone() {
-    let config = Config::new("lab".parse().unwrap()).on_servers();
+    let config = LeaderConfig::new("lab".parse().unwrap()).on_servers();
     let (mut world, lost) = forgotten(config);
     let other = &world.workers[0];
     let mut later = Worker::new(lost.gpu);
@@ -271,7 +271,7 @@ fn a_later_start_of_its_device_tells_sooner_that_a_forgotten_worker_is_gone() {
 
 #[test]
 fn a_worker_that_a_client_names_and_that_lives_is_not_gone() {
-    let config = Config::new("lab".parse().unwrap());
+    let config = LeaderConfig::new("lab".parse().unwrap());
     let (mut world, lost) = forgotten(config);
     let mut later = Worker::new(lost.gpu);
     later.incarnation = Incarnation(lost.incarnation.0 + 50);
@@ -286,7 +286,7 @@ fn a_worker_that_a_client_names_and_that_lives_is_not_gone() {
 
 #[test]
 fn a_leader_that_stood_still_takes_no_named_worker_for_gone() {
-    let config = Config::new("lab".parse().unwrap());
+    let config = LeaderConfig::new("lab".parse().unwrap());
     let (mut world, lost) = forgotten(config);
     let mut later = Worker::new(lost.gpu);
     later.incarnation = Incarnation(lost.incarnation.0 + 50);
@@ -311,7 +311,7 @@ fn a_leader_that_stood_still_takes_no_named_worker_for_gone() {
 fn a_worker_that_comes_late_to_a_new_leader_is_not_lost() {
     let (mut world, lost) = bereft(1);
     world.kill_leader(0);
-    let node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(9));
+    let node = LeaderNode::new(LeaderConfig::new("lab".parse().unwrap()), LeaderId(9));
     world.nodes.push(Some(node));
     let (at, state) = (world.nodes.len() - 1, world.stored.clone());
     world.tell(at, Event::State(&state));

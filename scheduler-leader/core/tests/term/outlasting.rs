@@ -2,7 +2,7 @@
 
 use bus_schemas::LeaderId;
 use bus_schemas::subject::ConnectionName;
-use scheduler_leader_core::{Config, Event, LeaderNode};
+use scheduler_leader_core::{Event, LeaderConfig, LeaderNode};
 
 use crate::world::{World, closed, opened};
 
@@ -26,7 +26,7 @@ fn lose_leader(world: &mut World) {
 
 /// Another candidate starts and reads the store.
 fn start(world: &mut World, id: u64) {
-    let node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(id));
+    let node = LeaderNode::new(LeaderConfig::new("lab".parse().unwrap()), LeaderId(id));
     world.nodes.push(Some(node));
     let (at, state) = (world.nodes.len() - 1, world.stored.clone());
     world.tell(at, Event::State(&state));

@@ -3,13 +3,13 @@
 
 use bus_schemas::subject::ConnectionName;
 use bus_schemas::{Incarnation, LeaderId};
-use scheduler_leader_core::{Config, Event, LeaderNode};
+use scheduler_leader_core::{Event, LeaderConfig, LeaderNode};
 
 use crate::worker::Worker;
 use crate::world::{MS, World, closed};
 
 fn opened(leaders: u64) -> World {
-    let mut world = World::with(leaders, 2, |config: &mut Config| {
+    let mut world = World::with(leaders, 2, |config: &mut LeaderConfig| {
         *config = config.clone().on_servers();
     });
     world.begin();
@@ -189,7 +189,7 @@ fn the_next_leader_loses_a_worker_that_died_as_servers_and_their_leader_died() {
 
 /// A candidate that starts now and has heard no worker.
 fn start_candidate(world: &mut World, id: u64) {
-    let config = Config::new("lab".parse().unwrap()).on_servers();
+    let config = LeaderConfig::new("lab".parse().unwrap()).on_servers();
     let node = LeaderNode::new(config, LeaderId(id));
     world.nodes.push(Some(node));
     let (at, state) = (world.nodes.len() - 1, world.stored.clone());

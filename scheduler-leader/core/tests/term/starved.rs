@@ -2,13 +2,13 @@
 
 use bus_schemas::Incarnation;
 use bus_schemas::subject::ConnectionName;
-use scheduler_leader_core::{Config, Event};
+use scheduler_leader_core::{Event, LeaderConfig};
 
 use crate::servers::start_again;
 use crate::world::{MS, World, closed, opened};
 
 fn with_events(leaders: u64) -> World {
-    let mut world = World::with(leaders, 2, |config: &mut Config| {
+    let mut world = World::with(leaders, 2, |config: &mut LeaderConfig| {
         *config = config.clone().with_events();
     });
     world.begin();
@@ -62,7 +62,7 @@ fn a_candidate_that_hears_little_follows_in_its_time_all_the_same() {
     // No worker beats, and the other candidate led: only the state of the stores comes from time to
     // time.
     for every in [400, 600, 1_000, 4_000] {
-        let mut world = World::with(2, 0, |config: &mut Config| {
+        let mut world = World::with(2, 0, |config: &mut LeaderConfig| {
             *config = config.clone().with_events();
         });
         world.pass(3_500);

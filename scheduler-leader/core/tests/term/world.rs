@@ -11,7 +11,7 @@ use bus_schemas::{
 };
 use scheduler_leader_core::replay::{ReplayError, Replayed, replay};
 use scheduler_leader_core::{
-    Action, Config, Event, LeaderNode, Lease, Profile, StateSnapshot, TermEnd,
+    Action, Event, LeaderConfig, LeaderNode, Lease, Profile, StateSnapshot, TermEnd,
 };
 
 pub(crate) use crate::worker::tenant;
@@ -79,7 +79,7 @@ impl World {
         Self::with(nodes, workers, |_| ())
     }
 
-    pub(crate) fn with(nodes: u64, workers: u32, adjust: impl Fn(&mut Config)) -> Self {
+    pub(crate) fn with(nodes: u64, workers: u32, adjust: impl Fn(&mut LeaderConfig)) -> Self {
         Self::apart(1..=nodes, 0..workers, adjust)
     }
 
@@ -87,7 +87,7 @@ impl World {
     pub(crate) fn apart(
         leaders: RangeInclusive<u64>,
         gpus: Range<u32>,
-        adjust: impl Fn(&mut Config),
+        adjust: impl Fn(&mut LeaderConfig),
     ) -> Self {
         let cluster: Tenant = "lab".parse().unwrap();
         let state = StateSnapshot {
@@ -125,7 +125,7 @@ impl World {
             answers: Vec::new(),
         };
         for id in leaders {
-            let mut config = Config::new(cluster.clone());
+            let mut config = LeaderConfig::new(cluster.clone());
             adjust(&mut config);
             let node = LeaderNode::new(config, LeaderId(id));
             world.nodes.push(Some(node));

@@ -46,7 +46,7 @@ fn in_memory(space: &SwapSpace) -> u64 {
     space.memory.as_ref().expect("it has memory").taken()
 }
 
-fn read(stored: &Stored) -> Vec<u8> {
+fn read(stored: &SwappedBytes) -> Vec<u8> {
     let (mut bytes, mut spare) = (Vec::new(), vec![1; 3]);
     let each = |at: usize, part: &[u8]| {
         assert_eq!(at, bytes.len());
@@ -155,7 +155,7 @@ proptest! {
     ) {
         let dir = Dir::new("random");
         let space = space(memory * GRAIN, dir.file(file * GRAIN));
-        let mut model: Vec<(Vec<u8>, Stored)> = Vec::new();
+        let mut model: Vec<(Vec<u8>, SwappedBytes)> = Vec::new();
         for (put, len, of) in steps {
             if put {
                 let bytes: Vec<u8> = (0..len).map(|at| of.wrapping_add((at / 7) as u8)).collect();

@@ -143,12 +143,12 @@ fn say_chain(worker: &WorkerChain) -> Result<()> {
 
 /// Checks a directory of evidence.
 fn evidence(dir: &Path, key: Option<&str>, json: bool) -> Result<()> {
-    let (evidence, seal) = Evidence::read(dir, key)?;
-    let signed_with = seal.key;
-    if !seal.unsigned.is_empty() {
+    let (evidence, signature) = Evidence::read(dir, key)?;
+    let signed_with = signature.key;
+    if !signature.unsigned.is_empty() {
         output::note(format_args!(
             "an older build signed this, and not {}",
-            seal.unsigned.join(", ")
+            signature.unsigned.join(", ")
         ));
     }
     let (check, chains) = (evidence.verify(), evidence.chains());
@@ -156,7 +156,7 @@ fn evidence(dir: &Path, key: Option<&str>, json: bool) -> Result<()> {
         let mut found = serde_json::to_value(&check)?;
         found["workers"] = serde_json::to_value(&chains.workers)?;
         found["key"] = signed_with.into();
-        found["unsigned"] = seal.unsigned.into();
+        found["unsigned"] = signature.unsigned.into();
         output::line(found)?;
     } else {
         let whose = match key {

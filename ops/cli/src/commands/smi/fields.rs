@@ -101,7 +101,7 @@ pub(super) fn free(shown: &Shown) -> Value {
 
 /// Memory that is neither held by the tenant nor free to it.
 pub(super) fn reserved(shown: &Shown) -> Value {
-    let left = |it: nvml::Share| it.total.saturating_sub(it.held.saturating_add(it.free));
+    let left = |it: nvml::DeviceShare| it.total.saturating_sub(it.held.saturating_add(it.free));
     shown.device.share.map_or(Missing, |it| Bytes(left(it)))
 }
 

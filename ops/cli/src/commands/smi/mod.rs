@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use broker::Credentials;
 use bus::{BusSettings, random_id};
 use bus_schemas::Tenant;
-use nvml::{AskError, Asker, DeviceState, Viewer};
+use nvml::{AskError, DeviceState, StatusClient, Viewer};
 
 use admin::errors::{Unreachable, UsageError};
 pub use args::{SmiArgs, SmiCommand};
@@ -109,7 +109,7 @@ fn text(args: &SmiArgs, shown: &[Shown], format: Format, json: bool) -> Result<S
 
 /// A connection with the tenant's login.
 pub(super) struct Connection {
-    asker: Asker,
+    client: StatusClient,
     patience: Duration,
 }
 
@@ -151,14 +151,14 @@ impl Connection {
         let (client, _) = connected
             .map_err(|error| Unreachable(format!("{error}; is `warploom up` running?")))?;
         Ok(Self {
-            asker: Asker::new(client, subjects, tenant.clone()),
+            client: StatusClient::new(client, subjects, tenant.clone()),
             patience,
         })
     }
 
     /// The devices that the tenant's sessions may be placed on.
     pub(super) async fn devices(&mut self) -> Result<Vec<DeviceState>> {
-        let asked = self.asker.ask(self.patience).await;
+        let asked = self.client.ask(self.patience).await;
         asked.map_err(|error| match error {
             AskError::NoLeader => Unreachable(error.to_string()).into(),
             error => error.into(),

@@ -1,7 +1,7 @@
 //! Output for devices, without a cluster.
 
 use bus_schemas::{DeviceProperties, Incarnation};
-use nvml::{DeviceState, ProcessState, Share, Viewer};
+use nvml::{DeviceShare, DeviceState, ProcessState, Viewer};
 
 use super::fields::{Format, check, device_lines, process_lines};
 use super::view::{Shown, all, chosen, of_program};
@@ -36,7 +36,7 @@ fn devices() -> Vec<DeviceState> {
         share,
         processes,
     };
-    let share = Share {
+    let share = DeviceShare {
         total: 2 * GIB,
         held: GIB,
         free: GIB / 2,

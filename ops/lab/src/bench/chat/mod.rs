@@ -15,7 +15,7 @@ use anyhow::{Result, ensure};
 use sides::{BLOCK, BLOCKS, Sides};
 pub(super) use sides::{CHAT, TRAIN};
 
-use super::metric::{Goal, Metric, Spec, metrics};
+use super::metric::{Goal, Measurement, Spec, metrics};
 
 metrics! {
     OVER_BUS = "chat_p99_ratio", "ratio", Goal::AtMost(1.3),
@@ -29,7 +29,7 @@ pub(super) async fn chat(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     if wanted(OVER_BUS.name) {
         tell(metric(
@@ -44,13 +44,13 @@ pub(super) async fn chat(
     Ok(())
 }
 
-fn metric(spec: &Spec, repetitions: Vec<Sides>) -> Result<Metric> {
+fn metric(spec: &Spec, repetitions: Vec<Sides>) -> Result<Measurement> {
     let wrong: usize = repetitions.iter().map(|sides| sides.wrong).sum();
     ensure!(wrong == 0, "{wrong} of chat's answers were wrong");
     let p99: Vec<_> = repetitions.into_iter().map(Sides::p99).collect();
     let ratios: Vec<f64> = p99.iter().map(|[alone, beside]| beside / alone).collect();
     let (alone, beside): (Vec<f64>, Vec<f64>) = p99.into_iter().map(|[a, b]| (a, b)).unzip();
-    Ok(Metric::new(spec, &ratios)
+    Ok(Measurement::new(spec, &ratios)
         .against("p99 alone, ms", &alone)
         .with("p99_beside_ms", super::median(&beside))
         .with("requests", ratios.len() * BLOCKS * BLOCK * 2)

@@ -15,7 +15,7 @@ use workloads::kernels::EMPTY;
 
 use super::bench_cluster::{cpu_cluster_of, ordered_by_leader};
 use super::memory::resident_kib;
-use super::metric::{Metric, Spec};
+use super::metric::{Measurement, Spec};
 use super::pager::processor_ns;
 use browser::Browser;
 use goals::{LAG, LIST, RSS, WATCH};
@@ -124,7 +124,7 @@ pub(super) async fn control(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     if [&LIST, &LAG, &WATCH, &RSS]
         .iter()
@@ -148,7 +148,7 @@ pub(super) async fn control(
     Ok(())
 }
 
-async fn watched(stage: &mut Stage, reps: usize) -> Result<Metric> {
+async fn watched(stage: &mut Stage, reps: usize) -> Result<Measurement> {
     let (mut ratios, mut alone) = (Vec::new(), Vec::new());
     // Once for the profile and the buffers.
     stage.launch_ns()?;
@@ -167,11 +167,11 @@ async fn watched(stage: &mut Stage, reps: usize) -> Result<Metric> {
         );
         stage.alone()?;
     }
-    let metric = Metric::new(&WATCH, &ratios).against("no controller, ns", &alone);
+    let metric = Measurement::new(&WATCH, &ratios).against("no controller, ns", &alone);
     Ok(metric.with("launches", LAUNCHES).with("watchers", WATCHERS))
 }
 
-async fn idle(stage: &mut Stage, reps: usize) -> Result<Metric> {
+async fn idle(stage: &mut Stage, reps: usize) -> Result<Measurement> {
     let mut values = Vec::new();
     for _ in 0..reps {
         stage.controller().await?;
@@ -180,10 +180,10 @@ async fn idle(stage: &mut Stage, reps: usize) -> Result<Metric> {
         values.push(resident_kib(controller.role.pid())? / 1024.0);
         stage.alone()?;
     }
-    Ok(Metric::new(&RSS, &values))
+    Ok(Measurement::new(&RSS, &values))
 }
 
-async fn lag(stage: &mut Stage, reps: usize) -> Result<Metric> {
+async fn lag(stage: &mut Stage, reps: usize) -> Result<Measurement> {
     let browser = stage.controller().await?;
     let heard = browser.watch().await?;
     // The last op of the newest event: each turn from here on is a launch and a sync.
@@ -206,10 +206,10 @@ async fn lag(stage: &mut Stage, reps: usize) -> Result<Metric> {
     }
     heard.stop();
     stage.alone()?;
-    Ok(Metric::new(&LAG, &values).with("positions", SYNCS * reps as u64))
+    Ok(Measurement::new(&LAG, &values).with("positions", SYNCS * reps as u64))
 }
 
-async fn lists(stage: &mut Stage, reps: usize) -> Result<Metric> {
+async fn lists(stage: &mut Stage, reps: usize) -> Result<Measurement> {
     let administrator = stage.cluster.administrator().await?;
     for number in 1..TENANTS {
         let tenant = format!("t{number}").parse().context("a name")?;
@@ -234,5 +234,5 @@ async fn lists(stage: &mut Stage, reps: usize) -> Result<Metric> {
         values.push(p99(took));
     }
     stage.alone()?;
-    Ok(Metric::new(&LIST, &values).with("lists", LISTS * reps))
+    Ok(Measurement::new(&LIST, &values).with("lists", LISTS * reps))
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::goals::{FRAME, PAGE, PAINT};
 use crate::bench::bench_cluster::output;
-use crate::bench::metric::Metric;
+use crate::bench::metric::Measurement;
 
 /// Script in the repository that measures the page.
 const RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/page/run.py");
@@ -16,7 +16,7 @@ const RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/page/run.
 /// Measures the wanted metrics of the page.
 pub(in crate::bench) async fn page(
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     let specs = [&PAGE, &PAINT, &FRAME];
     let specs: Vec<_> = specs.into_iter().filter(|it| wanted(it.name)).collect();
@@ -28,10 +28,10 @@ pub(in crate::bench) async fn page(
     for spec in specs {
         tell(match &measured {
             Ok(found) => match found[spec.name].as_f64() {
-                Some(value) => Metric::new(spec, &[value]).with("seen", found.clone()),
-                None => Metric::missing(spec, "the page's tests did not say it"),
+                Some(value) => Measurement::new(spec, &[value]).with("seen", found.clone()),
+                None => Measurement::missing(spec, "the page's tests did not say it"),
             },
-            Err(why) => Metric::missing(spec, why),
+            Err(why) => Measurement::missing(spec, why),
         });
     }
     Ok(())

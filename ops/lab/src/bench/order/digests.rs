@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::backlog::{Backlog, OPS, SESSIONS, profile};
 use crate::bench::bench_cluster::cluster_of;
-use crate::bench::{Goal, Metric, metrics};
+use crate::bench::{Goal, Measurement, metrics};
 use test_cluster::{Processes, TestCluster};
 use warploom_cli::local::LocalCluster;
 
@@ -50,7 +50,7 @@ struct Run {
 }
 
 /// Runs all, and counts the distinct orders.
-pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Metric> {
+pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Measurement> {
     let runs = reps.max(RUNS);
     let mut digests: BTreeMap<String, usize> = BTreeMap::new();
     let (mut strays, mut positions) = (0, 0);
@@ -75,7 +75,7 @@ pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Metric> 
     let distinct = digests.len() + strays;
     let ops = TENANTS.len() as u64 * SESSIONS as u64 * OPS;
     let commonest = digests.iter().max_by_key(|(_, times)| **times);
-    let mut metric = Metric::new(&DIGESTS, &[distinct as f64])
+    let mut metric = Measurement::new(&DIGESTS, &[distinct as f64])
         .with("runs", runs)
         .with("ops", ops)
         .with("positions", positions)

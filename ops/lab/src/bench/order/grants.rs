@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use scheduler_leader_bench::Load;
 
-use crate::bench::metric::{Goal, Metric, Spec};
+use crate::bench::metric::{Goal, Measurement, Spec};
 
 /// Duration of one repetition at one size.
 const REPETITION: Duration = Duration::from_millis(500);
@@ -31,7 +31,11 @@ const fn spec(name: &'static str, goal: Goal) -> Spec {
 }
 
 /// Measures all sizes, one after the other in every repetition.
-pub(super) fn grants(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl FnMut(Metric)) {
+pub(super) fn grants(
+    reps: usize,
+    wanted: impl Fn(&str) -> bool,
+    mut tell: impl FnMut(Measurement),
+) {
     let sizes: Vec<_> = METRICS
         .iter()
         .filter(|(spec, _)| wanted(spec.name))
@@ -56,9 +60,9 @@ pub(super) fn grants(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl 
     }
     for ((spec, sessions), rates) in sizes.into_iter().zip(rates) {
         let metric = if rates.is_empty() {
-            Metric::missing(spec, "the core decided nothing")
+            Measurement::missing(spec, "the core decided nothing")
         } else {
-            Metric::new(spec, &rates)
+            Measurement::new(spec, &rates)
         };
         let ns = metric.value.map(|rate| 1e9 / rate);
         let metric = metric.with("sessions", *sessions);

@@ -11,7 +11,7 @@ use admin::settings::Settings;
 use anyhow::Result;
 
 use super::bench_cluster::Bench;
-use super::metric::{Metric, Spec};
+use super::metric::{Measurement, Spec};
 
 /// All metrics of the order.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
@@ -22,7 +22,7 @@ pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
 }
 
 /// Measures the wanted metrics of the order by itself, in this process.
-pub(super) fn cores(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl FnMut(Metric)) {
+pub(super) fn cores(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl FnMut(Measurement)) {
     grants::grants(reps, &wanted, &mut tell);
     scale::scale(reps, &wanted, &mut tell);
 }
@@ -35,7 +35,7 @@ pub(super) async fn clusters(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     if wanted(digests::DIGESTS.name) {
         tell(digests::digests(reps, settings).await?);

@@ -13,7 +13,7 @@ use workloads::kernels::EMPTY;
 
 use crate::bench::bench_cluster::{Bench, TIMEOUT};
 use crate::bench::median;
-use crate::bench::{Goal, Metric, metrics};
+use crate::bench::{Goal, Measurement, metrics};
 use warploom_cli::local::{LocalCluster, RoleProcess};
 
 metrics! {
@@ -56,7 +56,7 @@ fn busy(session: &Session) -> Result<()> {
 }
 
 /// Measures the delay. A repetition is ten takeovers and as many moments half-way between them.
-pub(super) async fn own(bench: &Bench<'_>) -> Result<Metric> {
+pub(super) async fn own(bench: &Bench<'_>) -> Result<Measurement> {
     let cluster = bench
         .adjusted(|options| {
             options.workers = WORKERS;
@@ -96,7 +96,7 @@ pub(super) async fn own(bench: &Bench<'_>) -> Result<Metric> {
     }
     load.kill()?;
     let longest = around.iter().copied().reduce(f64::max);
-    Ok(Metric::new(&OWN, &later)
+    Ok(Measurement::new(&OWN, &later)
         .against(
             "the longest pause between grants without a takeover, ms",
             &between,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use counting_allocator::counted;
 use scheduler_leader_bench::{Fleet, Load};
 
-use crate::bench::{Goal, Metric, metrics};
+use crate::bench::{Goal, Measurement, metrics};
 
 const SESSIONS: usize = 10_000;
 const GPUS: usize = 1_000;
@@ -24,7 +24,11 @@ metrics! {
 }
 
 /// Measures all wanted metrics.
-pub(super) fn scale(reps: usize, wanted: impl Fn(&str) -> bool, tell: &mut impl FnMut(Metric)) {
+pub(super) fn scale(
+    reps: usize,
+    wanted: impl Fn(&str) -> bool,
+    tell: &mut impl FnMut(Measurement),
+) {
     if wanted(ORDER.name) {
         tell(grants(reps));
     }
@@ -36,11 +40,11 @@ pub(super) fn scale(reps: usize, wanted: impl Fn(&str) -> bool, tell: &mut impl 
     }
 }
 
-fn sized(metric: Metric) -> Metric {
+fn sized(metric: Measurement) -> Measurement {
     metric.with("sessions", SESSIONS).with("gpus", GPUS)
 }
 
-fn grants(reps: usize) -> Metric {
+fn grants(reps: usize) -> Measurement {
     eprintln!("{SESSIONS} sessions on {GPUS} GPUs");
     let (mut fleet, mut one) = (Load::fleet(SESSIONS, GPUS), Load::new(SESSIONS));
     let mut values = (Vec::new(), Vec::new());
@@ -52,7 +56,7 @@ fn grants(reps: usize) -> Metric {
             values.1.push(both.1);
         }
     }
-    let metric = Metric::new(&ORDER, &values.0);
+    let metric = Measurement::new(&ORDER, &values.0);
     sized(metric.against("the same sessions on one GPU", &values.1))
 }
 
@@ -65,7 +69,7 @@ fn measure(mut step: impl FnMut() -> usize) -> f64 {
     begun.elapsed().as_nanos() as f64 / grants as f64
 }
 
-fn whole_grants(reps: usize) -> Metric {
+fn whole_grants(reps: usize) -> Measurement {
     eprintln!("the same through the protocol");
     let mut fleet = Fleet::new(SESSIONS, GPUS);
     fleet.open();
@@ -87,14 +91,14 @@ fn whole_grants(reps: usize) -> Metric {
         }
     }
     let bytes = recorded.0 as f64 / recorded.1.max(1) as f64;
-    sized(Metric::new(&WHOLE, &values)).with("record_bytes_per_grant", bytes)
+    sized(Measurement::new(&WHOLE, &values)).with("record_bytes_per_grant", bytes)
 }
 
-fn idle_bytes(reps: usize) -> Metric {
+fn idle_bytes(reps: usize) -> Measurement {
     let opened = |_| {
         let mut fleet = Fleet::new(SESSIONS, GPUS);
         counted(|| fleet.open()).1.left as f64 / SESSIONS as f64
     };
     let values: Vec<_> = (0..reps).map(opened).collect();
-    sized(Metric::new(&BYTES, &values))
+    sized(Measurement::new(&BYTES, &values))
 }

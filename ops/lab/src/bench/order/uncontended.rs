@@ -9,7 +9,7 @@ use crate::bench::bench_cluster::{Bench, play};
 use crate::bench::bench_process::Synced;
 use crate::bench::latency::result_size;
 use crate::bench::median;
-use crate::bench::{Goal, Metric, metrics};
+use crate::bench::{Goal, Measurement, metrics};
 
 metrics! {
     RATIO = "uncontended_sync_ratio", "ratio", Goal::AtMost(1.25),
@@ -48,11 +48,11 @@ fn sizes() -> [usize; 2] {
 }
 
 /// Measures the latency, with its baseline in each repetition.
-pub(super) async fn uncontended(bench: &Bench<'_>) -> Result<Metric> {
+pub(super) async fn uncontended(bench: &Bench<'_>) -> Result<Measurement> {
     let cluster = bench.ordered(1, true).await?;
     let baselines = match Baselines::find(cluster.broker.credentials()) {
         Ok(baselines) => baselines,
-        Err(why) => return Ok(Metric::missing(&RATIO, &format!("{why:#}"))),
+        Err(why) => return Ok(Measurement::missing(&RATIO, &format!("{why:#}"))),
     };
     let [batch, result] = sizes().map(|bytes| bytes.to_string());
     let [request, reply] = ["request", "reply"].map(|what| format!("wl.v1.bench.s.bare.{what}"));
@@ -76,7 +76,7 @@ pub(super) async fn uncontended(bench: &Bench<'_>) -> Result<Metric> {
             bare.push(replied);
         }
     }
-    Ok(Metric::new(&RATIO, &ratios)
+    Ok(Measurement::new(&RATIO, &ratios)
         .against("a bare request and its reply, us", &bare)
         .with("sync_us", median(&ours))
         .with("standing", true)

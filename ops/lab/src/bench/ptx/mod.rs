@@ -15,7 +15,7 @@ use workloads::suite::{CASES, Case};
 
 use self::ours::Loaded;
 use self::peer::{Peer, fastest};
-use super::metric::{Goal, Metric, Spec, median};
+use super::metric::{Goal, Measurement, Spec, median};
 
 /// Minimum number of blocks for a measurement with two threads.
 const MANY_BLOCKS: u32 = 1_000;
@@ -111,11 +111,11 @@ impl Found {
     }
 
     /// The metric, compared with this baseline.
-    fn metric(&mut self, spec: &Spec, against: &'static str) -> Metric {
+    fn metric(&mut self, spec: &Spec, against: &'static str) -> Measurement {
         if let Some(why) = self.missing.get(spec.name) {
-            return Metric::missing(spec, why);
+            return Measurement::missing(spec, why);
         }
-        let metric = Metric::new(spec, self.values.get(spec.name).map_or(&[], Vec::as_slice));
+        let metric = Measurement::new(spec, self.values.get(spec.name).map_or(&[], Vec::as_slice));
         let metric = match self
             .interpreter
             .get(spec.name)
@@ -153,7 +153,7 @@ pub(super) fn ptx(
     reps: usize,
     threads: usize,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) {
     let specs: Vec<&Spec> = metrics().filter(|spec| wanted(spec.name)).collect();
     let any = |list: &[&Spec]| {
@@ -205,7 +205,7 @@ pub(super) fn ptx(
     }
 }
 
-fn report(found: &mut Found, spec: &Spec, threads: usize) -> Metric {
+fn report(found: &mut Found, spec: &Spec, threads: usize) -> Measurement {
     let against = match spec.name {
         name if name == THREADS.name => "one thread",
         name if name == OVERHEAD.name => "a build without checks",

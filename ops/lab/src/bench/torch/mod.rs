@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::metric::{Goal, Metric, Spec, median, metrics};
+use super::metric::{Goal, Measurement, Spec, median, metrics};
 use super::{bench_cluster, start};
 use replay::{FOLDER, PROCESS, Took};
 use warploom_cli::local::{LocalCluster, Scratch};
@@ -38,7 +38,7 @@ pub(super) async fn measure(
     folder: &Path,
     reps: usize,
     wanted: impl Fn(&str) -> bool,
-    mut tell: impl FnMut(Metric),
+    mut tell: impl FnMut(Measurement),
 ) -> Result<()> {
     let specs: Vec<&'static Spec> = METRICS.iter().filter(|it| wanted(it.name)).collect();
     let python = match Python::find(cluster, folder) {
@@ -47,7 +47,7 @@ pub(super) async fn measure(
             let why = format!("{error:#}");
             specs
                 .iter()
-                .for_each(|spec| tell(Metric::missing(spec, &why)));
+                .for_each(|spec| tell(Measurement::missing(spec, &why)));
             return Ok(());
         }
     };
@@ -62,7 +62,7 @@ pub(super) async fn measure(
     Ok(())
 }
 
-async fn waits(python: &Python<'_>, reps: usize) -> Result<Metric> {
+async fn waits(python: &Python<'_>, reps: usize) -> Result<Measurement> {
     let [short, long] = CALLS;
     let mut waits = Vec::new();
     for rep in 1..=reps {
@@ -71,7 +71,7 @@ async fn waits(python: &Python<'_>, reps: usize) -> Result<Metric> {
         let many = python.waits(long).await?;
         waits.push((many - few) / f64::from(long - short));
     }
-    Ok(Metric::new(&WAITS, &waits).with("calls", long))
+    Ok(Measurement::new(&WAITS, &waits).with("calls", long))
 }
 
 /// Output of the block's program.
@@ -81,7 +81,7 @@ struct Recorded {
     launches: usize,
 }
 
-async fn overhead(python: &Python<'_>, reps: usize) -> Result<Metric> {
+async fn overhead(python: &Python<'_>, reps: usize) -> Result<Measurement> {
     let (mut ratios, mut bare, mut launches) = (Vec::new(), Vec::new(), 0);
     for rep in 1..=reps {
         eprintln!("overhead of torch: repetition {rep} of {reps}");
@@ -97,12 +97,12 @@ async fn overhead(python: &Python<'_>, reps: usize) -> Result<Metric> {
         bare.push(theirs * 1e3);
         launches = torch.launches;
     }
-    Ok(Metric::new(&OVERHEAD, &ratios)
+    Ok(Measurement::new(&OVERHEAD, &ratios)
         .against("the same launches by the driver API, ms", &bare)
         .with("launches", launches))
 }
 
-async fn start(python: &Python<'_>, reps: usize) -> Result<Metric> {
+async fn start(python: &Python<'_>, reps: usize) -> Result<Measurement> {
     let (mut ratios, mut alone) = (Vec::new(), Vec::new());
     // All compilation is done before, and every file has been read.
     let _: Seconds = python.run(&["start"]).await?;
@@ -113,7 +113,7 @@ async fn start(python: &Python<'_>, reps: usize) -> Result<Metric> {
         ratios.push(whole.seconds / import.seconds);
         alone.push(import.seconds);
     }
-    Ok(Metric::new(&START, &ratios).against("import alone, s", &alone))
+    Ok(Measurement::new(&START, &ratios).against("import alone, s", &alone))
 }
 
 #[derive(Deserialize)]

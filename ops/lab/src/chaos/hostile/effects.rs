@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::attacker::Attacked;
 use super::phases;
-use crate::bench::Metric;
+use crate::bench::Measurement;
 use crate::chaos::metrics::{self, one};
 
 /// Maximum duration of a neighbour's request; a longer one counts as delayed.
@@ -44,7 +44,12 @@ impl Effects {
 
     /// The effects as metrics, with the latencies under a flood of the cluster's broker and of the other
     /// broker.
-    pub(super) fn metrics(&self, attacked: &Attacked, here: &[f64], there: &[f64]) -> Vec<Metric> {
+    pub(super) fn metrics(
+        &self,
+        attacked: &Attacked,
+        here: &[f64],
+        there: &[f64],
+    ) -> Vec<Measurement> {
         let crossed = one(&metrics::CROSSED, self.crossed(attacked))
             .with("epochs", self.epochs)
             .with("workers_lost", self.workers)
@@ -66,7 +71,7 @@ impl Effects {
             .with("workers_lost", self.workers)
             .with("sessions_ended", self.sessions);
         let ratio = match phases::ratio(here, there) {
-            None => Metric::missing(&metrics::NEIGHBOUR, "no flood was measured"),
+            None => Measurement::missing(&metrics::NEIGHBOUR, "no flood was measured"),
             Some(ratio) => one(&metrics::NEIGHBOUR, ratio)
                 .with("repetitions", here.len())
                 .with("here_ms", rounded(here))

@@ -17,7 +17,7 @@ use super::eyes::{Eyes, Kept, changed, kept, kept_whole};
 use super::forger::Facts;
 use super::obey::Order;
 use super::phases::{Phase, p99_ms, schedule};
-use crate::bench::Metric;
+use crate::bench::Measurement;
 use crate::chaos::args::ChaosArgs;
 use crate::chaos::conduct::LOOK;
 use crate::chaos::kinds;
@@ -194,7 +194,7 @@ impl Run {
 
     /// Judges the effects on others once the neighbour's programs have ended. Returns metrics and
     /// complaints.
-    pub(in crate::chaos) async fn judge(&mut self) -> Result<(Vec<Metric>, Vec<String>)> {
+    pub(in crate::chaos) async fn judge(&mut self) -> Result<(Vec<Measurement>, Vec<String>)> {
         let (astray, heard) = (self.eyes.seen(), self.strikes.watch.heard());
         let after = kept(&self.strikes.administrator).await?;
         let changed = changed(&self.before, &after);

@@ -11,7 +11,7 @@ use client_agent_core::Event;
 pub use self::program::{ClientProgram, Habits, ProgramProgress};
 use self::runner::{Names, Runner};
 
-use crate::fact::Fact;
+use crate::fact::NodeFact;
 use crate::network::Packet;
 use crate::node::{Io, Node, NodeInput};
 use crate::{Nanos, SECOND};
@@ -135,7 +135,11 @@ impl<P: ClientProgram> ClientNode<P> {
         let idle = self.runners.iter().all(Runner::is_idle);
         if self.idle != idle {
             self.idle = idle;
-            io.fact(if idle { Fact::Finished } else { Fact::WentOn });
+            io.fact(if idle {
+                NodeFact::Finished
+            } else {
+                NodeFact::WentOn
+            });
         }
     }
 
@@ -157,7 +161,7 @@ impl<P: ClientProgram> Node for ClientNode<P> {
             NodeInput::Message(packet) => self.message(io, &packet),
             NodeInput::Wake => self.drive(io),
             NodeInput::Later(DIE) => {
-                io.fact(Fact::Finished);
+                io.fact(NodeFact::Finished);
                 io.die(self.dies.is_some_and(|(_, told)| told));
             }
             NodeInput::Later(what) => {

@@ -9,7 +9,7 @@ use client_agent_core::{Action, Outbox, OutboxSettings};
 
 use super::program::ClientProgram;
 use crate::Nanos;
-use crate::fact::{ClientFact, Fact};
+use crate::fact::{ClientFact, NodeFact};
 use crate::node::Io;
 
 /// One open session.
@@ -133,7 +133,7 @@ impl Session {
                 Action::Image { refused, .. } => {
                     if refused.is_some() {
                         let why = "an image that is none was refused".into();
-                        io.fact(Fact::Broken { why });
+                        io.fact(NodeFact::Broken { why });
                     }
                 }
                 Action::Ended => {

@@ -17,7 +17,7 @@ pub type Factory = Box<dyn FnMut(NodeRole, u32, u32, Random) -> Box<dyn Node>>;
 
 /// Delays other than those of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
+pub struct Delays {
     /// Maximum delay of a timer. A timer is never early.
     pub timers: Nanos,
     /// Delay of a request to the store, or of its answer: minimum and maximum.
@@ -32,7 +32,7 @@ pub struct ClusterOptions {
     /// Behaviour of messages on the links.
     pub ways: Ways,
     /// All other delays.
-    pub timing: Timing,
+    pub delays: Delays,
 }
 
 /// An event at a time.
@@ -112,7 +112,7 @@ pub struct Cluster<W> {
     /// Fingerprint of the last handled event.
     pub digest: u64,
     seed: u64,
-    timing: Timing,
+    delays: Delays,
     factory: Factory,
 }
 
@@ -128,7 +128,7 @@ impl<W: ClusterObserver> Cluster<W> {
     /// Makes a cluster without started processes.
     #[must_use]
     pub fn new(settings: ClusterOptions, observer: W, factory: Factory) -> Self {
-        let ClusterOptions { seed, ways, timing } = settings;
+        let ClusterOptions { seed, ways, delays } = settings;
         Self {
             now: 0,
             agenda: Agenda::default(),
@@ -141,7 +141,7 @@ impl<W: ClusterObserver> Cluster<W> {
             steps: 0,
             digest: 0,
             seed,
-            timing,
+            delays,
             factory,
         }
     }
@@ -280,7 +280,7 @@ impl<W: ClusterObserver> Cluster<W> {
         slot.wake = wake;
         if let Some(at) = wake {
             let life = slot.life;
-            let late = slot.random.between(0, self.timing.timers);
+            let late = slot.random.between(0, self.delays.timers);
             self.agenda
                 .enter(at.max(self.now) + late, Event::Wake { node: id, life });
         }
@@ -321,7 +321,7 @@ impl<W: ClusterObserver> Cluster<W> {
             NodeEffect::Unsubscribe(pattern) => self.network.unsubscribe(id, &pattern),
             NodeEffect::Store(token, request) => {
                 let random = &mut self.slots[id.0].random;
-                let (least, most) = self.timing.store;
+                let (least, most) = self.delays.store;
                 let way = random.between(least, most);
                 let at = self.now + way + self.store_faults.delay(self.now, &request);
                 let event = Event::Store {

@@ -80,7 +80,7 @@ impl<W: ClusterObserver> Cluster<W> {
         let wait = match reply {
             StoreReply::Away => SECOND,
             _ => {
-                let (least, most) = self.timing.store;
+                let (least, most) = self.delays.store;
                 self.slots[id.0].random.between(least, most)
             }
         };

@@ -29,15 +29,15 @@ pub struct Packet {
     pub from: NodeId,
 }
 
-/// Permissions of a login: prefixes of its subjects.
+/// The subjects that a login may use, as prefixes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct AllowedSubjects {
     says: String,
     hears: String,
 }
 
-impl Login {
-    /// The login of a tenant.
+impl AllowedSubjects {
+    /// The subjects of a tenant's login.
     #[must_use]
     pub fn of(subjects: &Subjects, tenant: &Tenant) -> Self {
         let prefix = |all: String| all.trim_end_matches('>').to_owned();
@@ -60,7 +60,7 @@ pub struct Network {
     connections: BTreeMap<NodeId, u32>,
     subscriptions: BTreeMap<NodeId, BTreeSet<String>>,
     // Logins of nodes with limited permissions.
-    logins: BTreeMap<NodeId, Login>,
+    logins: BTreeMap<NodeId, AllowedSubjects>,
     links: BTreeMap<(NodeId, NodeId), Link>,
     seed: u64,
     keys: BTreeMap<NodeId, u64>,
@@ -148,7 +148,7 @@ impl Network {
     }
 
     /// Notes that a node has connected with a login.
-    pub(crate) fn log_in(&mut self, node: NodeId, login: Login) {
+    pub(crate) fn log_in(&mut self, node: NodeId, login: AllowedSubjects) {
         self.logins.insert(node, login);
     }
 
@@ -354,7 +354,7 @@ mod tests {
             "one".parse().unwrap(),
         );
         let mut network = Network::new(3, Ways::Lossy(Lossy::FAIR));
-        network.log_in(NodeId(1), Login::of(&subjects, &tenant));
+        network.log_in(NodeId(1), AllowedSubjects::of(&subjects, &tenant));
         network.subscribe(NodeId(1), subjects.all());
         network.subscribe(NodeId(1), subjects.tenant_inbound(&tenant));
         network.subscribe(NodeId(2), subjects.all());

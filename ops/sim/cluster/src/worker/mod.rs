@@ -13,14 +13,14 @@ use std::rc::Rc;
 use bus_schemas::subject::{Author, ConnectionName, HearsTenants, Subjects};
 use bus_schemas::{Op, Tenant, Weights, WorkerBeat};
 use gpu_worker_core::dispatch::Limits;
-use gpu_worker_core::sequencer::{Config, Identity};
-use gpu_worker_core::worker::{CheckedChunks, CopySettings, Event, Profile};
+use gpu_worker_core::sequencer::{Identity, SequencerConfig};
+use gpu_worker_core::worker::{CheckedChunks, CopySettings, Event, WorkerSetup};
 use gpu_worker_core::{Meter, Pager, Resources, SendOnChange, Worker};
 
 use self::buffers::SimBuffers;
 pub use self::device::{Ended, SimDevice, SimSlice, SliceEnd};
 use self::moves::Moves;
-use crate::fact::{Fact, WorkerFact};
+use crate::fact::{NodeFact, WorkerFact};
 use crate::network::Packet;
 use crate::node::{Io, Node, NodeInput};
 use crate::{MILLI, Nanos};
@@ -52,7 +52,7 @@ pub struct WorkerOptions {
     /// Its names and its device's memory.
     pub identity: Identity,
     /// Settings of its sequencer.
-    pub config: Config,
+    pub config: SequencerConfig,
     /// Number of multiprocessors of its device. Launches take no memory beside their sessions'.
     pub sms: u32,
     /// True if its device runs one slice at a time.
@@ -77,7 +77,7 @@ impl WorkerOptions {
         let (incarnation, gpu) = (self.identity.incarnation, self.identity.gpu);
         let meter = Meter::new(now, incarnation, gpu, self.sms, self.one_at_a_time);
         let pager = Pager::new(self.identity.capacity).with_swap(self.memory_limit, IDLE);
-        let profile = Profile {
+        let setup = WorkerSetup {
             config: self.config.clone(),
             beat: self.beat(),
             limits: Limits {
@@ -89,7 +89,7 @@ impl WorkerOptions {
             copies: self.copies,
         };
         let resources = Resources::new(pager, meter, SMALL_LAUNCH);
-        Worker::new(profile, resources, SimBuffers::new(bend))
+        Worker::new(setup, resources, SimBuffers::new(bend))
     }
 
     fn beat(&self) -> WorkerBeat {
@@ -139,7 +139,7 @@ impl<D: SimDevice> WorkerNode<D> {
     }
 
     fn fact(&self, io: &mut Io, fact: WorkerFact) {
-        io.fact(Fact::Worker(self.options.identity.incarnation, fact));
+        io.fact(NodeFact::Worker(self.options.identity.incarnation, fact));
     }
 
     fn start(&mut self, io: &mut Io) {
@@ -231,5 +231,5 @@ impl<D: SimDevice> Node for WorkerNode<D> {
 }
 
 fn broken(io: &mut Io, why: &str) {
-    io.fact(Fact::Broken { why: why.into() });
+    io.fact(NodeFact::Broken { why: why.into() });
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use ::device::OpResult;
 use bus_schemas::{Op, OpRef, ResultKind, SessionId};
 use gpu_worker_core::sequencer::OpenAction;
-use sim_cluster::{DEVICE, Ended, Fact, Io, Nanos, SimDevice, SliceEnd};
+use sim_cluster::{DEVICE, Ended, Io, Nanos, NodeFact, SimDevice, SliceEnd};
 
 use super::books::Shared;
 use super::place::{Place, SMS};
@@ -53,7 +53,7 @@ impl FedDevice {
         let called = books.customers[client].called.pop_front();
         let Some(called) = called.filter(|called| called.kernel == launch.index) else {
             let why = "a kernel ran out of order".into();
-            return io.fact(Fact::Broken { why });
+            return io.fact(NodeFact::Broken { why });
         };
         let row = KernelRow {
             tenant: launch.tenant,

@@ -11,11 +11,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bus_schemas::{ClusterSettings, Invariant, LeaderId};
-use gpu_worker_core::sequencer::{Config, Identity};
+use gpu_worker_core::sequencer::{Identity, SequencerConfig};
 use gpu_worker_core::worker::CopySettings;
 use sim_cluster::{
-    ClientFact, ClientNode, Cluster, ClusterObserver, ClusterOptions, Fact, Factory, Jitter,
-    LeaderConfig, LeaderProcess, MILLI, Nanos, NodeId, NodeRole, Random, Reports, SECOND, Timing,
+    ClientFact, ClientNode, Cluster, ClusterObserver, ClusterOptions, Delays, Factory, Jitter,
+    LeaderConfig, LeaderProcess, MILLI, Nanos, NodeFact, NodeId, NodeRole, Random, Reports, SECOND,
     Ways, WorkerNode, WorkerOptions,
 };
 
@@ -36,12 +36,14 @@ const MEASURED_EVERY: Nanos = 100 * MILLI;
 struct Complaints(Option<SimulationError>);
 
 impl ClusterObserver for Complaints {
-    fn fact(&mut self, _: Nanos, _: NodeId, fact: Fact) {
+    fn fact(&mut self, _: Nanos, _: NodeId, fact: NodeFact) {
         let why = match fact {
-            Fact::Client(ClientFact::Failed { failure, .. } | ClientFact::Refused { failure }) => {
+            NodeFact::Client(
+                ClientFact::Failed { failure, .. } | ClientFact::Refused { failure },
+            ) => {
                 format!("{failure:?}")
             }
-            Fact::Broken { why } => why,
+            NodeFact::Broken { why } => why,
             _ => return,
         };
         self.0.get_or_insert(SimulationError::Cluster(why));
@@ -58,7 +60,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<ComparedRun, SimulationError> {
     let settings = ClusterOptions {
         seed: scenario.seed,
         ways: Ways::Jittered(jitter),
-        timing: Timing {
+        delays: Delays {
             timers: 0,
             store: (scenario.bus, scenario.bus),
         },
@@ -97,9 +99,9 @@ fn factory(scenario: &Scenario, place: Rc<Place>, books: Shared) -> Factory {
                     gpu: GPU,
                     capacity: CAPACITY,
                 },
-                config: Config {
+                config: SequencerConfig {
                     preemptive: true,
-                    ..Config::default()
+                    ..SequencerConfig::default()
                 },
                 sms: SMS,
                 one_at_a_time: false,

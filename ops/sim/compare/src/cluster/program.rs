@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bus_schemas::{KernelKey, Launch, Op, OpNumber, Opened};
 use client_agent_core::{Outbox, OutboxSettings};
-use sim_cluster::{ClientProgram, Fact, Habits, Io, MICRO, MILLI, Nanos, ProgramProgress};
+use sim_cluster::{ClientProgram, Habits, Io, MICRO, MILLI, Nanos, NodeFact, ProgramProgress};
 
 use super::books::{Called, Shared};
 use super::place::Place;
@@ -96,7 +96,7 @@ impl ClientProgram for ClockedProgram {
             Ok(_) => ProgramProgress::On,
             Err(error) => {
                 let why = error.to_string();
-                io.fact(Fact::Broken { why });
+                io.fact(NodeFact::Broken { why });
                 ProgramProgress::Rest(None)
             }
         }

@@ -17,7 +17,7 @@ use bus_schemas::{
 use scheduler_leader_core::Placement;
 use sim_cluster::wire::{pack, unpack};
 use sim_cluster::{
-    Connection, Fact, Io, MILLI, Nanos, Node, NodeEffect, NodeInput, Packet, StoreReply,
+    Connection, Io, MILLI, Nanos, Node, NodeEffect, NodeFact, NodeInput, Packet, StoreReply,
     StoreRequest, WorkerFact,
 };
 
@@ -34,7 +34,7 @@ pub(crate) struct Mutated {
     inner: Box<dyn Node>,
     mutant: Mutant,
     sealed: Option<(Epoch, LeaderId)>,
-    held: Option<Fact>,
+    held: Option<NodeFact>,
     seen: BTreeMap<&'static str, u64>,
     /// The term of its last grant batches.
     term: Option<(Epoch, LeaderId)>,
@@ -179,7 +179,7 @@ impl Mutated {
         match (self.mutant, effect) {
             (
                 Mutant::RunsTwice,
-                NodeEffect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. })),
+                NodeEffect::Fact(fact @ NodeFact::Worker(_, WorkerFact::Ran { .. })),
             ) => {
                 let twice = self.nth("ran") == 40;
                 out.extend(twice.then(|| NodeEffect::Fact(fact.clone())));
@@ -187,14 +187,14 @@ impl Mutated {
             }
             (
                 Mutant::SkipsAnOp,
-                NodeEffect::Fact(fact @ Fact::Worker(_, WorkerFact::Ran { .. })),
+                NodeEffect::Fact(fact @ NodeFact::Worker(_, WorkerFact::Ran { .. })),
             ) => {
                 let skipped = self.nth("ran") == 40;
                 out.extend((!skipped).then_some(NodeEffect::Fact(fact)));
             }
             (
                 Mutant::SwapsStarts,
-                NodeEffect::Fact(fact @ Fact::Worker(_, WorkerFact::Started { .. })),
+                NodeEffect::Fact(fact @ NodeFact::Worker(_, WorkerFact::Started { .. })),
             ) => match self.held.take() {
                 Some(held) => out.extend([fact, held].map(NodeEffect::Fact)),
                 None if self.nth("started") == 5 => self.held = Some(fact),
@@ -202,7 +202,7 @@ impl Mutated {
             },
             (
                 mutant @ (Mutant::ForgetsMoves | Mutant::ForgetsUnsent),
-                NodeEffect::Fact(Fact::Worker(worker, WorkerFact::UsageCut { mut block })),
+                NodeEffect::Fact(NodeFact::Worker(worker, WorkerFact::UsageCut { mut block })),
             ) => {
                 for row in &mut block.moves {
                     match mutant {
@@ -210,7 +210,7 @@ impl Mutated {
                         _ => row.moves.unsent_bytes = 0,
                     }
                 }
-                let fact = Fact::Worker(worker, WorkerFact::UsageCut { block });
+                let fact = NodeFact::Worker(worker, WorkerFact::UsageCut { block });
                 out.push(NodeEffect::Fact(fact));
             }
             (

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use bus_schemas::{Invariant, Tenant};
 use sim_cluster::{
-    Cluster, ClusterOptions, Lossy, MICRO, MILLI, Nanos, NodeId, NodeRole, Timing, Undo, Ways, mix,
+    Cluster, ClusterOptions, Delays, Lossy, MICRO, MILLI, Nanos, NodeId, NodeRole, Undo, Ways, mix,
 };
 
 use crate::check::Violation;
@@ -152,7 +152,7 @@ impl Play {
             seed: scene.seed,
             ways: Ways::Lossy(Lossy::FAIR),
             // A timer is mostly a little late.
-            timing: Timing {
+            delays: Delays {
                 timers: 200 * MICRO,
                 store: (60 * MICRO, 500 * MICRO),
             },

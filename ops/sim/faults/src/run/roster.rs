@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use bus_schemas::subject::Subjects;
 use bus_schemas::{ClusterSettings, Groups, Incarnation, LeaderId, Tenant, TenantSettings};
-use gpu_worker_core::sequencer::{Config, Identity};
+use gpu_worker_core::sequencer::{Identity, SequencerConfig};
 use gpu_worker_core::sharing_domains::Share;
 use gpu_worker_core::worker::CopySettings;
 use sim_cluster::{
@@ -142,10 +142,10 @@ fn worker(
     };
     let settings = WorkerOptions {
         identity,
-        config: Config {
+        config: SequencerConfig {
             preemptive,
             seal_rows,
-            ..Config::default()
+            ..SequencerConfig::default()
         },
         sms: SMS,
         one_at_a_time: true,

@@ -13,7 +13,7 @@ use bus_schemas::{
 };
 use client_agent_core::{Addresses, Outbox, OutboxSettings, PushError};
 use sim_cluster::{
-    ClientFact, ClientProgram, Fact, Habits, Io, MILLI, Nanos, ProgramProgress, Random,
+    ClientFact, ClientProgram, Habits, Io, MILLI, Nanos, NodeFact, ProgramProgress, Random,
 };
 
 use crate::asking::{Asking, Room};
@@ -159,7 +159,7 @@ impl ModelProgram {
         };
         match self.addresses.as_mut().map(|it| it.free(address)) {
             Some(Ok(bytes)) => clear(&mut self.cells, address, bytes),
-            _ => io.fact(Fact::Broken {
+            _ => io.fact(NodeFact::Broken {
                 why: "an allocation that was given out cannot be freed".into(),
             }),
         }
@@ -323,7 +323,7 @@ impl ClientProgram for ModelProgram {
                 ProgramProgress::Rest(None)
             }
             Err(PushError::Invalid(why)) => {
-                io.fact(Fact::Broken { why: why.into() });
+                io.fact(NodeFact::Broken { why: why.into() });
                 self.steps.pop_front();
                 ProgramProgress::On
             }

@@ -24,7 +24,7 @@ use crate::fault_points::FaultPoints;
 use crate::hostile::{Listener, Overheard};
 use crate::scene::Machine;
 use crate::trace::Trace;
-use sim_cluster::{Fact, Nanos, NodeId, Packet, SECOND};
+use sim_cluster::{Nanos, NodeFact, NodeId, Packet, SECOND};
 
 /// Maximum time between two beats of a leader in an unbroken term.
 const RIVAL: Nanos = SECOND / 10;
@@ -354,17 +354,17 @@ impl Watch {
     }
 
     /// Checks a fact that a node tells.
-    fn take(&mut self, now: Nanos, from: NodeId, fact: Fact) -> CheckResult {
+    fn take(&mut self, now: Nanos, from: NodeId, fact: NodeFact) -> CheckResult {
         match fact {
-            Fact::Client(fact) => self.client_says(now, from, fact),
-            Fact::Worker(worker, fact) => self.worker_says(now, from, worker, fact),
-            Fact::Leader(fact) => self.leader_says(from, &fact),
-            Fact::Broken { why } => Err(Violation::new("shell", why)),
-            Fact::Finished => {
+            NodeFact::Client(fact) => self.client_says(now, from, fact),
+            NodeFact::Worker(worker, fact) => self.worker_says(now, from, worker, fact),
+            NodeFact::Leader(fact) => self.leader_says(from, &fact),
+            NodeFact::Broken { why } => Err(Violation::new("shell", why)),
+            NodeFact::Finished => {
                 self.finished.insert(from);
                 Ok(())
             }
-            Fact::WentOn => {
+            NodeFact::WentOn => {
                 self.finished.remove(&from);
                 Ok(())
             }

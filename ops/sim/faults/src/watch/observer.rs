@@ -1,7 +1,7 @@
 //! The cluster's side of the watch: it reports messages, inputs and deaths.
 
 use scheduler_leader_core::Placement;
-use sim_cluster::{ClusterObserver, Fact, Nanos, NodeId, NodeInput, NodeRole, Packet, Slot};
+use sim_cluster::{ClusterObserver, Nanos, NodeFact, NodeId, NodeInput, NodeRole, Packet, Slot};
 
 use super::Watch;
 use crate::coverage::Part;
@@ -37,7 +37,7 @@ impl ClusterObserver for Watch {
         }
     }
 
-    fn fact(&mut self, now: Nanos, from: NodeId, fact: Fact) {
+    fn fact(&mut self, now: Nanos, from: NodeId, fact: NodeFact) {
         self.trace.fact(now, from, &fact);
         let result = self.take(now, from, fact);
         self.judge(result);

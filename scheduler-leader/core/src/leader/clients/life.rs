@@ -7,7 +7,7 @@ use bus_schemas::{CloseReason, SessionId};
 use super::signs::{Sign, Signs};
 use super::{CLOSINGS, Clients};
 use crate::input::Input;
-use crate::leader::config::Config;
+use crate::leader::config::LeaderConfig;
 use crate::leader::context::Context;
 use crate::time::Nanos;
 
@@ -55,7 +55,7 @@ impl Clients {
     /// since 1970, if they changed. The next leader uses them.
     pub(in crate::leader) fn changed_closings(
         &mut self,
-        config: &Config,
+        config: &LeaderConfig,
     ) -> Option<Vec<(SessionId, Nanos)>> {
         if !std::mem::take(&mut self.closings_changed) {
             return None;

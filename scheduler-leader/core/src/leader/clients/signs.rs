@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bus_schemas::subject::Author;
 use bus_schemas::{Alive, SessionId, Tenant};
 
-use crate::leader::config::Config;
+use crate::leader::config::LeaderConfig;
 use crate::time::Nanos;
 
 /// Maximum number of sessions for which a candidate notes signs.
@@ -44,7 +44,7 @@ impl Signs {
         now: Nanos,
         tenant: &Tenant,
         alive: &Alive,
-        config: &Config,
+        config: &LeaderConfig,
     ) {
         if now >= self.prune_at {
             self.prune(now);
@@ -90,7 +90,7 @@ impl Signs {
         now: Nanos,
         name: &str,
         author: &Author,
-        config: &Config,
+        config: &LeaderConfig,
     ) {
         let deadline = now.saturating_add(config.connection_lost);
         for ((tenant, _), sign) in &mut self.noted {
@@ -102,7 +102,7 @@ impl Signs {
     }
 
     /// Notes that our connection is up again: no client counts as silent before now.
-    pub(in crate::leader) fn connected(&mut self, now: Nanos, config: &Config) {
+    pub(in crate::leader) fn connected(&mut self, now: Nanos, config: &LeaderConfig) {
         let deadline = now.saturating_add(config.expiry);
         for sign in self.noted.values_mut() {
             sign.deadline = sign.deadline.max(deadline);
@@ -122,7 +122,7 @@ impl Signs {
         &mut self,
         now: Nanos,
         closing: &[(SessionId, Nanos)],
-        config: &Config,
+        config: &LeaderConfig,
     ) {
         let soon = now.saturating_add(MERCY);
         let latest = now.saturating_add(config.connection_lost).max(soon);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn one_tenants_made_up_sessions_leave_room_for_others() {
-        let config = Config::new("lab".parse().unwrap());
+        let config = LeaderConfig::new("lab".parse().unwrap());
         let mut signs = Signs::default();
         let alive = |sessions: std::ops::Range<u64>| Alive {
             v: bus_schemas::WIRE_VERSION,

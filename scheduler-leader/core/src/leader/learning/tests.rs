@@ -16,8 +16,8 @@ fn measured(key: u64, count: u64, total_ns: u64) -> Measured {
     }
 }
 
-fn config() -> Config {
-    Config::new("lab".parse().unwrap())
+fn config() -> LeaderConfig {
+    LeaderConfig::new("lab".parse().unwrap())
 }
 
 /// A learner and its measurements of one key.
