@@ -34,7 +34,7 @@ layers:
 prose:
     .ci/run prose
 
-# no file of a crate or of a test imports one that imports it
+# no file of a crate or of a test imports one that imports it, and no name means two public types
 [group('what CI runs')]
 circles:
     .ci/run circles
