@@ -7,7 +7,6 @@ use scheduler_leader_core::replay::{Replay, ReplayedPosition};
 use scheduler_leader_core::why::Timing;
 
 use crate::check::{CheckResult, Violation};
-use crate::record::adds_up;
 
 type At = (Incarnation, GpuPosition);
 
@@ -87,4 +86,20 @@ impl Parts {
         }
         Ok(())
     }
+}
+
+/// True if a position's stages follow one another, and its waits add up to its waiting time.
+pub(crate) fn adds_up(timing: &Timing) -> bool {
+    let stages = [
+        timing.announced,
+        timing.granted,
+        timing.accepted,
+        timing.begun,
+        timing.started,
+        timing.ended,
+    ];
+    let waits: u64 = timing.waits.iter().map(|wait| wait.ns).sum();
+    // For a standing grant, it is at most the time from its first part to its last.
+    let most = timing.ended.saturating_sub(timing.announced);
+    stages.is_sorted() && waits == timing.waited_ns && timing.waited_ns <= most
 }

@@ -7,10 +7,8 @@ use scheduler_leader_core::replay::{
     Gap, Replay as FollowedRecord, Replayed, ReplayedPosition, Tail, replay,
 };
 
-use scheduler_leader_core::why::Timing;
-
 use crate::check::{CheckResult, Keeping, Positions, UsageBlocks, Violation};
-use crate::parts::Parts;
+use crate::parts::{Parts, adds_up};
 use sim_cluster::Store;
 
 /// Results of a replay of the record.
@@ -142,22 +140,6 @@ fn followed(blocks: &[(Epoch, u64, Vec<u8>)], replayed: &Replayed) -> CheckResul
         }
     }
     parts.check()
-}
-
-/// True if a position's stages follow one another, and its waits add up to its waiting time.
-pub(crate) fn adds_up(timing: &Timing) -> bool {
-    let stages = [
-        timing.announced,
-        timing.granted,
-        timing.accepted,
-        timing.begun,
-        timing.started,
-        timing.ended,
-    ];
-    let waits: u64 = timing.waits.iter().map(|wait| wait.ns).sum();
-    // For a standing grant, it is at most the time from its first part to its last.
-    let most = timing.ended.saturating_sub(timing.announced);
-    stages.is_sorted() && waits == timing.waited_ns && timing.waited_ns <= most
 }
 
 /// Compares the rows with the accepted grants. A dead worker's last inputs may have died with their leader.
