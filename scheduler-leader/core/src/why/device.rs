@@ -234,9 +234,12 @@ impl Device {
                 None => ((from, to), None),
             };
             let cause = cause.unwrap_or((Cause::Unknown, None));
-            let mut rest = stretch.1.saturating_sub(stretch.0);
+            let mut start = stretch.0;
             let (booked, within, terms) = (&mut self.booked, self.within, &self.terms);
             let mut book = |key: &Key, part: (Nanos, Nanos)| {
+                if part.1 <= part.0 {
+                    return;
+                }
                 each_part(part, within, terms, |epoch, day, ns| {
                     let day = days.entry((epoch, day, gpu)).or_default();
                     day.idle.add(key, ns);
@@ -251,14 +254,15 @@ impl Device {
                     false => (Cause::Bus, (next.granted, next.accepted)),
                 };
                 for (key, part) in [arrives, (Cause::Program, (next.lacked_since(), next.begun))] {
-                    let part = (part.0.max(stretch.0), part.1.min(stretch.1));
+                    let part = (part.0.max(start), part.1.min(stretch.1));
                     if part.1 > part.0 {
-                        rest = rest.saturating_sub(part.1 - part.0);
+                        book(&cause, (start, part.0));
                         book(&(key, None), part);
+                        start = part.1;
                     }
                 }
             }
-            book(&cause, (stretch.1.saturating_sub(rest), stretch.1));
+            book(&cause, (start, stretch.1));
             from = stretch.1;
         }
         let surplus = self.booked.len().saturating_sub(BOOKED);
