@@ -355,11 +355,18 @@ async fn a_device_is_idle_for_what_kept_its_work_back() {
         ),
     ];
     let mut lasted = BTreeMap::new();
+    assert!(tool.well(&["status", "--check"]).starts_with("healthy\n"));
     for (cause, begin, end) in steps {
         tokio::time::sleep(busy).await;
         let asked = Instant::now();
         tool.well(begin);
         let since = Instant::now();
+        if cause == "hold" {
+            tool.fails(
+                &["status", "--check"],
+                "E-CLUSTER-UNHEALTHY: degraded: all grants are held",
+            );
+        }
         tokio::time::sleep(kept).await;
         let least = since.elapsed();
         tool.well(end);

@@ -10,6 +10,7 @@ pub mod credentials;
 pub mod csv;
 pub mod errors;
 pub mod evidence;
+pub mod health;
 pub mod memory;
 pub mod nearest;
 pub mod output;

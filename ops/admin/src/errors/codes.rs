@@ -38,6 +38,8 @@ codes! {
     ClusterUnreachable = "E-CLUSTER-UNREACHABLE",
         "no broker, leader or worker answers. `warploom up`, or name the broker in \
          `broker.url`.";
+    ClusterUnhealthy = "E-CLUSTER-UNHEALTHY",
+        "`status --check`: the cluster is degraded or down. The message has the reasons.";
     WorkerDrain = "E-WORKER-DRAIN",
         "`worker drain --wait` ended without a result: another command has undone the drain. \
          Drain it again.";

@@ -4,7 +4,8 @@ use clap::Args;
 use std::time::Duration;
 
 use admin::credentials::credentials;
-use admin::errors::Unreachable;
+use admin::errors::{ErrorCode, Unreachable};
+use admin::health::Health;
 use admin::memory;
 use admin::output;
 use admin::settings::Settings;
@@ -12,7 +13,7 @@ use admin::state_dir::{is_up, state_dir};
 use admin::table::{fitted, headed, size};
 use admin::target::duration;
 use admin::{Administrator, DeviceMemory, ServerStatus};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use bus_schemas::{PlaceStatus, Status, TenantStatus, WorkerStatus};
 use comfy_table::Table;
 
@@ -25,19 +26,27 @@ use crate::local::disk_fault;
 Examples:
   warploom status
   warploom status --watch 1
+  warploom status --check > /dev/null || page-the-operator
   warploom status --json | jq .tenants")]
 pub struct StatusArgs {
     /// Interval in seconds at which the output is repeated until Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub watch: Option<f64>,
+    /// Fails with exit code 1 unless the cluster is healthy
+    #[arg(long, conflicts_with = "watch")]
+    pub check: bool,
 }
 
 /// Prints the leader's view of the cluster.
 ///
 /// # Errors
-/// [`admin::errors::Unreachable`] if no leader answers.
+/// [`admin::errors::Unreachable`] if no leader answers; with `--check` an error if the cluster is not healthy.
 pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
     let shown = show(args, settings, json).await;
+    let is_silent = |error: &anyhow::Error| error.downcast_ref::<Unreachable>().is_some();
+    if !json && shown.as_ref().is_err_and(is_silent) {
+        output::line("down: no leader answers")?;
+    }
     shown.map_err(|error| match error.downcast::<Unreachable>() {
         Ok(Unreachable(why)) => match fault_here(settings) {
             Some(fault) => Unreachable(format!("{why}; {fault}")).into(),
@@ -64,13 +73,17 @@ async fn show(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> 
         let status = administrator.status(administrator.patience()).await?;
         let memory = administrator.memory(&status).await;
         let servers = administrator.servers(&credentials).await;
+        let health = Health::of(&status, &servers);
         if json {
             let mut shown = as_json(&status);
             shown["evidence_key"] = key.into();
             shown["memory"] = memory::as_json(&memory, None).into();
             shown["servers"] = serde_json::to_value(&servers)?;
+            shown["health"] = health.word().into();
+            shown["reasons"] = health.reasons().into();
             output::line(shown)?;
         } else {
+            output::line(&health)?;
             output::line(tables(&status, &memory))?;
             if !servers.is_empty() {
                 output::line(broker_table(&servers))?;
@@ -80,16 +93,19 @@ async fn show(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> 
             }
         }
         let Some(seconds) = args.watch else {
-            return Ok(());
+            return match health {
+                Health::Healthy => Ok(()),
+                _ if args.check => bail!(ErrorCode::ClusterUnhealthy.failed(health)),
+                _ => Ok(()),
+            };
         };
         tokio::time::sleep(Duration::from_secs_f64(seconds.max(0.1))).await;
     }
 }
 
 fn tables(status: &Status, memory: &[DeviceMemory]) -> String {
-    let held = if status.held { ", grants are held" } else { "" };
     let head = format!(
-        "leader {} epoch {}{held}\ninputs {} ({} recorded), global position {}",
+        "leader {} epoch {}\ninputs {} ({} recorded), global position {}",
         status.leader, status.epoch, status.input, status.recorded, status.global
     );
     let workers = workers_table(status);
@@ -111,16 +127,13 @@ fn tables(status: &Status, memory: &[DeviceMemory]) -> String {
         let attained = attainment(tenant);
         tenants.add_row(row.into_iter().chain(attained));
     }
-    let alarms: String = alarms(status)
-        .map(|(name, alarm)| format!("alarm: {name}: {alarm}\n"))
-        .collect();
     let (workers, tenants) = (fitted(&workers), fitted(&tenants));
     let swap = memory::swap_table(memory).map(|swap| format!("\n{}", fitted(&swap)));
     let (memory, swap) = (
         fitted(&memory::table(memory, None)),
         swap.unwrap_or_default(),
     );
-    format!("{head}\n{alarms}{workers}\n{tenants}\n{memory}{swap}")
+    format!("{head}\n{workers}\n{tenants}\n{memory}{swap}")
 }
 
 /// The workers as the leader sees them.
@@ -159,13 +172,6 @@ fn broker_table(servers: &[ServerStatus]) -> Table {
         table.add_row([name, &server.url.to_string(), lease, &in_step]);
     }
     table
-}
-
-/// The alarms of the broker's stores.
-fn alarms(status: &Status) -> impl Iterator<Item = (&str, &str)> {
-    let stores = status.stores.iter();
-    let alarms = stores.filter(|store| !store.alarm.is_empty());
-    alarms.map(|store| (store.name.as_str(), store.alarm.as_str()))
 }
 
 fn state(worker: &WorkerStatus) -> &'static str {
