@@ -20,7 +20,7 @@ use crate::record::{Followed, Scanned, scan_within};
 /// days have that time only; of the part that was cut off, they have whole days.
 ///
 /// # Errors
-/// As [`scan_explained`]; an error if the kept days cannot be read.
+/// As [`crate::record::scan_explained`]; an error if the kept days cannot be read.
 pub async fn explain(
     administrator: &Administrator,
     within: Option<Within>,
