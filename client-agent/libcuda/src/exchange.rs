@@ -1,5 +1,7 @@
 //! Memory of other processes that this process uses, and its own memory that they use.
 
+use std::time::{Duration, Instant};
+
 use bus_schemas::{Code, ExportPlace};
 use client_session::{ClientError, Session};
 
@@ -10,8 +12,12 @@ use crate::process::process;
 use crate::status::{Result, Status, note};
 use crate::work;
 
-/// Maximum number of attempts while a session's memory is being moved.
-const TRIES: usize = 50;
+/// Maximum time of attempts while a session's memory is being moved, or others give back memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause before another attempt, after the first ones.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Attempts without a pause.
+const AT_ONCE: usize = 20;
 
 /// The device of this process on the worker that a name refers to.
 pub(crate) fn device_of(name: Name) -> Result<&'static Device> {
@@ -27,19 +33,26 @@ pub(crate) fn device_of(name: Name) -> Result<&'static Device> {
     })
 }
 
-/// Retries while the session's memory is being moved: an op of its own brings it back.
+/// Retries while the session's memory is being moved, which an op of its own brings back, and while others give
+/// back memory that they do not use.
 pub(crate) fn patiently<T>(
     device: &Device,
     mut ask: impl FnMut(&Session) -> std::result::Result<T, ClientError>,
 ) -> Result<T> {
     let session = device.session();
+    let began = Instant::now();
     let mut tries = 0;
     loop {
         work::sync(device)?;
         device.round_trip(true);
         tries += 1;
         match ask(&session) {
-            Err(ClientError::Refused(failure)) if failure.retryable && tries < TRIES => {
+            Err(ClientError::Refused(failure))
+                if failure.retryable && began.elapsed() < PATIENCE =>
+            {
+                if tries > AT_ONCE {
+                    std::thread::sleep(PAUSE);
+                }
                 // If there is nothing to wait for, waits for a new op: the session's memory returns
                 // for it.
                 session.sync()?;

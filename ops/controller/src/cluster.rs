@@ -203,9 +203,13 @@ impl Cluster {
         asked: Option<SessionId>,
         within: Option<Within>,
     ) -> Result<Arc<Reading>, Problem> {
+        if let Some(within) = within {
+            // The answer is for this caller alone, and counts for its share.
+            let _turn = self.replay(who).await?;
+            return Reading::within(&self.administrator, within, asked).await;
+        }
         let turn = async || self.replay(who).await;
         let explained = &self.explained;
-        let asked = (asked, within);
         explained.read(&self.administrator, turn, asked).await
     }
 

@@ -29,14 +29,39 @@ pub(crate) struct Reading {
     pub(crate) sessions: BTreeMap<SessionId, (Tenant, WaitSummary)>,
     /// Devices by day.
     pub(crate) days: Vec<DeviceDayRow>,
-    /// The time of which it tells; `None` for all of the record.
-    within: Option<Within>,
     /// Sessions up to this one may be missing, except for the requested one.
     dropped: Option<SessionId>,
     asked: Option<SessionId>,
 }
 
 impl Reading {
+    /// Reads a stretch of time of the record; a requested session is included.
+    ///
+    /// # Errors
+    /// Those of reading the record.
+    pub(crate) async fn within(
+        administrator: &Administrator,
+        within: Within,
+        asked: Option<SessionId>,
+    ) -> Result<Arc<Self>, Problem> {
+        Self::of(administrator, Some(within), asked).await
+    }
+
+    async fn of(
+        administrator: &Administrator,
+        within: Option<Within>,
+        asked: Option<SessionId>,
+    ) -> Result<Arc<Self>, Problem> {
+        let mut accounts = Accounts {
+            asked,
+            most: SESSIONS,
+            ..Accounts::default()
+        };
+        let days = explain(administrator, within, |row| accounts.take(&row)).await;
+        let reading = days.map(|days| Arc::new(accounts.finish(days)));
+        reading.map_err(Problem::from)
+    }
+
     /// True if it covers the requested session.
     fn tells(&self, asked: Option<SessionId>) -> bool {
         asked.is_none_or(|session| {
@@ -77,7 +102,7 @@ impl Accounts {
         }
     }
 
-    fn finish(self, days: Vec<DeviceDayRow>, within: Option<Within>) -> Reading {
+    fn finish(self, days: Vec<DeviceDayRow>) -> Reading {
         let tenants = self.tenants.into_iter();
         let sessions = self.sessions.into_iter();
         Reading {
@@ -88,7 +113,6 @@ impl Accounts {
                 .map(|(id, (tenant, account))| (id, (tenant, account.summary())))
                 .collect(),
             days,
-            within,
             dropped: self.dropped,
             asked: self.asked,
         }
@@ -103,8 +127,7 @@ type Known = (Instant, Result<Arc<Reading>, Problem>);
 pub(crate) struct Readings(Mutex<Option<Known>>);
 
 impl Readings {
-    /// Returns the explanations of the record, or of a stretch of time. A requested session is included, however
-    /// old it is.
+    /// Returns the explanations of the record; a requested session is included, however old it is.
     ///
     /// # Errors
     /// `E-API-BUSY` while the record is replayed for other callers; the errors of reading it.
@@ -112,15 +135,13 @@ impl Readings {
         &self,
         administrator: &Administrator,
         turn: impl AsyncFnOnce() -> Result<T, Problem>,
-        (asked, within): (Option<SessionId>, Option<Within>),
+        asked: Option<SessionId>,
     ) -> Result<Arc<Reading>, Problem> {
         // Concurrent callers wait for the same answer, even if it is an error.
         let mut known = self.0.lock().await;
         if let Some((until, reading)) = known.as_ref()
             && Instant::now() < *until
-            && reading
-                .as_ref()
-                .map_or(true, |it| it.within == within && it.tells(asked))
+            && reading.as_ref().map_or(true, |it| it.tells(asked))
         {
             return reading.clone();
         }
@@ -136,14 +157,7 @@ impl Readings {
             }
         };
         let began = Instant::now();
-        let mut accounts = Accounts {
-            asked,
-            most: SESSIONS,
-            ..Accounts::default()
-        };
-        let days = explain(administrator, within, |row| accounts.take(&row)).await;
-        let reading = days.map(|days| Arc::new(accounts.finish(days, within)));
-        let reading = reading.map_err(Problem::from);
+        let reading = Reading::of(administrator, None, asked).await;
         let until = Instant::now() + began.elapsed().max(FRESH);
         *known = Some((until, reading.clone()));
         reading
@@ -170,7 +184,7 @@ mod tests {
                 ..replayed(1, 1, "chat")
             });
         }
-        accounts.finish(Vec::new(), None)
+        accounts.finish(Vec::new())
     }
 
     fn kept(reading: &Reading) -> Vec<(u64, u64)> {

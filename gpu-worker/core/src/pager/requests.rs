@@ -174,7 +174,7 @@ impl Pager {
             };
             // A client that waits has said already what it holds.
             let waits = self.waiting.iter().any(|it| it.session() == *session);
-            let has_unused = memory.live < commitment.last() && !waits;
+            let has_unused = memory.live < commitment.last() && !waits && !memory.closing;
             if has_unused
                 && of(&memory.tenant)
                 && let Some(number) = commitment.ask(now, now, PAUSE_NS)

@@ -32,7 +32,7 @@ pub struct StatusArgs {
     /// Interval in seconds at which the output is repeated until Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub watch: Option<f64>,
-    /// Fails with exit code 1 unless the cluster is healthy
+    /// Fails unless the cluster is healthy: exit code 1, or 3 if no leader answers
     #[arg(long, conflicts_with = "watch")]
     pub check: bool,
 }

@@ -59,6 +59,22 @@ pub struct WhyArgs {
 }
 
 impl WhyArgs {
+    /// Refuses what does not select among launches.
+    fn check(&self, is_timed: bool) -> Result<()> {
+        let wrong = |why: &str| Err(anyhow!(UsageError(why.into())));
+        match self.target {
+            Some(Target::Op(..) | Target::Position(_)) if is_timed => {
+                wrong("--since and --until select launches: leave them out to explain one")
+            }
+            Some(Target::Op(..) | Target::Position(_) | Target::Gpu(_))
+                if self.tenant.is_some() =>
+            {
+                wrong("--tenant selects a tenant's launches, not one launch or a device")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The stretch of time of the question; `None` stands for all of the record.
     fn within(&self) -> Result<Option<Within>> {
         let now = now_ms();
@@ -112,6 +128,7 @@ impl Read {
 /// `E-WHY` if the target is not in the record; errors of reading the record.
 pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> {
     let within = args.within()?;
+    args.check(within.is_some())?;
     let administrator = match &args.record {
         None => Some(Administrator::of(settings).await?),
         Some(_) => None,
@@ -120,6 +137,12 @@ pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> 
     if args.tenant.is_some() && args.target.is_none() {
         read.days.clear();
         known(args, &read, administrator.as_ref()).await?;
+    }
+    if within.is_some() && !read.found && read.days.is_empty() {
+        bail!(ErrorCode::Why.failed(
+            "the record has nothing of this that waited or ran in that time: it may have been cut off, or \
+             nothing was there"
+        ));
     }
     match args.target {
         None if args.each => each(&read, json),

@@ -22,16 +22,17 @@ function Said({ day, words }) {
 /** The newest first; of the one that is chosen the table says what it was idle for. */
 export function Days({ gpu }) {
   const [range, setRange] = useState({});
-  const { value, problem, again } = useWhy(within(`/devices/${gpu}/why`, range));
+  const path = `/devices/${gpu}/why`;
+  const { value, problem, again } = useWhy(within(path, range));
   const [chosen, setChosen] = useState(null);
   const days = value && [...value.days].reverse();
   const day = days?.find((it) => it.day === chosen) ?? days?.[0];
   return html`<div class="why days">
     <h3>Busy and idle by day <span class="note">UTC</span></h3>
-    <${Stretch} onRead=${setRange} />
+    <${Stretch} path=${path} onRead=${(next) => (within(path, next) === within(path, range) ? again() : setRange(next))} />
     <ul aria-label=${`Days of GPU ${gpu}`} aria-busy=${days || problem ? undefined : "true"}>${days?.map(
       (it) => html`<${Day} key=${it.day} day=${it} chosen=${it === day} choose=${() => setChosen(it.day)} />`,
-    )}${days && !days.length && html`<li class="note">Nothing is recorded of it yet.</li>`}</ul>
+    )}${days && !days.length && html`<li class="note">Nothing is recorded of it here.</li>`}</ul>
     <p class="note legendline"><${Said} key=${day?.day ?? "none"} day=${day} words=${problem ? "" : days ? "–" : "Reading the record …"} /></p>
     <${CauseTable} caption=${`What GPU ${gpu} was idle for${day ? ` on ${day.day}` : ""}`} waits=${day?.idle ?? (days ? [] : null)} whole=${day?.idle_ns} idle
       empty=${days?.length ? "Something ran all the time." : "As soon as a worker of this build has been there, its time is told here."} problem=${problem} again=${again} />

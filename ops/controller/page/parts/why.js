@@ -41,12 +41,12 @@ export function useWhy(path) {
 
 /** The path with a stretch of time as its query; without one, all of the record is explained. */
 export function within(path, range) {
-  const query = new URLSearchParams(Object.entries(range).filter(([, text]) => text));
-  return query.size ? `${path}?${query}` : path;
+  const query = new URLSearchParams(Object.entries(range).filter(([, text]) => text)).toString();
+  return query ? `${path}?${query}` : path;
 }
 
-/** Asks for the stretch of time to explain; `onRead` gets `{ since, until }`. */
-export function Stretch({ onRead }) {
+/** Asks for the stretch of time of `path` to explain; `onRead` gets `{ since, until }`. */
+export function Stretch({ path, onRead }) {
   const [range, setRange] = useState({ since: "", until: "" });
   const set = (key) => (value) => setRange({ ...range, [key]: value.trim() });
   const read = (event) => {
@@ -54,8 +54,8 @@ export function Stretch({ onRead }) {
     onRead(range);
   };
   return html`<form class="filters" onSubmit=${read}>
-    <${Field} name="why-since" label="From" value=${range.since} onInput=${set("since")} placeholder="2026-11-29T14:03" help="UTC, or 15m ago" />
-    <${Field} name="why-until" label="Until" value=${range.until} onInput=${set("until")} placeholder="now" help="UTC, or 10m ago" />
+    <${Field} name=${`${path} since`} label="From" value=${range.since} onInput=${set("since")} placeholder="2026-11-29T14:03" help="UTC, or 15m ago" />
+    <${Field} name=${`${path} until`} label="Until" value=${range.until} onInput=${set("until")} placeholder="2026-11-29T14:04" help="UTC, or 10m ago" />
     <div class="field"><button type="submit" class="small">Explain this time</button></div>
   </form>`;
 }
@@ -69,7 +69,7 @@ export function WaitSummary({ path, what }) {
     : "Nothing ran then with recorded times, or nothing had to wait.";
   const told = range.since || range.until ? "Of what waited or ran in this time; times add up." : "As far back as the record goes; times add up.";
   return html`<div class="why">
-    <${Stretch} onRead=${setRange} />
+    <${Stretch} path=${path} onRead=${(next) => (within(path, next) === within(path, range) ? again() : setRange(next))} />
     <div class="figures">
       <${Figure} title="Waited" value=${nanos(it?.waited_ns)} note="all together" />
       <${Figure} title="Half" value=${nanos(it?.waited_p50_ns)} note="at most" />

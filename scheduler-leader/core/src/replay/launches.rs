@@ -100,13 +100,16 @@ impl Launches {
             }
             let through = stretch.last.min(last);
             match stretch.kind {
-                Kind::Launch => launches += through + 1 - from,
+                Kind::Launch => launches += through.saturating_add(1) - from,
                 Kind::Other => {}
-                Kind::Unknown => unknown += through + 1 - from,
+                Kind::Unknown => unknown += through.saturating_add(1) - from,
             }
-            from = through + 1;
+            from = through.saturating_add(1);
         }
-        (launches, unknown + (last + 1).saturating_sub(from))
+        (
+            launches,
+            unknown + last.saturating_add(1).saturating_sub(from),
+        )
     }
 }
 

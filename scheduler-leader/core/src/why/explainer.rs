@@ -321,11 +321,11 @@ impl Explainer {
                 let before = self.in_parts.then(|| granted.parts.clone());
                 let is_first = granted.ran.is_none();
                 let from = match granted.ops {
-                    (_, last) if !is_first => last + 1,
+                    (_, last) if !is_first => last.saturating_add(1),
                     // It continues another standing grant.
-                    (0, _) => report.received.min(ran) + 1,
+                    (0, _) => report.received.min(ran).saturating_add(1),
                     // Earlier ops run under it if their own grants did not stand.
-                    (first, _) => first.min(report.received + 1),
+                    (first, _) => first.min(report.received.saturating_add(1)),
                 };
                 granted.ops.1 = granted.ops.1.max(report.received);
                 add_part(&mut worker.device, granted, times, &mut self.days);

@@ -137,9 +137,9 @@ pub(super) fn part_timing(granted: &Granted, before: &Sums, is_first: bool) -> O
     let (_, last) = granted.ran?;
     let sums = granted.parts.since(before);
     // The leader hears of later ops when they have run.
-    let announced = match is_first {
-        true => granted.announced(),
-        false => last.accepted,
+    let announced = match &granted.waited {
+        Some(_) if is_first => granted.announced(),
+        _ => last.accepted,
     };
     Some(Box::new(Timing {
         announced,

@@ -115,17 +115,27 @@ impl Pager {
         Err(Failure::new(Code::NotPinned, why))
     }
 
-    /// True if the sessions that stay fit on the device beside the largest of the others, by these bytes.
+    /// True if the sessions that stay fit on the device beside the largest of the others, by these bytes. Those of
+    /// priority 0 stay for all others.
     fn fits_beside(&self, stay: &[SessionId], bytes: impl Fn(&SessionMemory) -> u64) -> bool {
-        let (mut staying, mut largest) = (0_u64, 0);
+        let (mut staying, mut urgent) = (0_u64, 0_u64);
+        let (mut largest_urgent, mut largest) = (0, 0);
         for (id, memory) in &self.sessions {
+            let bytes = bytes(memory);
             if stay.contains(id) {
-                staying = staying.saturating_add(bytes(memory));
+                staying = staying.saturating_add(bytes);
+            } else if memory.swap.priority == 0 {
+                urgent = urgent.saturating_add(bytes);
+                largest_urgent = bytes.max(largest_urgent);
             } else {
-                largest = bytes(memory).max(largest);
+                largest = bytes.max(largest);
             }
         }
-        staying.saturating_add(largest) <= self.capacity
+        let least = match largest {
+            0 => largest_urgent,
+            largest => urgent.saturating_add(largest),
+        };
+        staying.saturating_add(least) <= self.capacity
     }
 
     /// Sets the tenants with sessions that are never swapped out.

@@ -18,6 +18,8 @@ const READ: Nanos = SECOND;
 pub(crate) struct Drains {
     /// Workers that a leader was last told to drain.
     asked: BTreeSet<Incarnation>,
+    /// Workers with a drain that was undone.
+    undone: BTreeSet<Incarnation>,
     /// By leader, epoch and worker: the leader's last input when it first reported the worker as drained.
     said: BTreeMap<(NodeId, Epoch, Incarnation), InputNumber>,
     /// Time since which the store holds the drain.
@@ -44,6 +46,7 @@ impl Drains {
             self.asked.insert(worker);
             return;
         }
+        self.undone.insert(worker);
         self.asked.remove(&worker);
         self.stored.remove(&worker);
         self.said.retain(|(_, _, of), _| *of != worker);
@@ -106,7 +109,7 @@ impl Drains {
         self.dismissed.insert(worker);
         match sessions {
             0 => Ok(()),
-            _ if !self.asked.contains(&worker) => Ok(()),
+            _ if self.undone.contains(&worker) => Ok(()),
             _ => wrong(format!(
                 "worker {worker} was told to leave and has {sessions} sessions"
             )),
