@@ -1,7 +1,7 @@
 //! The outbound half of a session's channel to its worker and to the leader: ops that leave the program.
 //!
-//! A launch is pushed here, joins the outbox's batch, and is published with it, all on the calling
-//! thread.
+//! A launch is pushed here and joins the outbox's batch. A full batch, and one that the program waits for, is
+//! published on the calling thread. The session's task publishes the others.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
