@@ -149,6 +149,8 @@ fn waits() {
     page.means("0000000700000003@12", format!("{id}@2"));
     page.means("0000000700000003", &id);
     page.means("2/17", "1/2");
+    page.means("2026-11-29T14:03", "1h");
+    page.means("2026-11-29T14:04", "0s");
     page.runs("warploom why ");
     let of_session = page.runs("warploom why 0000000700000003");
     assert!(
@@ -158,6 +160,9 @@ fn waits() {
     page.runs("warploom why 0000000700000003@12");
     page.runs("warploom why 2/17");
     page.runs("warploom why gpu:0");
+    let of_tenant = page.runs("warploom why --tenant chat");
+    assert!(of_tenant.starts_with("chat: "), "{of_tenant}");
+    assert!(page.runs("warploom why --since 15m").contains("gpu 0 on"));
     assert!(page.runs("warploom why").contains("chat:"));
     fs::write(page.path().join("end"), "").expect("written");
     assert_eq!(program.ends(), Some(0));
