@@ -200,6 +200,42 @@ impl Pager {
         first.chain(fits.map(|(id, _)| *id)).collect()
     }
 
+    /// True if the sessions that stay fit beside the largest of the others, each with the memory promised to it.
+    pub(super) fn promises_fit_beside(&self, stay: &[SessionId]) -> bool {
+        self.fits_beside(stay, |memory| {
+            let sums = memory.sums();
+            sums.live.max(sums.charge)
+        })
+    }
+
+    /// The same with the memory that each can hold now.
+    pub(super) fn charges_fit_beside(&self, stay: &[SessionId]) -> bool {
+        self.fits_beside(stay, |memory| memory.charge)
+    }
+
+    /// True if the sessions that stay fit on the device beside the largest of the others, by these bytes. Those of
+    /// priority 0 stay for all others.
+    fn fits_beside(&self, stay: &[SessionId], bytes: impl Fn(&SessionMemory) -> u64) -> bool {
+        let (mut staying, mut urgent) = (0_u64, 0_u64);
+        let (mut largest_urgent, mut largest) = (0, 0);
+        for (id, memory) in &self.sessions {
+            let bytes = bytes(memory);
+            if stay.contains(id) {
+                staying = staying.saturating_add(bytes);
+            } else if memory.swap.priority == 0 {
+                urgent = urgent.saturating_add(bytes);
+                largest_urgent = bytes.max(largest_urgent);
+            } else {
+                largest = bytes.max(largest);
+            }
+        }
+        let least = match largest {
+            0 => largest_urgent,
+            largest => urgent.saturating_add(largest),
+        };
+        staying.saturating_add(least) <= self.capacity
+    }
+
     /// Maximum bytes that a session may hold: those that fit on the device beside the sessions that do not
     /// leave for it.
     pub(in crate::pager) fn most(&self, session: SessionId) -> u64 {

@@ -9,7 +9,6 @@ mod state;
 use bus_schemas::{Code, Failure, Place, SessionId, Tenant, invariant};
 
 use super::Pager;
-use super::session::SessionMemory;
 use super::waiting::MemoryAction;
 use crate::Nanos;
 pub use state::SwapAction;
@@ -93,11 +92,10 @@ impl Pager {
         }
         let stay = self.pinned();
         let none_leaves = before.iter().all(|id| stay.contains(id));
-        let promised = |memory: &SessionMemory| memory.sums().live.max(memory.sums().charge);
-        if none_leaves && self.fits_beside(&stay, promised) {
+        if none_leaves && self.promises_fit_beside(&stay) {
             return Ok(());
         }
-        let would_fit = none_leaves && self.fits_beside(&stay, |memory| memory.charge);
+        let would_fit = none_leaves && self.charges_fit_beside(&stay);
         if let Some(memory) = self.sessions.get_mut(&session) {
             memory.swap.kept_for_others = false;
         }
@@ -113,29 +111,6 @@ impl Pager {
         let why = "memory is overcommitted, and what may not be swapped out would not fit beside another \
                    session: others cannot use this session's memory";
         Err(Failure::new(Code::NotPinned, why))
-    }
-
-    /// True if the sessions that stay fit on the device beside the largest of the others, by these bytes. Those of
-    /// priority 0 stay for all others.
-    fn fits_beside(&self, stay: &[SessionId], bytes: impl Fn(&SessionMemory) -> u64) -> bool {
-        let (mut staying, mut urgent) = (0_u64, 0_u64);
-        let (mut largest_urgent, mut largest) = (0, 0);
-        for (id, memory) in &self.sessions {
-            let bytes = bytes(memory);
-            if stay.contains(id) {
-                staying = staying.saturating_add(bytes);
-            } else if memory.swap.priority == 0 {
-                urgent = urgent.saturating_add(bytes);
-                largest_urgent = bytes.max(largest_urgent);
-            } else {
-                largest = bytes.max(largest);
-            }
-        }
-        let least = match largest {
-            0 => largest_urgent,
-            largest => urgent.saturating_add(largest),
-        };
-        staying.saturating_add(least) <= self.capacity
     }
 
     /// Sets the tenants with sessions that are never swapped out.
