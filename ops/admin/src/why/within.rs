@@ -27,7 +27,7 @@ impl Within {
         let to_ns = until_ms.map_or(u64::MAX, |ms| ms.saturating_mul(MS));
         match from_ns < to_ns {
             true => Ok(Some(Self { from_ns, to_ns })),
-            false => Err("the time since which is at or after the time until which".into()),
+            false => Err("`since` is not before `until`".into()),
         }
     }
 

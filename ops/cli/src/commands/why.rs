@@ -139,10 +139,11 @@ pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> 
         known(args, &read, administrator.as_ref()).await?;
     }
     if within.is_some() && !read.found && read.days.is_empty() {
-        bail!(ErrorCode::Why.failed(
-            "the record has nothing of this that waited or ran in that time: it may have been cut off, or \
-             nothing was there"
-        ));
+        bail!(
+            ErrorCode::Why.failed(
+                "nothing waited or ran in that time, or that part of the record was cut off"
+            )
+        );
     }
     match args.target {
         None if args.each => each(&read, json),
