@@ -182,6 +182,7 @@ mod tests {
             first: 1,
             last: 1,
             launches: Some(1),
+            work: Vec::new(),
             cost: 0,
             end: Some(End { outcome, measured }),
             adopted: false,

@@ -71,6 +71,21 @@ pub async fn follow_explained(
         .map(drop)
 }
 
+/// As [`follow_explained`], with standing grants in parts, and with the costs of each position: see
+/// [`Replay::explaining_between`] and [`Replay::telling_costs`].
+///
+/// # Errors
+/// As [`follow`].
+pub async fn follow_in_parts(
+    administrator: &Administrator,
+    tell: impl FnMut(Followed) -> Result<()>,
+) -> Result<()> {
+    let replay = Replay::forgetful().explaining_between(0, u64::MAX);
+    replay_stream(administrator, replay.telling_costs(), false, tell)
+        .await
+        .map(drop)
+}
+
 /// The contents of the record besides ended positions.
 #[derive(Debug)]
 pub struct Scanned {

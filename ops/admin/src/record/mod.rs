@@ -24,7 +24,7 @@ pub use check::{First, GpuCheck, OrderCheck, With};
 pub use difference::{Difference, GpuDifference, difference};
 pub use file::{is_record, read, write};
 pub(crate) use follow::scan_within;
-pub use follow::{Followed, Scanned, follow, follow_explained, scan_explained};
+pub use follow::{Followed, Scanned, follow, follow_explained, follow_in_parts, scan_explained};
 pub use listing::{Format, read_listing, write_listing};
 pub use model::{Block, Record, whole};
 pub use row::{PositionRow, rows};

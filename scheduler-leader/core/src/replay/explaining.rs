@@ -27,6 +27,15 @@ impl Replay {
         self
     }
 
+    /// Returns the same replay with the announced costs of each position and part with a timing
+    /// ([`super::ReplayedPosition::work`]). Returns of memory have timings too.
+    #[must_use]
+    pub fn telling_costs(mut self) -> Self {
+        self.costs.get_or_insert_default();
+        self.explainer.get_or_insert_default().tell_returns();
+        self
+    }
+
     /// The standing grants that have not ended, with their waits so far. Each stands for all ops
     /// that its session has run since.
     #[must_use]

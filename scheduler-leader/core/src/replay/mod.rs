@@ -3,6 +3,7 @@
 mod anchor;
 mod anchoring;
 mod chains;
+mod costs;
 mod error;
 mod explaining;
 mod launches;

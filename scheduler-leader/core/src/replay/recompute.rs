@@ -6,6 +6,7 @@ use bus_schemas::{ClusterSettings, Epoch, GpuTail, GrantKind, Incarnation, Leade
 
 use super::anchor::{Anchor, Before};
 use super::chains::{AnchoredChains, Chains, Proposed};
+use super::costs::Costs;
 use super::error::ReplayError;
 use super::launches::Launches;
 use super::replayed::{Replayed, ReplayedPosition};
@@ -43,6 +44,8 @@ pub struct Replay {
     pub(super) term: Option<ReplayedTerm>,
     pub(super) chains: Chains,
     pub(super) launches: Launches,
+    /// Set if it tells the costs of positions.
+    pub(super) costs: Option<Costs>,
     pub(super) reports: Reports,
     pub(super) epochs: u64,
     pub(super) inputs: u64,
@@ -64,6 +67,7 @@ pub struct Replay {
 struct Kept<'a> {
     chains: &'a mut Chains,
     launches: &'a mut Launches,
+    costs: Option<&'a mut Costs>,
     reports: &'a mut Reports,
     explainer: Option<&'a mut Explainer>,
 }
@@ -121,6 +125,9 @@ impl Replay {
             }
             self.chains.record_reaches(of, stream.inputs());
             if self.term.as_ref().is_none_or(|term| term.of != of) {
+                if let Some(costs) = &mut self.costs {
+                    costs.tell_all(&mut ended);
+                }
                 self.begin(of);
             }
             self.inputs += inputs.len() as u64;
@@ -128,6 +135,7 @@ impl Replay {
                 let kept = Kept {
                     chains: &mut self.chains,
                     launches: &mut self.launches,
+                    costs: self.costs.as_mut(),
                     reports: &mut self.reports,
                     explainer: self.explainer.as_deref_mut(),
                 };
@@ -178,7 +186,10 @@ impl Replay {
     #[must_use]
     pub fn kept(&self) -> usize {
         let blocks = self.streams.values().map(Stream::blocks);
-        blocks.sum::<usize>() + self.chains.kept() + self.launches.kept()
+        blocks.sum::<usize>()
+            + self.chains.kept()
+            + self.launches.kept()
+            + self.costs.as_ref().map_or(0, Costs::kept)
     }
 
     /// The recomputed order, even if it then disagreed.
@@ -340,6 +351,10 @@ impl ReplayedTerm {
                     explainer.announce(*session, *first, &runs.0);
                 }
                 launches.announce(*session, *first, &runs.0);
+                if let Some(costs) = &mut kept.costs {
+                    costs.announce(*session, *first, &runs.0);
+                    costs.tell(*session, false, ended);
+                }
             }
             Input::Done {
                 incarnation,
@@ -363,7 +378,8 @@ impl ReplayedTerm {
                             let timing = Some(ran.timing);
                             Some(ReplayedPosition { timing, ..row })
                         });
-                        part.into_iter().for_each(&mut *ended);
+                        part.into_iter()
+                            .for_each(|row| end(row, &mut kept.costs, ended));
                         continue;
                     };
                     row.timing = ran.map(|ran| ran.timing);
@@ -374,7 +390,7 @@ impl ReplayedTerm {
                         }
                         _ => {}
                     }
-                    ended(row);
+                    end(row, &mut kept.costs, ended);
                 }
             }
             Input::Fault { session, op, .. } => kept.reports.failed(*session, *op),
@@ -397,5 +413,17 @@ impl ReplayedTerm {
             self.anchored = Some((anchored, self.settings.clone()));
             self.anchors = false;
         }
+    }
+}
+
+/// Tells a position or part that has ended, with its costs if they are told.
+fn end(
+    row: ReplayedPosition,
+    costs: &mut Option<&mut Costs>,
+    tell: &mut impl FnMut(ReplayedPosition),
+) {
+    match costs {
+        Some(costs) => costs.end(row, tell),
+        None => tell(row),
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use bus_schemas::{
-    Chain, Epoch, GlobalPosition, GpuId, GpuPosition, GpuTail, GrantKind, Incarnation, InputNumber,
-    OpNumber, Outcome, SessionId, Tenant,
+    Chain, CostRun, Epoch, GlobalPosition, GpuId, GpuPosition, GpuTail, GrantKind, Incarnation,
+    InputNumber, OpNumber, Outcome, SessionId, Tenant,
 };
 
 use super::anchor::Anchor;
@@ -51,6 +51,8 @@ pub struct ReplayedPosition {
     pub last: OpNumber,
     /// Number of kernels among the ops; `None` if the record lacks their intent.
     pub launches: Option<u64>,
+    /// The announced costs of its ops, if the replay tells them: runs of equal ops, merged. `bytes` is a run's sum.
+    pub work: Vec<CostRun>,
     /// Charged device nanoseconds; 0 for a standing grant, since its ops are charged as they are
     /// reported.
     pub cost: u64,

@@ -96,6 +96,8 @@ pub(crate) struct Explainer {
     within: (Nanos, Nanos),
     /// True if the parts of a standing grant are reported one by one.
     in_parts: bool,
+    /// True if it reports the times of returns of memory.
+    tells_returns: bool,
     now: Nanos,
     /// True if the present input has times.
     timed: bool,
@@ -124,6 +126,7 @@ impl Explainer {
         Self {
             within,
             in_parts,
+            tells_returns: false,
             now: 0,
             timed: false,
             workers: BTreeMap::new(),
@@ -133,6 +136,11 @@ impl Explainer {
             days: Days::new(),
             epochs: BTreeSet::new(),
         }
+    }
+
+    /// Reports the times of returns of memory too.
+    pub(crate) fn tell_returns(&mut self) {
+        self.tells_returns = true;
     }
 
     /// Starts a term.
@@ -361,6 +369,13 @@ impl Explainer {
                     Some(Ran {
                         part_from: None,
                         timing,
+                    })
+                }
+                Some(granted) if granted.kind == GrantKind::Return && self.tells_returns => {
+                    let stages = stages_of(granted.at, times?);
+                    Some(Ran {
+                        part_from: None,
+                        timing: slice_timing(&worker.device, &granted, &stages),
                     })
                 }
                 Some(_) => None,

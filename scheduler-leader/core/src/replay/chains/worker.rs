@@ -205,6 +205,7 @@ pub(super) fn row(
         first: grant.first,
         last: grant.last,
         launches: next.launches,
+        work: Vec::new(),
         cost: match grant.kind {
             GrantKind::Standing => 0,
             _ => grant.cost,

@@ -39,6 +39,7 @@ fn row(kind: GrantKind, first: OpNumber, last: OpNumber) -> ReplayedPosition {
         first,
         last,
         launches: None,
+        work: Vec::new(),
         cost: 0,
         end: None,
         adopted: false,
