@@ -1,10 +1,12 @@
 """The Helm chart: rendered by Helm's engine, held against Kubernetes' schemas, and run as processes."""
 
+import contextlib
 import json
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -23,12 +25,16 @@ TENANTS = {"default": {}, "chat": {"namespace": "chat", "priority": 0},
            "train": {"namespace": "research", "priority": 4, "quota": "8GiB", "slo": "none",
                      "groups": ["default"]}}
 
+#: A collector, by its name in a cluster.
+COLLECTOR = "collector.observability.svc:4318"
+TRACED = {"otlp": f"http://{COLLECTOR}"}
+
 #: Values that are right, by name.
 GOOD = {
     "defaults": {},
     "tables": {"client": {"runtimeTables": True}},
     "no tables": {"client": {"runtimeTables": False}},
-    "whole": {"broker": {"replicas": 3},
+    "whole": {"broker": {"replicas": 3}, "telemetry": TRACED,
               "client": {"runtimeTables": True, "settings": {"client.deadline": "2m"}},
               "tenants": TENANTS,
               "workers": {"cpu": {"replicas": 2, "drainSeconds": 20, "settings": {"worker.threads": 2}}}},
@@ -36,6 +42,9 @@ GOOD = {
     "cuda": {"workers": {"cpu": None, "big": POOL}},
     "two pools": {"workers": {"big": POOL}},
     "own secret": {"auth": {"existingSecret": "ours"}},
+    "traces": {"telemetry": TRACED, "tracer": {"settings": {"log.filter": "info"}, "nodeSelector": {"disk": "none"},
+                                               "tolerations": [{"operator": "Exists"}]}},
+    "https": {"telemetry": {"otlp": "https://collector.example/otlp"}},
     "no tenant": {"tenants": {"default": None}, "imagePullSecrets": [{"name": "registry"}]},
 }
 #: Values that are wrong, and what the refusal names.
@@ -50,6 +59,10 @@ BAD = {
     "devices of one number": ({"workers": {"big": {**POOL, "firstGpu": 0}}}, "same numbers"),
     "a name that is none": ({"tenants": {"Chat": {}}}, "Chat"),
     "a priority that is none": ({"tenants": {"chat": {"priority": 5}}}, "priority"),
+    "a collector that is no URL": ({"telemetry": {"otlp": COLLECTOR}}, "telemetry/otlp"),
+    "a collector with a login": ({"telemetry": {"otlp": "http://a:b@collector:4318"}}, "telemetry/otlp"),
+    "a collector of one role": ({"leaders": {"settings": {"telemetry.otlp": "http://c:4318"}}}, "telemetry.otlp"),
+    "two tracers": ({"telemetry": TRACED, "tracer": {"replicas": 2}}, "replicas"),
     "a word of the shell": ({"tenants": {"chat": {"quota": "1; true"}}}, "quota"),
 }
 
@@ -122,10 +135,65 @@ def _manifests(row, answer):
     pools = _of(answer["cases"]["cuda"], "StatefulSet", "-worker-big")
     limits = [it["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] for it in pools]
     _judge(row, "cuda", limits != [{"nvidia.com/gpu": 1}])
+    for name in GOOD:
+        _judge(row, f"{name}: the tracer", list(_untraced(name, answer["cases"][name])))
+    _judge(row, "traces: what starts anew", _unmoved(answer["cases"]["defaults"], answer["cases"]["traces"]))
     _judge(row, "own secret", _of(answer["cases"]["own secret"], "Secret", ""))
     _judge(row, "an upgrade", _forgotten(answer["cases"]["defaults"], answer["upgrade"]))
     row.notes.append(f"{len(GOOD)} sets of values, "
                      f"{sum(len(answer['cases'][name]['objects']) for name in GOOD)} objects; {len(BAD)} refused")
+
+
+def _untraced(name, case):
+    """What is wrong with the tracer, and with the collector in the roles' files: both are there if one is given."""
+    url = GOOD[name].get("telemetry", {}).get("otlp")
+    pools = {it["metadata"]["name"].split("-worker-")[1] for it in _of(case, "StatefulSet", "")
+             if "-worker-" in it["metadata"]["name"]}
+    wanted = {"leader.toml", *(f"worker-{pool}.toml" for pool in pools), *(["tracer.toml"] if url else [])}
+    (roles,) = _of(case, "ConfigMap", "-roles")
+    if set(roles["data"]) != wanted:
+        yield f"the files are {sorted(roles['data'])}"
+    for file, text in roles["data"].items():
+        told = [line for line in text.splitlines() if line.startswith(("telemetry.", "cluster."))]
+        if told != ([f'telemetry.otlp = "{url}"', 'cluster.name = "warploom"'] if url else []):
+            yield f"{file} has {told}"
+    if any("telemetry" in it["data"]["warploom.toml"] for it in _of(case, "ConfigMap", "-client")):
+        yield "programs are told of the collector"
+    tracers = [it for it in case["objects"] if it["kind"] not in ("ConfigMap", "Secret") and "tracer" in json.dumps(it)]
+    if [it["kind"] for it in tracers] != (["Deployment"] if url else []):
+        yield f"there are {[it['kind'] for it in tracers]}"
+        return
+    for it in tracers:
+        spec, (leader,) = it["spec"], _of(case, "Deployment", "-leader")
+        if (it["metadata"]["name"], spec["replicas"], spec.get("strategy")) != (
+                "demo-warploom-tracer", 1, {"type": "Recreate"}):
+            yield "two may run at once"
+        pod, other = spec["template"]["spec"], leader["spec"]["template"]["spec"]
+        values = GOOD[name].get("tracer", {})
+        for key in ("nodeSelector", "tolerations"):
+            if pod.get(key) != values.get(key):
+                yield f"{key} is {pod.get(key)}"
+        for key in ("securityContext", "initContainers", "volumes", "automountServiceAccountToken"):
+            if pod.get(key) != other[key]:
+                yield f"{key} is not a leader's"
+        (container,) = pod["containers"]
+        if container["command"] != ["warploom", "tracer"] or container["env"] != [
+                {"name": "WARPLOOM_CONFIG", "value": "/etc/warploom/tracer.toml"}]:
+            yield f"it runs {container['command']} with {container['env']}"
+        if {"ports", "readinessProbe", "livenessProbe", "startupProbe"} & container.keys():
+            yield "it has ports or probes"
+        for key, value in values.get("settings", {}).items():
+            if f'\n{key} = "{value}"\n' not in f"{roles['data']['tracer.toml']}\n":
+                yield f"{key} is not told"
+
+
+def _unmoved(before, after):
+    """Where a collector is given: the roles that do not start anew, and the broker if it does."""
+    def sums(case):
+        return {it["metadata"]["name"]: it["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+                for it in case["objects"] if it["kind"] in ("Deployment", "StatefulSet")}
+    old, new = sums(before), sums(after)
+    return [name for name in old if (old[name] == new[name]) != name.endswith("-broker")]
 
 
 def _forgotten(before, after):
@@ -210,7 +278,10 @@ def _nats_server(stage):
 def _run(stage, row, name, answer, folder, programs, known=False):
     """Starts all that one case renders, runs programs on it, and ends it; whether its tenants are known."""
     case, (page,) = answer["cases"][name], answer["pods"]
-    with Node(case["objects"], folder.parent / "image", folder, "gpu") as node:
+    traced = "telemetry" in GOOD[name]
+    collector = Collector(stage, folder) if traced else contextlib.nullcontext()
+    others = {COLLECTOR: collector.address} if traced else {}
+    with collector, Node(case["objects"], folder.parent / "image", folder, "gpu", others) as node:
         _judge(row, f"{name}: starts", node.ready(60))
         (job,) = _of(case, "Job", "-tenants")
         for known in (known, True):
@@ -227,9 +298,49 @@ def _run(stage, row, name, answer, folder, programs, known=False):
         if "tenants" in GOOD[name]:
             _judge(row, f"{name}: permissions", _permissions(stage, case))
         _runtime(row, name, node, page, programs)
+        if traced:
+            _judge(row, f"{name}: traces", collector.missing(30))
         if sum("worker" in pod.name for pod in node.pods) == 1:
             _judge(row, f"{name}: a worker with a session drains", _drained(node, test))
         _end(row, name, node)
+
+
+class Collector:
+    """A collector: tests/peers/otlp/receiver.py."""
+
+    def __init__(self, stage, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.out = folder / "received.jsonl"
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", PEERS / "otlp/receiver.py", "--tools", stage.options.tools, "--out", self.out],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        said = self.process.stdout.readline().split()
+        if len(said) != 2:
+            raise RuntimeError("the receiver of traces did not start")
+        self.address = f"127.0.0.1:{said[1]}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate()
+
+    def lines(self):
+        """What came, span by span and number by number."""
+        whole = self.out.read_text().split("\n")[:-1] if self.out.is_file() else []
+        return [json.loads(line) for line in whole]
+
+    def missing(self, limit):
+        """Waits for the trace of a request, with its time on a worker; what came instead, or nothing."""
+        end = time.monotonic() + limit
+        while True:
+            spans = [it for it in self.lines() if it["kind"] == "span"]
+            clusters = {it["resource"].get("warploom.cluster") for it in spans}
+            if clusters == {"warploom"} and {"warploom-client", "warploom-worker"} <= {it["service"] for it in spans}:
+                return None
+            if time.monotonic() > end:
+                return f"{len(spans)} spans of {clusters}, services { {it['service'] for it in spans} }"
+            time.sleep(0.2)
 
 
 def _runtime(row, name, node, page, programs):
@@ -279,7 +390,7 @@ def _seen(pod, words):
 
 def _end(row, name, node):
     """Ends each pod: it has to end by itself, within its period."""
-    order = ("worker", "leader", "broker")
+    order = ("worker", "leader", "tracer", "broker")
     pods = sorted(node.pods, key=lambda pod: order.index(pod.labels["app.kubernetes.io/component"]))
     for pod in (pod for pod in pods if not pod.was_ended):
         early = pod.process.poll()

@@ -26,9 +26,10 @@ class Unknown(RuntimeError):
 
 
 class Node:
-    """The objects of a namespace, and the pods that were started of them."""
+    """The objects of a namespace, and the pods that were started of them. `others` has the names of what is no
+    pod, and where that is here."""
 
-    def __init__(self, objects, image, folder, namespace):
+    def __init__(self, objects, image, folder, namespace, others=()):
         self.image, self.folder, self.namespace = image, folder, namespace
         self.data = {(it["kind"], it["metadata"].get("namespace", namespace), it["metadata"]["name"]): data(it)
                      for it in objects if it["kind"] in ("ConfigMap", "Secret")}
@@ -36,7 +37,7 @@ class Node:
         self.pods = [Pod(self, *planned) for it in self.templates for planned in pods_of(it)]
         #: Whatever names a pod and its port, and where that is here.
         self.names = {f"{pod.name}.{pod.service}.{namespace}.svc:{port}": f"127.0.0.1:{here}"
-                      for pod in self.pods for port, here in pod.ports.items()}
+                      for pod in self.pods for port, here in pod.ports.items()} | dict(others)
 
     def __enter__(self):
         for pod in self.pods:
