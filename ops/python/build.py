@@ -104,6 +104,9 @@ def metadata(project):
             f"Summary: {project['description']}", f"License-Expression: {project['license']}",
             "License-File: LICENSE", f"Requires-Python: {project['requires-python']}"]
     rows += [f"Requires-Dist: {it}" for it in project["dependencies"]]
+    for extra, packages in project["optional-dependencies"].items():
+        rows.append(f"Provides-Extra: {extra}")
+        rows += [f'Requires-Dist: {it}; extra == "{extra}"' for it in packages]
     return ("\n".join(rows) + "\n").encode()
 
 

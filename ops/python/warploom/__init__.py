@@ -1,6 +1,6 @@
 """Warploom: CUDA programs on workers of a cluster, and on the CPU of this machine where there is no GPU.
 
-The package has the `warploom` program, the drop-in `libcuda.so.1`, and a plugin of pytest.
+The package has the `warploom` program, the drop-in `libcuda.so.1`, a plugin of pytest and one of OpenTelemetry.
 """
 
 import importlib.metadata
@@ -8,6 +8,8 @@ import os
 import pathlib
 import shutil
 import sysconfig
+
+from .traceparent import set_traceparent as set_traceparent
 
 #: Where the program and the drop-in library are.
 BIN = pathlib.Path(__file__).parent / "bin"
