@@ -35,6 +35,7 @@ mod launch_path;
 pub mod limits;
 mod record;
 pub mod subject;
+mod trace;
 
 pub use address::Window;
 pub use broker_url::{BrokerUrl, without_logins};
@@ -101,4 +102,7 @@ pub use record::unstored::UnstoredCopy;
 pub use record::usage::{
     ClusterUsage, Fold, Folded, KernelName, KernelUse, MemoryUse, MoveTotals, TenantMoves,
     UsageBlock, UsageEnd, UsageEnds, UseTotals, WorkerUsage, usage_day,
+};
+pub use trace::{
+    RequestReport, RequestReports, RequestRun, SpanId, TraceContext, TraceContextError, TraceId,
 };

@@ -47,6 +47,10 @@ pub const PARAM_BYTES: usize = 32_764;
 pub const LAUNCH_BYTES: u64 = 256 << 20;
 /// Number of entry functions of one module that a launch can name.
 pub const FUNCTIONS: u32 = 65_536;
+/// Maximum number of requests in one [`crate::RequestReports`].
+pub const REQUESTS: usize = 256;
+/// Maximum number of runs in one [`crate::RequestReports`].
+pub const REQUEST_RUNS: usize = 2_048;
 /// Maximum number of devices in one request.
 pub const DEVICES: u32 = 16;
 /// Maximum number of devices in an answer to a [`crate::DevicesRequest`].

@@ -74,6 +74,7 @@ plain!(
     Quotas,
     Refusal,
     Rejected,
+    RequestReports,
     Seal,
     SealReply,
     Sessions,

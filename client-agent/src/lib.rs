@@ -34,12 +34,13 @@ use std::time::Duration;
 use actors::client::Agent;
 
 pub use actors::client::ClientSettings as Settings;
-pub use bus_schemas::{Dim, SessionId};
+pub use bus_schemas::{Dim, SessionId, SpanId, TraceContext, TraceId};
 pub use client_session::ClientError as Error;
+pub use client_session::set_traceparent;
 pub use client_session::{Function, Module, Session};
 use client_session::{Images, block_on};
 pub use telemetry;
-pub use telemetry::{SpanId, Telemetry, TraceContext, TraceId};
+pub use telemetry::Telemetry;
 
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;

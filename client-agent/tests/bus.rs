@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Code, Failure, OpenAnswer, encode};
+use bus_schemas::{Code, Failure, OpenAnswer, RequestReport, SessionId, encode};
 use client_agent::{Client, Error, Settings, SpanId, TraceContext, TraceId};
 use futures_util::StreamExt as _;
 use peer::Cluster;
@@ -252,26 +252,38 @@ fn every_submitted_op_is_in_the_log_once() {
 }
 
 #[test]
-fn a_span_travels_with_batch_and_intent() {
+fn requests_are_reported_with_the_programs_span_and_none_is_lost_at_the_end() {
     let cluster = Cluster::start();
     let (_client, session) = cluster.open();
     session.sync().unwrap();
-    let context = TraceContext {
-        trace: TraceId(0x1234_u128.to_be_bytes()),
-        span: SpanId(0xab_u64.to_be_bytes()),
+    let context = |trace: u8| TraceContext {
+        trace: TraceId([trace; 16]),
+        span: SpanId([0xab; 8]),
         sampled: true,
     };
-    session.set_trace(Some(&context.traceparent()));
+    session.set_trace(Some(&context(1).traceparent()));
+    let address = session.alloc(1000).unwrap();
+    session.copy_in(address, &[7; 1000]).unwrap();
     session.sync().unwrap();
+    client_agent::set_traceparent(Some(&context(2).traceparent())).unwrap();
+    session.sync().unwrap();
+    client_agent::set_traceparent(None).unwrap();
     session.set_trace(None);
     session.sync().unwrap();
-    let mut traces = cluster.knobs.traces.lock().unwrap().clone();
-    traces.sort();
-    traces.dedup();
-    let parent = "00-00000000000000000000000000001234-00000000000000ab-01";
-    let intent = (session.id().to_string(), parent.to_owned());
-    assert_eq!(traces, [intent, ("batch".to_owned(), parent.to_owned())]);
+    let id = session.id();
     session.close().unwrap();
+    let reports = cluster.knobs.reports.lock().unwrap().clone();
+    let parent = |(session, report): &(SessionId, RequestReport)| {
+        assert_eq!(*session, id);
+        assert!(report.began <= report.waited && report.waited <= report.ended);
+        (report.first, report.last, report.parent)
+    };
+    let parents: Vec<_> = reports.iter().map(parent).collect();
+    let (one, two) = (Some(context(1)), Some(context(2)));
+    assert_eq!(
+        parents,
+        [(1, 1, None), (2, 4, one), (5, 5, two), (6, 6, None)]
+    );
 }
 
 #[test]

@@ -36,6 +36,8 @@ enum Command {
     Product(commands::ProductCommand),
     /// Runs a controller: the control room's page and the interface over HTTP
     Controller(controller::ControllerArgs),
+    /// Runs a tracer: makes traces of programs' requests and exports them
+    Tracer(tracer::TracerArgs),
     /// Shows tenants, devices and sessions in the terminal, live
     Top(top::TopArgs),
     /// Prints a script with which a shell completes commands, including the cluster's own names
@@ -126,6 +128,7 @@ fn main() -> ExitCode {
         Command::Controller(args) => beside(&cli.global, |settings, json| {
             controller::controller(args, settings, json)
         }),
+        Command::Tracer(args) => beside(&cli.global, |settings, _| tracer::tracer(args, settings)),
         Command::Top(args) => beside(&cli.global, |settings, json| top::top(args, settings, json)),
         // These need no settings: a starting shell may be in any folder.
         Command::Completions(args) => completions::completions(args).map(|()| ExitCode::SUCCESS),

@@ -53,6 +53,8 @@ const LINES: &[(&str, i32)] = &[
     ("order hold", 3),
     ("order release", 3),
     ("config", 0),
+    ("tracer", 2),
+    ("tracer --set telemetry.otlp=http://127.0.0.1:9", 3),
     ("controller", 3),
     ("controller link", 3),
     ("controller openapi", 0),

@@ -55,6 +55,7 @@ mod swap_faults;
 mod tables;
 mod targets;
 mod top;
+mod traces;
 mod usage;
 mod variables;
 mod waits;

@@ -265,7 +265,7 @@ impl AgentActor {
     fn begin(&mut self, opened: Opened, heard: async_nats::Subscriber) -> Arc<SessionChannel> {
         let session = opened.session;
         let (telemetry, tenant) = (&self.parts.settings.telemetry, &self.parts.tenant);
-        let requests = Requests::new(telemetry.clone(), tenant, self.parts.evidence.clone());
+        let requests = Requests::new(telemetry, tenant, self.parts.evidence.clone());
         let channel = Arc::new(SessionChannel::new(
             opened,
             self.client.clone(),

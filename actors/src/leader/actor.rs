@@ -96,6 +96,7 @@ impl Leader {
         let began = Instant::now();
         let config = LeaderConfig {
             clock_zero: since_1970(),
+            traced: parts.telemetry.tracing(),
             ..parts.config.clone()
         };
         let core = Core::new(config, parts.id);
@@ -202,7 +203,7 @@ impl Leader {
             Action::QueueIntent { session, bytes } => {
                 if let Some((_, queue)) = self.router.queues.borrow().get(&session) {
                     // The client sends it again if the queue has no room.
-                    let _ = queue.try_send(queue::QueueMessage::Intent(bytes.into(), None));
+                    let _ = queue.try_send(queue::QueueMessage::Intent(bytes.into()));
                 }
             }
             Action::QueueProgress { session, progress } => self.progress(session, progress),

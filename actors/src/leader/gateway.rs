@@ -17,7 +17,7 @@ use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
 use crate::inbox::{Inbox, Waste};
 use bus::{BusSettings, connect};
-use telemetry::{Telemetry, TraceContext};
+use telemetry::Telemetry;
 
 /// The receivers of messages. The leader owns it; the tasks that read subscriptions use it.
 pub(super) struct Router {
@@ -100,11 +100,7 @@ impl Router {
             && let Some((owner, queue)) = self.queues.borrow().get(&session)
             && *owner == tenant
         {
-            let context = match self.telemetry.tracing() {
-                true => TraceContext::extract(message.headers.as_ref()),
-                false => None,
-            };
-            let message = queue::QueueMessage::Intent(message.payload, context);
+            let message = queue::QueueMessage::Intent(message.payload);
             match queue.try_send(message) {
                 Ok(()) => {}
                 Err(SendError::Full(_)) => self.drop_one(),

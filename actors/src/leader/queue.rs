@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use actix::dev::SendError;
 use actix::{Actor, Addr, Context, Handler, Message, Recipient};
 use async_nats::Subject;
-use bus_schemas::{CostRun, Epoch, Failure, LeaderId, OpNumber, SessionId, Tenant};
+use bus_schemas::{CostRun, Failure, LeaderId, OpNumber, SessionId, Tenant};
 use bytes::Bytes;
 use scheduler_leader_core::{
     KernelQueue as Core, QueueAction, QueueEvent, QueueOpening, QueueProgress,
@@ -17,7 +17,7 @@ use super::messages::LeaderMessage;
 use crate::inbox::{Inbox, Waste};
 use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
-use telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
+use telemetry::{Telemetry, TenantMeters, Trail};
 
 /// Capacity of a queue's mailbox.
 const MAILBOX: usize = 256;
@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// A message to a kernel queue.
 pub(super) enum QueueMessage {
-    /// An intent, with the request it belongs to.
-    Intent(Bytes, Option<TraceContext>),
+    /// An intent.
+    Intent(Bytes),
     /// Ops were granted or are done.
     Progress(QueueProgress),
     /// The session has ended.
@@ -43,11 +43,9 @@ pub(super) struct KernelQueue {
     core: Core,
     session: SessionId,
     tenant: Tenant,
-    epoch: Epoch,
     began: Instant,
     leader: Recipient<LeaderMessage>,
     outgoing: BusPublisher,
-    telemetry: Telemetry,
     tenants: Inbox,
     meters: Arc<TenantMeters>,
     trail: Trail,
@@ -77,12 +75,10 @@ impl KernelQueue {
         let queue = Self {
             core: Core::new(&shared.cluster, shared.id, &opening),
             session: opening.session,
-            epoch: opening.epoch,
             began: shared.began,
             leader,
             outgoing: shared.outgoing.clone(),
             meters: shared.telemetry.meters().tenant(&opening.tenant),
-            telemetry: shared.telemetry.clone(),
             tenants: shared.tenants.clone(),
             tenant: opening.tenant,
             trail: Trail::default(),
@@ -154,26 +150,6 @@ impl KernelQueue {
         for mark in self.trail.through(granted) {
             let time = end.saturating_duration_since(mark.received);
             self.meters.queue(time);
-            let Some(parent) = mark.context else {
-                continue;
-            };
-            let span = Span {
-                name: SpanName::Queue,
-                context: parent,
-                parent: None,
-                start: mark.received,
-                end,
-                tenant: self.tenant.as_str(),
-                session: self.session,
-                gpu: None,
-                epoch: self.epoch,
-                position: 0,
-                ops: mark.ops(),
-                launches: 0,
-                device_ns: 0,
-                error: None,
-            };
-            self.telemetry.finish_child(parent, span);
         }
     }
 }
@@ -192,7 +168,7 @@ impl Handler<QueueMessage> for KernelQueue {
 
     fn handle(&mut self, message: QueueMessage, ctx: &mut Self::Context) {
         match message {
-            QueueMessage::Intent(bytes, context) => {
+            QueueMessage::Intent(bytes) => {
                 let before = self.core.queued();
                 let length = bytes.len();
                 // Marked before the leader can grant it.
@@ -200,7 +176,7 @@ impl Handler<QueueMessage> for KernelQueue {
                 let queued = self.core.queued();
                 if queued > before {
                     let now = Instant::now();
-                    self.trail.received(before + 1, queued, context, now);
+                    self.trail.received(before + 1, queued, now);
                 } else {
                     self.tenants.wasted(&self.tenant, Waste::Repeated, length);
                 }

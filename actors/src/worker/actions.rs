@@ -37,8 +37,7 @@ impl GpuWorker {
             Action::Untracked(name) => {
                 tracing::warn!(name, "more is published than a worker keeps track of");
             }
-            Action::Kept(session, first, count) => self.spans.kept(session, first, count),
-            Action::Started(start) => self.spans.started(start),
+            Action::Started(start) => self.slice_times.started(start),
             Action::Denied(session, op) => {
                 tracing::debug!(%session, op, "an allocation was refused");
             }
@@ -49,7 +48,7 @@ impl GpuWorker {
             }
             Action::Ended(session) => {
                 self.clients.remove(&session);
-                self.spans.ended(session);
+                self.slice_times.ended(session);
             }
             Action::Tenants(tenants) => tenants.iter().for_each(|it| self.tenants.knows(it)),
             Action::Malformed(error) => self.count_malformed(&error),
@@ -109,7 +108,7 @@ impl GpuWorker {
     }
 
     fn open(&mut self, open: &OpenAction, owner: Owner) -> DeviceCommand {
-        self.spans.opened(open.session, &open.tenant);
+        self.slice_times.opened(open.session, &open.tenant);
         DeviceCommand::Open(open.session, open.window, owner)
     }
 

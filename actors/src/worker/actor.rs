@@ -25,7 +25,7 @@ use super::publications::Publications;
 use super::readings::Readings;
 use super::session_buffers::SessionBuffers;
 use super::settings::WorkerSettings;
-use super::spans::Spans;
+use super::slice_times::SliceTimes;
 use super::stager::Stager;
 use crate::inbox::Inbox;
 use crate::publisher::BusPublisher;
@@ -154,7 +154,7 @@ pub(super) struct GpuWorker {
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Rc<Stager>,
     pub(super) evidence: Option<Evidence>,
-    pub(super) spans: Spans,
+    pub(super) slice_times: SliceTimes,
     /// True if polling for the end of the last submitted slice is worthwhile.
     pub(super) small: bool,
     pub(super) actions: Vec<Action<SessionBuffers>>,

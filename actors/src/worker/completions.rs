@@ -43,7 +43,7 @@ impl GpuWorker {
     fn on_device_event(&mut self, event: DeviceEvent) {
         match event {
             DeviceEvent::Completed(completion) => {
-                self.spans.completed(&completion);
+                self.slice_times.completed(&completion);
                 let slice = self.completed(completion);
                 self.handle_event(Event::Completed(slice));
             }
@@ -101,7 +101,7 @@ impl GpuWorker {
             } else {
                 let (out, bytes, took) = (moved.out, moved.bytes, moved.took);
                 tracing::debug!(%session, out, bytes, ?took, "its memory has moved");
-                self.spans.moved(moved);
+                self.slice_times.moved(moved);
             }
         }
         self.handle_event(Event::Moved(moves, Some(used)));

@@ -21,7 +21,6 @@ impl StreamHandler<async_nats::Message> for GpuWorker {
 
 impl GpuWorker {
     fn on_message(&mut self, message: &async_nats::Message) {
-        self.spans.received(message);
         let Some(subject) = self.subjects.all.parse_worker(&message.subject) else {
             return self.count_malformed(&"a subject without a meaning");
         };

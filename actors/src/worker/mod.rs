@@ -28,7 +28,7 @@ mod readings;
 mod reads;
 mod session_buffers;
 mod settings;
-mod spans;
+mod slice_times;
 mod stager;
 mod usage_appender;
 
@@ -65,7 +65,7 @@ use kernel_records::KernelRecords;
 use pager::{Reads, VramPager};
 use publications::Publications;
 use session_buffers::SessionBuffers;
-use spans::Spans;
+use slice_times::SliceTimes;
 use stager::Stager;
 use usage_appender::UsageAppender;
 
@@ -269,7 +269,7 @@ impl Parts {
             worker: self.worker(&device, &stager),
             pager: self.pager(&address).start(),
             began,
-            spans: Spans::new(self.settings.telemetry, self.identity.gpu),
+            slice_times: SliceTimes::new(self.settings.telemetry, self.identity.gpu),
             subjects: OwnSubjects::new(self.subjects, self.identity.incarnation),
             clients: HashMap::new(),
             reply: None,

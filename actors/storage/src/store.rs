@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_nats::jetstream::context::{GetStreamError, KeyValueError};
-use async_nats::jetstream::stream::{self, DiscardPolicy};
+use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy};
 use async_nats::jetstream::{Context, kv};
 use bus_schemas::subject::Subjects;
 
@@ -15,6 +16,13 @@ use super::table::{RECORD_BYTES, Row, Stored};
 /// Number of copies with several servers, unless the cluster sets another number: any one server
 /// may be lost.
 pub(super) const COPIES: usize = 3;
+
+/// Maximum number of a tenant's reports of requests that are kept.
+const REPORTS: i64 = 4_096;
+/// Maximum bytes of one such report.
+const REPORT_BYTES: i32 = 128 << 10;
+/// Time for which they are kept.
+const REPORT_AGE: Duration = Duration::from_secs(3_600);
 
 /// The settings with the number of copies have not been read yet.
 const UNREAD: usize = usize::MAX;
@@ -101,6 +109,7 @@ impl Storage {
             Stored::Kernels => self.subjects.kernel_bucket(),
             Stored::Control => self.subjects.control_bucket(),
             Stored::Answers => self.subjects.answers_bucket(),
+            Stored::Requests => self.subjects.requests_stream(),
         }
     }
 
@@ -194,6 +203,37 @@ impl Storage {
         }
     }
 
+    /// The subjects of a stream, and the rules of its messages.
+    fn stream_config(&self, stored: Stored) -> stream::Config {
+        let named = stream::Config {
+            name: self.name(stored),
+            ..stream::Config::default()
+        };
+        match stored {
+            // A tenant's reports displace only its own, and none is kept when it is exported. The server would send
+            // acknowledgements to any subject that a tenant names as its reply.
+            Stored::Requests => stream::Config {
+                no_ack: true,
+                subjects: vec![self.subjects.request_reports_all()],
+                retention: RetentionPolicy::WorkQueue,
+                discard: DiscardPolicy::Old,
+                max_age: REPORT_AGE,
+                max_messages_per_subject: REPORTS,
+                max_message_size: REPORT_BYTES,
+                ..named
+            },
+            // A full stream rejects new messages, so that no loss goes unnoticed.
+            _ => stream::Config {
+                subjects: vec![match stored {
+                    Stored::Usage => self.subjects.usage_blocks_all(),
+                    _ => self.subjects.record_all(),
+                }],
+                discard: DiscardPolicy::New,
+                ..named
+            },
+        }
+    }
+
     /// Creates a stream if it is missing.
     ///
     /// # Errors
@@ -203,17 +243,10 @@ impl Storage {
         let (mut copies, mut made_room) = (self.copies(None), false);
         loop {
             let config = stream::Config {
-                name: self.name(stored),
-                subjects: vec![match stored {
-                    Stored::Usage => self.subjects.usage_blocks_all(),
-                    _ => self.subjects.record_all(),
-                }],
                 max_bytes: signed(bytes),
-                // A full stream rejects new messages, so that no loss goes unnoticed.
-                discard: DiscardPolicy::New,
                 storage: Row::of(stored).storage,
                 num_replicas: copies,
-                ..stream::Config::default()
+                ..self.stream_config(stored)
             };
             match self.jetstream.get_or_create_stream(config).await {
                 Ok(stream) => return Ok(stream),

@@ -34,17 +34,20 @@ pub enum Stored {
     Control,
     /// Bucket: controllers' answers to requests with an idempotency key.
     Answers,
+    /// Stream: programs' reports of their requests, until the tracer has exported them. Only a tracer makes it.
+    Requests,
 }
 
 impl Stored {
     /// All streams and buckets, most important first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Lease,
         Self::State,
         Self::Usage,
         Self::Kernels,
         Self::Control,
         Self::Answers,
+        Self::Requests,
         Self::Record,
     ];
 }
@@ -122,6 +125,12 @@ impl Row {
                 bytes: 4 * MIB,
                 least: MIB,
                 bucket: Some((1, forever, Some(MARKER))),
+            },
+            Stored::Requests => Self {
+                storage: file,
+                bytes: 64 * MIB,
+                least: MIB,
+                bucket: None,
             },
         }
     }

@@ -1,15 +1,14 @@
 //! Warploom's own telemetry: spans, metrics, logs.
 //!
 //! A process has one [`Telemetry`], made by its role at start-up and cloned into its actors.
-//! Metrics are always kept in process ([`Meters`]) for `warploom status` and the demo. Spans, and
-//! the export of both over OTLP, are off unless an endpoint is set; a span then costs one branch.
+//! Metrics are always kept in process ([`Meters`]) for `warploom status` and the demo. Their export over OTLP
+//! is off unless an endpoint is set. The spans of all roles are exported by the tracer ([`SpanExport`]).
 //! Exporters run on threads of their own, so a collector that is slow or gone does not block an
 //! actor. Neither does a reader of the metrics page ([`MetricsServer`]). All metrics are in one
 //! table ([`catalogue::METRICS`]).
 
 pub mod catalogue;
 mod collector;
-mod context;
 mod error;
 mod export;
 mod exposition;
@@ -19,13 +18,13 @@ mod logs;
 mod meters;
 mod scrape;
 mod settings;
-mod span;
+mod spans;
 mod trail;
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-pub use context::{SpanId, TRACEPARENT, TraceContext, TraceId};
 pub use error::TelemetryError;
 pub use exposition::METRICS_TYPE;
 pub use histogram::Histogram;
@@ -37,11 +36,10 @@ pub use meters::{
 };
 pub use scrape::{MetricsServer, names_this_host};
 pub use settings::{Role, TelemetrySettings};
-pub use span::{Span, SpanName};
+pub use spans::{Attribute, Attributes, FinishedSpan, SendError, SpanEvent, SpanExport};
 pub use trail::{Trail, TrailMark};
 
 use bus_schemas::Tenant;
-use context::Ids;
 use export::Export;
 
 /// A process's telemetry. Cloning is cheap, and all clones share it. Dropping the last clone sends
@@ -51,12 +49,11 @@ pub struct Telemetry(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    ids: Ids,
     // Dropped before the meters, because its last export reads them.
     export: Option<Export>,
     meters: Arc<Meters>,
-    /// A trace is sampled if the upper half of its id is below this.
-    sampled_below: u128,
+    /// True if the cluster's requests are traced.
+    traces: bool,
 }
 
 impl Telemetry {
@@ -64,10 +61,9 @@ impl Telemetry {
     #[must_use]
     pub fn off() -> Self {
         Self(Arc::new(Inner {
-            ids: Ids::new(),
             meters: Arc::new(Meters::new()),
             export: None,
-            sampled_below: 0,
+            traces: false,
         }))
     }
 
@@ -81,14 +77,11 @@ impl Telemetry {
         if settings.is_off() {
             return Ok(Self::off());
         }
-        let ids = Ids::new();
         let meters = Arc::new(Meters::new());
-        let export = Export::start(settings, ids.instance(), &meters)?;
-        let ratio = settings.sample.clamp(0.0, 1.0);
+        let export = Export::start(settings, instance(), &meters)?;
         Ok(Self(Arc::new(Inner {
-            ids,
             meters,
-            sampled_below: (ratio * (u64::MAX as f64)) as u128 + u128::from(ratio >= 1.0),
+            traces: settings.traces.is_some(),
             export: Some(export),
         })))
     }
@@ -99,55 +92,10 @@ impl Telemetry {
         &self.0.meters
     }
 
-    /// True if spans are exported.
+    /// True if an endpoint for spans is set: the cluster's requests are traced.
     #[must_use]
     pub fn tracing(&self) -> bool {
-        self.0.export.as_ref().is_some_and(Export::takes_spans)
-    }
-
-    /// Returns the context of a new request: a child of `parent` if the program is itself traced,
-    /// else the root of a new trace. `None` if spans are off or the trace is not sampled; then
-    /// there is no context to send.
-    #[must_use]
-    pub fn request(&self, parent: Option<TraceContext>) -> Option<TraceContext> {
-        if !self.tracing() {
-            return None;
-        }
-        if let Some(parent) = parent {
-            return parent.sampled.then(|| self.child(parent));
-        }
-        let root = self.0.ids.root();
-        let draw = u128::from_be_bytes(root.trace.0) & u128::from(u64::MAX);
-        (draw < self.0.sampled_below).then_some(root)
-    }
-
-    /// Returns the context of a new span under `parent`.
-    #[must_use]
-    pub fn child(&self, parent: TraceContext) -> TraceContext {
-        TraceContext {
-            span: self.0.ids.span(),
-            ..parent
-        }
-    }
-
-    /// Hands over a finished span. Never blocks: the span is dropped if the exporter's queue is
-    /// full.
-    pub fn finish(&self, span: &Span<'_>) {
-        if let Some(export) = &self.0.export {
-            export.span(span);
-        }
-    }
-
-    /// Hands over a finished span without children, and draws its id.
-    pub fn finish_child(&self, parent: TraceContext, span: Span<'_>) {
-        if self.tracing() {
-            let context = self.child(parent);
-            self.finish(&Span {
-                context,
-                parent: Some(parent.span),
-                ..span
-            });
-        }
+        self.0.traces
     }
 
     /// True if metrics are posted to a collector periodically.
@@ -184,4 +132,12 @@ impl Telemetry {
             export.flush();
         }
     }
+}
+
+/// Returns a number of this process that tells instances of a service apart.
+fn instance() -> u64 {
+    // The standard library keys its hash maps from the system's random numbers.
+    let since_epoch = SystemTime::UNIX_EPOCH.elapsed();
+    let nanos = since_epoch.map_or(0, |elapsed| elapsed.as_nanos());
+    RandomState::new().hash_one((std::process::id(), nanos))
 }

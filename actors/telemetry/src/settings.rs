@@ -16,6 +16,8 @@ pub enum Role {
     Client,
     /// A controller.
     Controller,
+    /// A tracer.
+    Tracer,
 }
 
 impl Role {
@@ -27,6 +29,7 @@ impl Role {
             Self::Worker => "warploom-worker",
             Self::Client => "warploom-client",
             Self::Controller => "warploom-controller",
+            Self::Tracer => "warploom-tracer",
         }
     }
 }
@@ -55,6 +58,8 @@ pub struct TelemetrySettings {
     /// A PEM file with the certificates that the collector's is checked against; by default those
     /// of the system.
     pub certificate: Option<PathBuf>,
+    /// Headers of posts of spans: `OTEL_EXPORTER_OTLP_HEADERS`. The SDK reads those of metrics itself.
+    pub headers: Vec<(String, String)>,
     /// Share of requests that are traced, 0 to 1, if the program is not itself traced.
     pub sample: f64,
     /// Maximum time for one post with all its retries.
@@ -73,6 +78,7 @@ impl TelemetrySettings {
             page: false,
             nvidia_names: false,
             certificate: None,
+            headers: Vec::new(),
             sample: 1.0,
             timeout: Duration::from_secs(3),
         }
@@ -116,6 +122,9 @@ impl TelemetrySettings {
         Self {
             traces: signal("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "traces"),
             metrics: signal("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "metrics"),
+            headers: variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS")
+                .or_else(|| variable("OTEL_EXPORTER_OTLP_HEADERS"))
+                .map_or_else(Vec::new, |text| headers(&text)),
             certificate: variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from),
             sample: sample.clamp(0.0, 1.0),
             timeout: millis.map_or(off.timeout, Duration::from_millis),
@@ -128,6 +137,18 @@ impl TelemetrySettings {
     pub fn is_off(&self) -> bool {
         self.traces.is_none() && self.metrics.is_none() && !self.page
     }
+}
+
+/// Reads `name=value,name=value`, with percent-encoded values. Parts of another form are left out.
+fn headers(text: &str) -> Vec<(String, String)> {
+    let pair = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        let value = percent_encoding::percent_decode_str(value.trim());
+        let value = value.decode_utf8().ok()?.into_owned();
+        let name = name.trim();
+        (!name.is_empty()).then(|| (name.to_owned(), value))
+    };
+    text.split(',').filter_map(pair).collect()
 }
 
 #[cfg(test)]
@@ -177,6 +198,13 @@ mod tests {
         ];
         let settings = resolve("http://a:1", &ratio);
         assert_eq!((settings.sample, settings.timeout.as_millis()), (0.25, 250));
+        let token = [(
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "authorization=Bearer%20x, , a = b,=c",
+        )];
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers = resolve("http://a:1", &token).headers;
+        assert_eq!(headers, [pair("authorization", "Bearer x"), pair("a", "b")]);
         let certificate = settings.certificate.expect("it is set");
         assert_eq!(certificate, PathBuf::from("/etc/collector.pem"));
         let never = resolve("http://a:1", &[("OTEL_TRACES_SAMPLER", "always_off")]);

@@ -1,12 +1,10 @@
-//! The arrivals of a session's ops: the ops of each message, their time and their request. The
-//! leader needs them for its `queue` spans and the worker for its `execute` spans.
+//! The arrivals of a session's ops: the ops of each message and their time. The leader measures the time in its
+//! queues with them.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use bus_schemas::OpNumber;
-
-use crate::context::TraceContext;
 
 /// Maximum number of marks of a session; beyond it the oldest is dropped. A client that never gets
 /// a grant must not make the leader grow.
@@ -19,8 +17,6 @@ pub struct TrailMark {
     pub first: OpNumber,
     /// The last op.
     pub last: OpNumber,
-    /// The request they belong to, if it is traced.
-    pub context: Option<TraceContext>,
     /// Time of arrival.
     pub received: Instant,
 }
@@ -42,13 +38,7 @@ pub struct Trail {
 
 impl Trail {
     /// Marks the ops `first..=last` of a message. Ops that arrived before are not marked again.
-    pub fn received(
-        &mut self,
-        first: OpNumber,
-        last: OpNumber,
-        context: Option<TraceContext>,
-        now: Instant,
-    ) {
+    pub fn received(&mut self, first: OpNumber, last: OpNumber, now: Instant) {
         let Some(unmarked) = self.marked.checked_add(1) else {
             return;
         };
@@ -63,7 +53,6 @@ impl Trail {
         self.marks.push_back(TrailMark {
             first,
             last,
-            context,
             received: now,
         });
     }
@@ -73,12 +62,6 @@ impl Trail {
     pub fn of(&self, op: OpNumber) -> Option<&TrailMark> {
         let after = self.marks.partition_point(|mark| mark.last < op);
         self.marks.get(after).filter(|mark| mark.first <= op)
-    }
-
-    /// Returns the mark of the oldest ops that are not done.
-    #[must_use]
-    pub fn first(&self) -> Option<&TrailMark> {
-        self.marks.front()
     }
 
     /// Ends the ops up to `last`: yields the marks that end with them, oldest first, and drops
@@ -98,10 +81,10 @@ mod tests {
     fn a_resend_is_marked_once_and_a_gap_is_no_mark() {
         let now = Instant::now();
         let mut trail = Trail::default();
-        trail.received(1, 4, None, now);
-        trail.received(1, 4, None, now);
-        trail.received(3, 6, None, now);
-        trail.received(9, 9, None, now);
+        trail.received(1, 4, now);
+        trail.received(1, 4, now);
+        trail.received(3, 6, now);
+        trail.received(9, 9, now);
         let ranges = |marks: Vec<TrailMark>| -> Vec<_> {
             marks
                 .iter()
@@ -120,11 +103,11 @@ mod tests {
     fn a_session_that_gets_nothing_is_bounded() {
         let mut trail = Trail::default();
         for op in 1..=3 * MARKS as u64 {
-            trail.received(op, op, None, Instant::now());
+            trail.received(op, op, Instant::now());
         }
         assert_eq!(trail.through(u64::MAX).count(), MARKS);
-        trail.received(u64::MAX, u64::MAX, None, Instant::now());
-        trail.received(u64::MAX, u64::MAX, None, Instant::now());
+        trail.received(u64::MAX, u64::MAX, Instant::now());
+        trail.received(u64::MAX, u64::MAX, Instant::now());
         assert_eq!(trail.through(u64::MAX).count(), 1);
     }
 
@@ -139,7 +122,7 @@ mod tests {
             let now = Instant::now();
             let mut trail = Trail::default();
             for (first, more) in &batches {
-                trail.received(*first, first + more, None, now);
+                trail.received(*first, first + more, now);
             }
             let mut last = 0;
             for cut in cuts.into_iter().chain([u64::MAX]) {

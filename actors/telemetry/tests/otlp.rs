@@ -5,13 +5,16 @@ mod measured;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bus_schemas::SessionId;
+use bus_schemas::{SpanId, TraceId};
 use measured::measures;
 use serde_json::{Value, json};
 use telemetry::catalogue::METRICS;
-use telemetry::{Role, Span, SpanName, Telemetry, TelemetryError, TelemetrySettings, TraceContext};
+use telemetry::{
+    Attribute, FinishedSpan, Role, SendError, SpanEvent, SpanExport, Telemetry, TelemetryError,
+    TelemetrySettings,
+};
 use test_cluster::Receiver;
 use test_cluster::TempDir;
 
@@ -20,21 +23,33 @@ fn start(role: Role, endpoint: &str) -> Telemetry {
     Telemetry::start(&settings).expect("the settings are good")
 }
 
-fn span(name: SpanName, context: TraceContext, start: Instant) -> Span<'static> {
-    Span {
-        name,
-        context,
+fn exporter(settings: &TelemetrySettings) -> Result<SpanExport, TelemetryError> {
+    Ok(SpanExport::start(settings)?.expect("spans are on"))
+}
+
+fn span(role: Role, name: &str, id: u8) -> FinishedSpan {
+    let number = |name: &'static str, value| (name.into(), Attribute::Number(value));
+    FinishedSpan {
+        role,
+        name: name.to_owned(),
+        trace: TraceId([7; 16]),
+        span: SpanId([id; 8]),
         parent: None,
-        start,
-        end: start + Duration::from_millis(3),
-        tenant: "chat",
-        session: SessionId(0x0100_0001),
-        gpu: Some(1),
-        epoch: 2,
-        position: 17,
-        ops: 4,
-        launches: 3,
-        device_ns: 1_234,
+        is_remote: false,
+        start: 1_764_500_000_000_000_001,
+        end: 1_764_500_000_003_000_001,
+        attributes: vec![
+            ("warploom.tenant".into(), Attribute::Text("chat".into())),
+            number("warploom.gpu", 1),
+            number("warploom.device_ns", u64::MAX),
+            ("warploom.incomplete".into(), Attribute::Flag(true)),
+        ],
+        events: vec![SpanEvent {
+            name: "kernel",
+            at: 1_764_500_000_001_000_000,
+            attributes: vec![number("warploom.launches", 3)],
+        }],
+        links: Vec::new(),
         error: None,
     }
 }
@@ -52,30 +67,34 @@ fn named<'a>(received: &'a [Value], name: &str) -> &'a Value {
 }
 
 #[test]
-fn spans_arrive_with_their_parents_times_and_attributes() {
+fn spans_of_all_roles_arrive_with_their_parents_times_and_attributes() {
     let receiver = Receiver::start(0, None);
-    let client = start(Role::Client, &receiver.endpoint());
-    let worker = start(Role::Worker, &receiver.endpoint());
-    let began = Instant::now() - Duration::from_millis(10);
-    let request = client.request(None).expect("spans are on");
-    let carried = TraceContext::extract(Some(&request.headers())).expect("it is sampled");
-    worker.finish_child(carried, span(SpanName::Execute, carried, began));
-    client.finish(&Span {
-        error: Some("E-KERNEL-WATCHDOG"),
-        gpu: None,
-        ..span(SpanName::Request, request, began)
-    });
-    worker.shutdown(Duration::from_secs(5));
-    client.shutdown(Duration::from_secs(5));
+    let settings = TelemetrySettings::from_environment(Role::Tracer, "test", &receiver.endpoint());
+    let export = exporter(&settings).expect("the settings are good");
+    let root = FinishedSpan {
+        error: Some(("E-KERNEL-WATCHDOG", "too long".into())),
+        ..span(Role::Client, "request", 1)
+    };
+    let child = FinishedSpan {
+        parent: Some(root.span),
+        ..span(Role::Worker, "gpu launch add", 2)
+    };
+    export.send(&[root.clone(), child]).expect("taken");
 
     let received = receiver.received();
     assert_eq!(of_kind(&received, "span").len(), 2, "{received:#?}");
-    let (root, child) = (named(&received, "request"), named(&received, "execute"));
+    let (root, child) = (
+        named(&received, "request"),
+        named(&received, "gpu launch add"),
+    );
     assert_eq!(root["parent"], "");
     assert_eq!(child["parent"], root["span"]);
     assert_eq!(child["trace"], root["trace"]);
-    assert_eq!(root["trace"], request.trace.to_string());
-    assert_eq!(root["error"], "E-KERNEL-WATCHDOG");
+    assert_eq!(root["trace"], "07".repeat(16));
+    assert_eq!(
+        (&root["error"], &child["error"]),
+        (&json!("too long"), &json!(""))
+    );
     assert_eq!(
         (&root["span_kind"], &child["span_kind"]),
         (&json!("CLIENT"), &json!("SERVER"))
@@ -85,14 +104,18 @@ fn spans_arrive_with_their_parents_times_and_attributes() {
         (&json!("warploom-client"), &json!("warploom-worker"))
     );
     assert_eq!(child["resource"]["warploom.cluster"], "test");
-    let nanos = |line: &Value, field: &str| line[field].as_u64().expect("a time");
-    assert_eq!(nanos(child, "end") - nanos(child, "start"), 3_000_000);
+    assert_eq!(child["start"], 1_764_500_000_000_000_001_u64);
+    assert_eq!(child["end"], 1_764_500_000_003_000_001_u64);
     let attributes = json!({
-        "warploom.tenant": "chat", "warploom.session": "0000000001000001", "warploom.gpu": 1,
-        "warploom.epoch": 2, "warploom.position": 17, "warploom.ops": 4,
-        "warploom.launches": 3, "warploom.device_ns": 1_234,
+        "warploom.tenant": "chat", "warploom.gpu": 1, "warploom.device_ns": i64::MAX,
+        "warploom.incomplete": true,
     });
     assert_eq!(child["attributes"], attributes);
+    let event = json!([{
+        "name": "kernel", "at": 1_764_500_000_001_000_000_u64,
+        "attributes": {"warploom.launches": 3},
+    }]);
+    assert_eq!(child["events"], event);
 }
 
 #[test]
@@ -173,26 +196,28 @@ fn check_table(received: &[Value]) {
 }
 
 #[test]
-fn a_busy_collector_is_asked_again_and_a_dead_one_holds_nothing_up() {
-    let busy = Receiver::start(2, None);
-    let client = start(Role::Client, &busy.endpoint());
-    let request = client.request(None).expect("spans are on");
-    client.finish(&span(SpanName::Request, request, Instant::now()));
-    client.flush();
-    let received = busy.received();
-    assert_eq!(of_kind(&received, "span").len(), 1);
-    client.shutdown(Duration::from_secs(5));
-
-    // No test waits this long; the guard stops one that would hang.
-    let hangs = Duration::from_secs(60);
-    let dead = start(Role::Client, "http://127.0.0.1:9");
-    let began = Instant::now();
-    for _ in 0..20_000 {
-        let request = dead.request(None).expect("spans are on");
-        dead.finish(&span(SpanName::Request, request, Instant::now()));
-    }
-    dead.shutdown(Duration::from_secs(1));
-    assert!(began.elapsed() < hangs, "{:?}", began.elapsed());
+fn a_collector_that_does_not_take_spans_is_reported() {
+    let spans = [span(Role::Client, "request", 1)];
+    let settings =
+        |endpoint: &str| TelemetrySettings::from_environment(Role::Tracer, "test", endpoint);
+    let busy = Receiver::start(1, None);
+    let export = exporter(&settings(&busy.endpoint())).expect("the settings are good");
+    let refused = export.send(&spans).expect_err("it is busy");
+    assert!(
+        matches!(&refused, SendError::Later(why) if why.contains("503")),
+        "{refused}"
+    );
+    assert_eq!(of_kind(&busy.received(), "span").len(), 0);
+    export.send(&spans).expect("taken");
+    assert_eq!(of_kind(&busy.received(), "span").len(), 1);
+    let dead = exporter(&settings("http://127.0.0.1:9")).expect("the settings are good");
+    dead.send(&spans).expect_err("nothing listens there");
+    let wrong = TelemetrySettings {
+        traces: Some(format!("{}/nowhere", busy.endpoint())),
+        ..settings(&busy.endpoint())
+    };
+    let refused = exporter(&wrong).expect("a URL").send(&spans);
+    assert_eq!(refused, Err(SendError::Refused(404)));
 }
 
 #[test]
@@ -210,10 +235,8 @@ fn a_collector_of_https_is_asked_for_its_certificate() {
             certificate: Some(certificate.to_owned()),
             ..TelemetrySettings::from_environment(Role::Client, "test", &receiver.endpoint())
         };
-        let client = Telemetry::start(&settings)?;
-        let request = client.request(None).expect("spans are on");
-        client.finish(&span(SpanName::Request, request, Instant::now()));
-        client.shutdown(Duration::from_secs(10));
+        // The reason is logged.
+        let _ = exporter(&settings)?.send(&[span(Role::Client, "request", 1)]);
         Ok::<_, TelemetryError>(of_kind(&receiver.received(), "span").len())
     };
 
@@ -262,50 +285,11 @@ fn certificate(dir: &TempDir, name: &str) -> (PathBuf, String) {
 fn off_is_off() {
     let off = start(Role::Client, "");
     assert!(!off.tracing());
-    assert_eq!(off.request(None), None);
     off.shutdown(Duration::from_secs(1));
-    let never = TelemetrySettings {
-        sample: 0.0,
-        ..TelemetrySettings::from_environment(Role::Client, "test", "http://127.0.0.1:9")
-    };
-    let never = Telemetry::start(&never).expect("the settings are good");
-    assert!((0..1_000).all(|_| never.request(None).is_none()));
     let bad = TelemetrySettings::from_environment(Role::Client, "test", "ftp://127.0.0.1:9");
     let error = Telemetry::start(&bad).expect_err("ftp is refused");
     assert!(error.to_string().contains("ftp://127.0.0.1:9"), "{error}");
     let login = TelemetrySettings::from_environment(Role::Client, "test", "http://me:secret@a:1");
     let error = Telemetry::start(&login).expect_err("a login is refused");
     assert!(!error.to_string().contains("secret"), "{error}");
-}
-
-#[test]
-fn a_share_of_the_requests_is_sampled() {
-    let settings = TelemetrySettings {
-        sample: 0.25,
-        ..TelemetrySettings::from_environment(Role::Client, "test", "http://127.0.0.1:9")
-    };
-    let telemetry = Telemetry::start(&settings).expect("the settings are good");
-    let kept = (0..20_000)
-        .filter(|_| telemetry.request(None).is_some())
-        .count();
-    assert!((4_600..5_400).contains(&kept), "{kept} of 20000");
-    let parent = TraceContext {
-        sampled: true,
-        ..loop_until_sampled(&telemetry)
-    };
-    let child = telemetry
-        .request(Some(parent))
-        .expect("a sampled parent decides");
-    assert_eq!(child.trace, parent.trace);
-    assert_ne!(child.span, parent.span);
-    let quiet = TraceContext {
-        sampled: false,
-        ..parent
-    };
-    assert_eq!(telemetry.request(Some(quiet)), None);
-}
-
-fn loop_until_sampled(telemetry: &Telemetry) -> TraceContext {
-    let mut requests = std::iter::repeat_with(|| telemetry.request(None)).flatten();
-    requests.next().expect("endless")
 }

@@ -65,6 +65,9 @@ pub struct Opened {
     /// Properties of the device, if the worker reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<DeviceProperties>,
+    /// True if the cluster traces: the program reports its requests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub traced: bool,
 }
 
 /// The answer to an open request: either a session or a failure is set.
@@ -141,6 +144,7 @@ impl OpenAnswer {
             leader: first.leader,
             // A device without reported properties has no multiprocessors either.
             properties: properties.next().filter(|it| it.sms > 0),
+            traced: first.traced,
         });
         let others: Vec<_> = others.collect();
         std::iter::once(first).chain(others).collect()

@@ -51,6 +51,7 @@ pub const FACTS: &[Fact] = {
     const L: &str = "leader";
     const W: &str = "worker";
     const C: &str = "client";
+    const T: &str = "tracer";
     &[
         fact(
             Tenant,
@@ -123,6 +124,12 @@ pub const FACTS: &[Fact] = {
             "t.{t}.up.w.{w}.memory",
             W,
             "a program asks what its tenant holds",
+        ),
+        fact(
+            Tenant,
+            "t.{t}.up.trace.requests",
+            T,
+            "requests of its own sessions that have ended",
         ),
         fact(
             Cluster,

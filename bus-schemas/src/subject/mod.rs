@@ -213,6 +213,24 @@ impl Subjects {
         format!("{}.t.{tenant}.up.w.{worker}.memory", self.root)
     }
 
+    /// [`crate::RequestReports`], program to tracer.
+    #[must_use]
+    pub fn request_reports(&self, tenant: &Tenant) -> String {
+        format!("{}.t.{tenant}.up.trace.requests", self.root)
+    }
+
+    /// Returns the pattern of all subjects in the stream of request reports.
+    #[must_use]
+    pub fn request_reports_all(&self) -> String {
+        format!("{}.t.*.up.trace.requests", self.root)
+    }
+
+    /// Name of the JetStream stream of request reports.
+    #[must_use]
+    pub fn requests_stream(&self) -> String {
+        format!("wl-{}-requests", self.cluster)
+    }
+
     /// Returns a subject from leader or worker to client, about one session.
     #[must_use]
     pub fn to_client(&self, tenant: &Tenant, session: SessionId, what: ToClient) -> String {

@@ -126,6 +126,13 @@ impl Subjects {
         tokens.next().is_none().then_some(parsed)
     }
 
+    /// Parses a subject of the stream of request reports: the tenant that sent it.
+    #[must_use]
+    pub fn parse_request_reports(&self, subject: &str) -> Option<Tenant> {
+        let (tenant, rest) = self.tail(subject)?.strip_prefix("t.")?.split_once('.')?;
+        (rest == "up.trace.requests").then(|| tenant.parse().ok())?
+    }
+
     /// Parses a subject to which a client subscribes, about one session; `None` if it is not one.
     #[must_use]
     pub fn parse_client(&self, subject: &str) -> Option<(SessionId, ToClient)> {

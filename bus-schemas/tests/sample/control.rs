@@ -22,6 +22,7 @@ fn opened() -> Opened {
         epoch: 3,
         leader: LEADER,
         properties: Some(properties()),
+        traced: false,
     }
 }
 
@@ -376,5 +377,49 @@ pub(crate) fn devices() -> Devices {
             properties: properties(),
         }],
         failure: None,
+    }
+}
+
+pub(crate) fn request_reports() -> RequestReports {
+    let row = RequestReport {
+        thread: 1,
+        launches: 3,
+        began: 1_764_500_000_000_000_000,
+        waited: 1_764_500_000_001_000_000,
+        ended: 1_764_500_000_002_500_000,
+        first: 9,
+        last: 12,
+        parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+            .parse()
+            .ok(),
+        error: None,
+    };
+    let other = RequestReport {
+        thread: 2,
+        launches: 0,
+        first: 13,
+        last: 16,
+        parent: None,
+        error: Some(Code::BadAddress),
+        ..row
+    };
+    RequestReports {
+        v: V,
+        session: SESSION,
+        process: Some(process()),
+        dropped: 0,
+        rows: vec![row, other],
+        runs: vec![
+            RequestRun {
+                report: 1,
+                first: 13,
+                last: 13,
+            },
+            RequestRun {
+                report: 1,
+                first: 16,
+                last: 16,
+            },
+        ],
     }
 }

@@ -96,6 +96,11 @@ macro_rules! for_every_message {
             StatusRequest,
             $crate::sample::status_request()
         );
+        $call!(
+            request_reports,
+            RequestReports,
+            $crate::sample::request_reports()
+        );
         $call!(unstored, UnstoredCopy<'_>, $crate::sample::unstored());
         $call!(usage, Usage, $crate::sample::usage());
         $call!(usage_block, UsageBlock, $crate::sample::usage_block());

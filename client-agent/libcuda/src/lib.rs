@@ -88,7 +88,8 @@ mod uuid;
 mod visible;
 mod work;
 
-use crate::abi::{Count, OutList};
+use crate::abi::{Count, OutList, Text};
+use crate::status::Status;
 
 /// Tells a worker that this is not a driver: a worker that loaded it would be its own client.
 #[expect(unsafe_code, reason = "an exported name")]
@@ -100,6 +101,19 @@ pub static warploom_drop_in: u8 = 1;
 #[unsafe(no_mangle)]
 pub extern "C" fn warploom_lost() -> std::ffi::c_int {
     std::ffi::c_int::from(process::is_any_lost())
+}
+
+/// For programs that trace themselves: sets the W3C `traceparent` of the calling thread's following requests. Null or
+/// an empty text ends it. Returns 0, or `CUDA_ERROR_INVALID_VALUE` for a text that is none. It may be called at any
+/// time, and never waits.
+#[expect(unsafe_code, reason = "an exported name")]
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn warploom_set_traceparent(text: Text<'_>) -> std::ffi::c_int {
+    let text = text.take_or_empty();
+    match text.map(|text| client_session::set_traceparent(Some(text))) {
+        Ok(Ok(())) => 0,
+        _ => Status::INVALID_VALUE.0,
+    }
 }
 
 /// For test runners: number of requested kernels without PTX. The message of the last one is

@@ -91,6 +91,22 @@ fn every_symbol_of_the_driver_api_is_exported_and_found() {
     assert_eq!(count, 724);
 }
 
+#[test]
+fn a_traceparent_is_taken_at_any_time_and_other_text_is_refused() {
+    let library = load();
+    // SAFETY: the type is the function's signature.
+    let set = unsafe {
+        let found =
+            library.get::<extern "C" fn(*const c_char) -> c_int>(b"warploom_set_traceparent");
+        found.expect("exported")
+    };
+    let span = c"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    for (text, answer) in [(span, 0), (c"", 0), (c"00-none", 1), (c"\xff", 1)] {
+        assert_eq!(set(text.as_ptr()), answer, "{text:?}");
+    }
+    assert_eq!(set(std::ptr::null()), 0);
+}
+
 /// Names that are not functions of NVML: programs look them up to see that they are missing.
 const NO_NVML: [&str; 2] = ["nvmlDeviceGetColour", "nvmlInit_v9"];
 

@@ -6,9 +6,11 @@
 //! answer runs those tasks meanwhile. So a sync switches threads no more often than a bare request
 //! does.
 //!
-//! There is no actor system here and no telemetry: the agent of `actors` adds both. The drop-in
-//! `libcuda`, which runs inside the processes of other programs, has neither.
+//! There is no actor system here, and no telemetry library: the agent of `actors` adds both. The drop-in
+//! `libcuda`, which runs inside the processes of other programs, has neither. In a cluster that traces, a channel
+//! publishes reports of its requests, and the tracer exports them.
 
+mod caller;
 mod channel;
 mod driver;
 mod error;
@@ -23,6 +25,7 @@ mod session;
 mod signal;
 mod wait;
 
+pub use caller::set_traceparent;
 pub use channel::{Answer, Reading, SessionChannel};
 pub use driver::Driver;
 pub use error::{ClientError, Result, refused};

@@ -1,27 +1,13 @@
-//! The observer of a channel: traces, metrics and logs of its work.
+//! The observer of a channel: metrics and logs of its work.
 
-use async_nats::HeaderMap;
 use bus_schemas::{EventTime, Failure, Op, OpNumber, Opened};
 
 /// Called for the work of a channel, under the channel's lock, on the caller's thread. All methods
 /// have default bodies, so an observer implements only those that it needs.
 pub trait Observer: Send {
-    /// Sets the W3C `traceparent` of the following work; `None` ends it.
-    fn set_trace(&mut self, _traceparent: Option<&str>) {}
-
     /// An op was appended.
     #[inline]
     fn pushed(&mut self, _op: &Op, _number: OpNumber) {}
-
-    /// True if [`Observer::headers`] may return any.
-    fn traced(&self) -> bool {
-        false
-    }
-
-    /// Headers of a message that begins with this op.
-    fn headers(&self, _op: OpNumber) -> Option<HeaderMap> {
-        None
-    }
 
     /// A batch of ops is sent for the first time.
     fn submitted(&mut self, _opened: &Opened, _first: OpNumber, _last: OpNumber) {}

@@ -339,9 +339,8 @@ impl Session {
         self.channel.flush();
     }
 
-    /// Sets the program's span that later requests are part of. A request is what the program waits
-    /// for: from the first call after the previous wait to its answer. Its own span travels with
-    /// the calls, or without telemetry this one (a W3C `traceparent`).
+    /// Sets the program's span that later requests are part of, as a W3C `traceparent`. A request is the work of
+    /// a thread between two of its waits. A thread's own span counts first ([`crate::set_traceparent`]).
     pub fn set_trace(&self, traceparent: Option<&str>) {
         self.channel.set_trace(traceparent);
     }

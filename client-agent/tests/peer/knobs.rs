@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use bus_schemas::{RequestReport, SessionId};
+
 /// The settings and counters of a test.
 #[derive(Default)]
 pub(crate) struct Knobs {
@@ -16,8 +18,8 @@ pub(crate) struct Knobs {
     pub(crate) image_bytes: AtomicU64,
     /// Launches run: (function, grid x, parameters).
     pub(crate) launches: Mutex<Vec<(u32, u32, Vec<u8>)>>,
-    /// `traceparent` headers seen, with the last token of their subjects.
-    pub(crate) traces: Mutex<Vec<(String, String)>>,
+    /// Reported requests, with their sessions.
+    pub(crate) reports: Mutex<Vec<(SessionId, RequestReport)>>,
     count: AtomicU32,
 }
 

@@ -8,7 +8,8 @@ use bus_schemas::subject::{LeaderSubject, Subjects, ToClient, ToLeader, ToWorker
 use bus_schemas::{
     Batch, CloseRequest, Code, Column, DataChunk, DeviceResult, Failure, Incarnation, Intent,
     LeaderId, LeaderNotice, Op, OpenAnswer, OpenRequest, Opened, Prepared, RefusedImage,
-    ResultKind, SessionId, Staged, Tenant, WIRE_VERSION, Window, WorkerAck, decode, encode,
+    RequestReports, ResultKind, SessionId, Staged, Tenant, WIRE_VERSION, Window, WorkerAck, decode,
+    encode,
 };
 use futures_util::StreamExt;
 
@@ -44,14 +45,11 @@ impl Peer {
     pub(super) async fn serve(&mut self, mut messages: async_nats::Subscriber) {
         while let Some(message) = messages.next().await {
             let subject = message.subject.as_str();
-            if let Some(parent) = message
-                .headers
-                .as_ref()
-                .and_then(|all| all.get("traceparent"))
-            {
-                let what = subject.rsplit('.').next().unwrap_or("").to_owned();
-                let mut traces = self.knobs.traces.lock().expect("unpoisoned");
-                traces.push((what, parent.to_string()));
+            if self.subjects.parse_request_reports(subject).is_some() {
+                let reports: RequestReports = decode(&message.payload).expect("a report");
+                let mut known = self.knobs.reports.lock().expect("unpoisoned");
+                known.extend(reports.rows.iter().map(|row| (reports.session, *row)));
+                continue;
             }
             if self.knobs.loses() {
                 continue;
@@ -85,6 +83,7 @@ impl Peer {
                     epoch: 1,
                     leader: LEADER,
                     properties: None,
+                    traced: true,
                 });
                 self.sessions.entry(opened.session).or_default();
                 let answer = OpenAnswer::of(std::slice::from_ref(opened));

@@ -34,7 +34,7 @@ pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
             Role::Worker => settings.given("worker.metrics").is_some(),
             // Its own listener serves them at a path.
             Role::Controller => true,
-            Role::Client => false,
+            Role::Client | Role::Tracer => false,
         },
         nvidia_names: settings.text("metrics.dcgm") == "on",
         ..TelemetrySettings::from_environment(role, cluster, endpoint)

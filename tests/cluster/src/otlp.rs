@@ -27,7 +27,7 @@ impl Receiver {
     pub fn start(fail: u32, tls: Option<&str>) -> Receiver {
         let dir = TempDir::new().expect("a directory");
         let mut command = Command::new("python3");
-        command.arg(script());
+        command.arg(script("receiver.py"));
         if let Some(identity) = tls {
             let file = dir.path().join("identity.pem");
             fs::write(&file, identity).expect("written");
@@ -67,6 +67,33 @@ impl Receiver {
         self.base.clone()
     }
 
+    /// Checks the traces of a tenant received so far by `tests/peers/otlp/traces.py`. Returns what they say, or the
+    /// rule that does not hold. So many spans may come twice, the same: a killed tracer does not know if its last batch
+    /// was taken.
+    ///
+    /// # Panics
+    /// If python is missing, or its answer is not JSON.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn traces(&self, tenant: &str, may_repeat: u64) -> Result<Value, String> {
+        let received = self.dir.path().join("received.jsonl");
+        if !received.exists() {
+            fs::write(&received, "").expect("written");
+        }
+        let checked = Command::new("python3")
+            .arg(script("traces.py"))
+            .arg(received)
+            .args(["--tenant", tenant])
+            .args(["--may-repeat", &may_repeat.to_string()])
+            .output()
+            .expect("python3 starts");
+        match checked.status.success() {
+            true => Ok(serde_json::from_slice(&checked.stdout).expect("a JSON object")),
+            false => Err(String::from_utf8_lossy(&checked.stderr).into_owned()),
+        }
+    }
+
     /// Everything received so far, whole lines only.
     ///
     /// # Panics
@@ -88,11 +115,11 @@ impl Drop for Receiver {
     }
 }
 
-fn script() -> PathBuf {
+fn script(name: &str) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = here
         .ancestors()
-        .map(|dir| dir.join("tests/peers/otlp/receiver.py"));
+        .map(|dir| dir.join("tests/peers/otlp").join(name));
     found
         .find(|path| path.is_file())
         .expect("the receiver is in the repository")

@@ -12,7 +12,8 @@ the output is one span or one metric data point:
 
   {"kind": "span", "service": "warploom-worker", "resource": {…}, "name": "execute",
    "trace": "32 hex", "span": "16 hex", "parent": "16 hex or empty", "span_kind": "SERVER",
-   "start": ns, "end": ns, "attributes": {…}, "error": "text or empty"}
+   "start": ns, "end": ns, "attributes": {…}, "events": [{"name": …, "at": ns, "attributes": {…}}],
+   "error": "text or empty"}
   {"kind": "metric", "service": …, "resource": {…}, "name": …, "unit": …, "type": "histogram",
    "attributes": {…}, "count": n, "sum": x}              (gauges and sums: "value": x)
 
@@ -97,6 +98,9 @@ def spans(request):
                     "start": span.start_time_unix_nano,
                     "end": span.end_time_unix_nano,
                     "attributes": attributes(span.attributes),
+                    "events": [{"name": event.name, "at": event.time_unix_nano,
+                                "attributes": attributes(event.attributes)}
+                               for event in span.events],
                     "error": span.status.message if span.status.code == 2 else "",
                 }
 

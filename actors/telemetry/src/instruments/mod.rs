@@ -60,7 +60,7 @@ pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
             instruments.cluster_tenants();
             instruments.cluster_memory();
         }
-        Role::Client => {}
+        Role::Client | Role::Tracer => {}
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) fn measures(role: Role, telemetry: &Telemetry) {
     let meters = telemetry.meters();
     match role {
         Role::Controller => controller(meters.controller(), tenant),
+        Role::Tracer => {}
         Role::Client => meters.tenant(&tenant).request(Duration::from_millis(4)),
         Role::Leader => {
             meters.tenant(&tenant).queue(Duration::from_micros(30));

@@ -7,7 +7,7 @@ use bus::Outgoing;
 use bus_schemas::subject::ToClient;
 use bus_schemas::{LeaderBeat, Rejected, decode};
 use bytes::Bytes;
-use client_agent_core::{Event, Nanos};
+use client_agent_core::{Event, Nanos, Requests};
 
 use super::outbound::SessionChannel;
 use crate::error::closed;
@@ -85,13 +85,17 @@ impl SessionChannel {
         self.handle(&mut inner, event);
         self.publish_memory(&mut inner);
         self.publish_exchange(&mut inner);
+        let now = self.now();
+        self.publish_requests(&mut inner, Some(now));
         let memory = inner.commitment.as_ref().and_then(|it| it.next_wakeup());
         let memory = memory.into_iter().chain(inner.exchange.next_wakeup()).min();
         if memory.is_some() {
             // Threads that wait for the answer check their deadlines.
             inner.waiting.drain(..).for_each(Waker::wake);
         }
-        let next = inner.outbox.next_wakeup().into_iter().chain(memory).min();
+        let reports = inner.requests.as_ref().and_then(Requests::next_wakeup);
+        let next = inner.outbox.next_wakeup().into_iter();
+        let next = next.chain(memory).chain(reports).min();
         inner.armed = next.unwrap_or(Nanos::MAX);
         next
     }

@@ -6,23 +6,24 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use async_nats::{Client, Subject};
 use bus::{Backlog, Outgoing};
 use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
 use bus_schemas::{
-    CloseReason, Code, Failure, Intent, KernelKey, ModuleHash, Op, OpNumber, Opened, ResultKind,
-    Tenant, decode,
+    CloseReason, Code, Failure, KernelKey, ModuleHash, Op, OpNumber, Opened, ResultKind, Tenant,
 };
 use bytes::Bytes;
 use client_agent_core::{
     Action, Addresses, Commitment, Event, Exchange, Nanos, Outbox, OutboxSettings, PushError,
+    Requests,
 };
 use tokio::sync::Notify;
 
 use super::places::Places;
 use super::state::{Addressees, ImageState, Inner, Slot};
+use crate::caller::{caller, inherited};
 use crate::driver::Driver;
 use crate::error::{ClientError, closed};
 use crate::observer::Observer;
@@ -39,6 +40,8 @@ pub struct SessionChannel {
     pub(super) client: Client,
     pub(super) addressees: Addressees,
     pub(super) clock: Instant,
+    /// The time at which the clock began, nanoseconds since 1970.
+    clock_zero: u64,
     /// Time for which the peers that the session waits for may be silent.
     pub(super) deadline: Duration,
     /// Wakes the session's task.
@@ -94,9 +97,11 @@ impl SessionChannel {
                 intent: to_leader(ToLeader::Intent(session)),
                 close: to_leader(ToLeader::Close),
                 notice: subjects.to_client(tenant, session, ToClient::Leader).into(),
+                requests: subjects.request_reports(tenant).into(),
             },
             client,
             clock: Instant::now(),
+            clock_zero: since_1970(),
             deadline,
             wake: Notify::new(),
             driver,
@@ -117,6 +122,11 @@ impl SessionChannel {
                 armed: Nanos::MAX,
                 lingering: false,
                 observer,
+                requests: opened.traced.then(|| {
+                    let mut requests = Requests::default();
+                    requests.set_parent(inherited());
+                    requests
+                }),
                 printed: Vec::new(),
                 over: None,
                 ended: false,
@@ -172,6 +182,9 @@ impl SessionChannel {
     ) -> Result<OpNumber, PushError> {
         let number = inner.outbox.push(op, stream, payload, key)?;
         inner.observer.pushed(op, number);
+        if let Some(requests) = &mut inner.requests {
+            requests.pushed(op, number, caller(), || self.now());
+        }
         if op.has_result() {
             inner.slots.insert(number, Slot::default());
         }
@@ -220,7 +233,10 @@ impl SessionChannel {
 
     /// Requests the session's end after the ops pushed so far.
     pub fn close(&self) {
-        self.handle(&mut self.lock(), Event::Close(CloseReason::Asked));
+        let mut inner = self.lock();
+        self.publish_requests(&mut inner, None);
+        self.handle(&mut inner, Event::Close(CloseReason::Asked));
+        drop(inner);
         self.driver.kick();
     }
 
@@ -288,26 +304,20 @@ impl SessionChannel {
                 if !again {
                     inner.observer.submitted(&self.opened, first, last);
                 }
-                self.publish(inner, &to.batch, bytes, Some(first));
+                self.publish(inner, &to.batch, bytes);
             }
-            Action::PublishIntent { bytes } => {
-                // The action does not name its ops; the message does, for an observer that traces.
-                let traced = inner.observer.traced();
-                let intent = traced.then(|| decode::<Intent<'_>>(&bytes).ok()).flatten();
-                let first = intent.map(|intent| intent.first);
-                self.publish(inner, &to.intent, bytes, first);
-            }
-            Action::PublishState { bytes } => self.publish(inner, &to.state, bytes, None),
+            Action::PublishIntent { bytes } => self.publish(inner, &to.intent, bytes),
+            Action::PublishState { bytes } => self.publish(inner, &to.state, bytes),
             Action::PublishChunk {
                 transfer,
                 offset,
                 len,
             } => {
                 if let Some(chunk) = inner.outbox.chunk(transfer, offset, len) {
-                    self.publish(inner, &to.data, chunk, None);
+                    self.publish(inner, &to.data, chunk);
                 }
             }
-            Action::PublishOffer { bytes } => self.publish(inner, &to.offer, bytes, None),
+            Action::PublishOffer { bytes } => self.publish(inner, &to.offer, bytes),
             Action::PublishClose { bytes } => {
                 let message = Outgoing {
                     reply: Some(to.notice.clone()),
@@ -330,15 +340,22 @@ impl SessionChannel {
                     inner.observer.timed(&events);
                 }
                 inner.observer.answered(op, &self.opened);
+                if let Some(requests) = &mut inner.requests {
+                    requests.answered(op, self.now());
+                    let next = requests.next_wakeup();
+                    self.wake_at(inner, next);
+                }
                 inner.answer(op, |slot| slot.done = Some(bytes));
             }
             Action::Image { transfer, refused } => inner.answer_image(transfer, refused),
             Action::Failed { failure, .. } => {
                 inner.observer.failed(&failure, &self.opened);
+                self.end_requests(inner, Some(failure.code));
                 inner.over = Some(failure);
                 inner.wake_all();
             }
             Action::Ended => {
+                self.end_requests(inner, None);
                 inner.over.get_or_insert_with(closed);
                 inner.ended = true;
                 inner.wake_all();
@@ -355,7 +372,7 @@ impl SessionChannel {
         let message = commitment.message(now);
         let next = commitment.next_wakeup();
         if let Some(message) = message {
-            self.publish(inner, &self.addressees.memory, message.into(), None);
+            self.publish(inner, &self.addressees.memory, message.into());
         }
         self.wake_at(inner, next);
     }
@@ -365,7 +382,7 @@ impl SessionChannel {
         let message = inner.exchange.message(self.now());
         let next = inner.exchange.next_wakeup();
         if let Some(message) = message {
-            self.publish(inner, &self.addressees.ipc, message.into(), None);
+            self.publish(inner, &self.addressees.ipc, message.into());
         }
         self.wake_at(inner, next);
     }
@@ -380,14 +397,28 @@ impl SessionChannel {
         }
     }
 
-    /// Publishes a message; `op` is its first op if it belongs to a request.
-    fn publish(&self, inner: &mut Inner, subject: &Subject, bytes: Bytes, op: Option<OpNumber>) {
-        let traced = op.filter(|_| inner.observer.traced());
-        let message = Outgoing {
-            headers: traced.and_then(|op| inner.observer.headers(op)),
-            ..Outgoing::new(subject.clone(), bytes)
+    /// Publishes the report of finished requests: one that is due by `now`, or all.
+    pub(super) fn publish_requests(&self, inner: &mut Inner, now: Option<Nanos>) {
+        let Some(requests) = &mut inner.requests else {
+            return;
         };
-        self.hand_over(inner, message);
+        let session = self.opened.session;
+        let report = requests.report(now, self.clock_zero, session, this_process());
+        if let Some(report) = report {
+            self.publish(inner, &self.addressees.requests, report.into());
+        }
+    }
+
+    /// Ends all requests: the session is over, and they get no answer.
+    fn end_requests(&self, inner: &mut Inner, error: Option<Code>) {
+        if let Some(requests) = &mut inner.requests {
+            requests.over(error, self.now());
+            self.publish_requests(inner, None);
+        }
+    }
+
+    fn publish(&self, inner: &mut Inner, subject: &Subject, bytes: Bytes) {
+        self.hand_over(inner, Outgoing::new(subject.clone(), bytes));
     }
 
     fn hand_over(&self, inner: &mut Inner, message: Outgoing) {
@@ -395,6 +426,12 @@ impl SessionChannel {
             self.wake.notify_one();
         }
     }
+}
+
+/// The host's time, nanoseconds since 1970.
+fn since_1970() -> u64 {
+    let elapsed = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    elapsed.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
 pub(super) fn refusal(error: PushError) -> ClientError {

@@ -40,9 +40,13 @@ impl SessionChannel {
         self.lock().outbox.done()
     }
 
-    /// Sets the program's span, as a W3C `traceparent`, that is the parent of later requests.
+    /// Sets the program's span, as a W3C `traceparent`, that is the parent of later requests of threads without
+    /// their own ([`crate::set_traceparent`]). It counts if the cluster traces.
     pub fn set_trace(&self, traceparent: Option<&str>) {
-        self.lock().observer.set_trace(traceparent);
+        let parent = traceparent.and_then(|text| text.parse().ok());
+        if let Some(requests) = &mut self.lock().requests {
+            requests.set_parent(parent);
+        }
     }
 
     /// Runs a future of this channel on the calling thread, which drives the connection meanwhile.

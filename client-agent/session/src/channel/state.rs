@@ -7,7 +7,7 @@ use async_nats::Subject;
 use bus::Backlog;
 use bus_schemas::{Failure, OpNumber};
 use bytes::Bytes;
-use client_agent_core::{Action, Addresses, Commitment, Exchange, Nanos, Outbox};
+use client_agent_core::{Action, Addresses, Commitment, Exchange, Nanos, Outbox, Requests};
 
 use super::places::Places;
 use crate::observer::Observer;
@@ -23,6 +23,7 @@ pub(super) struct Addressees {
     pub(super) intent: Subject,
     pub(super) close: Subject,
     pub(super) notice: Subject,
+    pub(super) requests: Subject,
 }
 
 /// An op that gets a result.
@@ -66,6 +67,8 @@ pub(super) struct Inner {
     /// True if the task must flush.
     pub(super) lingering: bool,
     pub(super) observer: Box<dyn Observer>,
+    /// The requests, if the cluster traces.
+    pub(super) requests: Option<Requests>,
     /// The output of kernels before the session failed.
     pub(super) printed: Vec<u8>,
     pub(super) over: Option<Failure>,

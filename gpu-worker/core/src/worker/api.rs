@@ -231,8 +231,6 @@ pub enum Action<B: Buffers> {
     Fetch(Arc<str>),
     /// More is published under this name than the worker keeps track of.
     Untracked(String),
-    /// Ops of the current message were kept: the number of them from the first on.
-    Kept(SessionId, OpNumber, u32),
     /// A slice has started and waits for what it needs.
     Started(StartAction),
     /// An allocation of a started slice was refused.

@@ -147,7 +147,6 @@ impl<B: Buffers> Worker<B> {
             count,
         };
         self.buffers.keep(session, part);
-        turn.actions.push(Action::Kept(session, first, count));
         if self.sequencer.load().0 == 0 {
             // Their grant is on its way: the device's thread should be awake by then.
             turn.command(Command::Wake);

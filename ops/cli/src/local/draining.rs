@@ -1,6 +1,7 @@
 //! The orderly end of a cluster: workers finish their granted work and controllers their requests,
-//! then leaders hand over and stop.
+//! then leaders hand over and stop. The tracer ends last.
 
+use std::cmp::Ordering;
 use std::future::Future;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -63,6 +64,7 @@ impl LocalCluster {
             .iter_mut()
             .chain(leaders)
             .chain(controllers.map(|controller| &mut controller.role))
+            .chain(&mut self.tracer)
             .try_for_each(RoleProcess::kill)
     }
 }
@@ -84,9 +86,11 @@ impl Draining {
                 let controllers = controllers.map(|controller| &mut controller.role);
                 cluster.workers.iter_mut().chain(controllers).collect()
             }
-            Some(at) => match cluster.leaders.get_mut(at) {
-                Some((_, role)) => vec![role],
-                None => return Ok(true),
+            // The tracer ends last: the record is whole then.
+            Some(at) => match cluster.leaders.len().cmp(&at) {
+                Ordering::Greater => vec![&mut cluster.leaders[at].1],
+                Ordering::Equal => cluster.tracer.iter_mut().collect(),
+                Ordering::Less => return Ok(true),
             },
         };
         roles.retain_mut(|role| role.is_running());

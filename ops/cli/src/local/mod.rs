@@ -27,6 +27,8 @@ use anyhow::{Context, Result};
 use broker::{Broker, BrokerConfig, BrokerError, Lifetime, Routes, SyncInterval};
 use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 
+use telemetry::{Role, TelemetrySettings};
+
 pub use controller::{Controller, ControllerSaid};
 pub use disks::disk_fault;
 pub use process::RoleProcess;
@@ -133,6 +135,15 @@ impl LocalOptions {
         Ok(())
     }
 
+    /// True if an endpoint for spans is set, by the settings or by this process's environment.
+    fn is_traced(&self) -> bool {
+        let mut settings = self.settings.iter().rev();
+        let endpoint = settings.find(|(key, _)| key == "telemetry.otlp");
+        let endpoint = endpoint.map_or("", |(_, value)| value);
+        let chosen = TelemetrySettings::from_environment(Role::Tracer, &self.cluster, endpoint);
+        chosen.traces.is_some()
+    }
+
     /// Passes on the settings for roles, programs and the broker's binary. Settings that the
     /// cluster sets itself, such as each worker's number, are not passed on.
     pub fn configure(&mut self, settings: &Settings) {
@@ -156,6 +167,8 @@ pub struct LocalCluster {
     pub workers: Vec<RoleProcess>,
     /// The controllers.
     pub controllers: Vec<Controller>,
+    /// The tracer, if the cluster's requests are traced.
+    pub tracer: Option<RoleProcess>,
     options: LocalOptions,
     logs: Vec<PathBuf>,
     /// Number of leader candidates started so far, for their names.
@@ -208,6 +221,7 @@ impl LocalCluster {
             leaders: Vec::new(),
             workers: Vec::new(),
             controllers: Vec::new(),
+            tracer: None,
             options,
             logs: Vec::new(),
             candidates: 0,
@@ -246,6 +260,7 @@ impl LocalCluster {
         for _ in 0..cluster.options.controllers {
             cluster.start_controller().await?;
         }
+        cluster.start_tracer()?;
         Ok(cluster)
     }
 
@@ -330,6 +345,18 @@ impl LocalCluster {
         arguments.extend(self.options.metrics_of("worker", &name));
         let role = self.role("worker", &name, &arguments)?;
         Ok(role.of_device(gpu))
+    }
+
+    /// Starts the tracer, if the cluster's requests are traced.
+    fn start_tracer(&mut self) -> Result<()> {
+        if self.options.is_traced() {
+            self.tracer = Some(self.tracer_role()?);
+        }
+        Ok(())
+    }
+
+    fn tracer_role(&self) -> Result<RoleProcess> {
+        self.role("tracer", "tracer", &[])
     }
 
     /// Starts `warploom <command>` as part of this cluster, with its stderr in `<name>.log`.

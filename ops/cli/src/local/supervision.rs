@@ -82,6 +82,7 @@ impl LocalCluster {
         for index in 0..self.controllers.len() {
             self.tend_controller(index, &mut said);
         }
+        self.tend_tracer(&mut said);
         said
     }
 
@@ -169,6 +170,26 @@ impl LocalCluster {
                 self.controllers[index].role = role;
                 pid
             });
+            self.started_again(&name, pid, said);
+        } else if !restarts.is_known() {
+            let pause = restarts.died(now, role.age());
+            let line = died(&name, role.pid(), status, pause);
+            said.push(with_reason(line, role, status));
+        }
+    }
+
+    fn tend_tracer(&mut self, said: &mut Vec<String>) {
+        let Some(role) = &mut self.tracer else {
+            return;
+        };
+        let Some(status) = role.ended() else {
+            return;
+        };
+        let (name, now) = (role.name().to_owned(), Instant::now());
+        let restarts = self.restarts.entry(name.clone()).or_default();
+        if restarts.is_due(now) {
+            let started = self.tracer_role();
+            let pid = started.map(|role| self.tracer.insert(role).pid());
             self.started_again(&name, pid, said);
         } else if !restarts.is_known() {
             let pause = restarts.died(now, role.age());

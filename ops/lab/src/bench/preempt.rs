@@ -1,6 +1,6 @@
 //! The wait of an urgent launch for the device while a long kernel runs there. It begins when its intent
 //! arrives at the leader (the start of its `queue` span), and ends when the device begins its slice (the
-//! start of its `execute` span). Real processes, their own spans, and one machine's clock.
+//! start of its `gpu …` span). Real processes, their traces, and one machine's clock.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -103,7 +103,7 @@ fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> 
         for span in spans.iter().filter(|span| span.name == "queue") {
             arrived.entry(&span.trace).or_insert(span.start);
         }
-        for span in spans.iter().filter(|span| span.name == "execute") {
+        for span in spans.iter().filter(|span| span.name.starts_with("gpu ")) {
             if let Some(arrived) = arrived.remove(&span.trace) {
                 waits.push(span.start.saturating_sub(arrived) as f64 / 1e3);
             }

@@ -17,6 +17,8 @@ pub struct LeaderConfig {
     /// Recorded arrival times of inputs include it, so that the times of two leaders can be
     /// compared.
     pub clock_zero: Nanos,
+    /// True if programs report their requests: their sessions are told so.
+    pub traced: bool,
     /// Time between two heartbeats of the leader.
     pub beat: Nanos,
     /// Silence after which a leader is dead, if nothing is late.
@@ -122,6 +124,7 @@ impl LeaderConfig {
         Self {
             cluster,
             clock_zero: 0,
+            traced: false,
             beat: 25 * MS,
             silence: 300 * MS,
             silence_most: 3 * SECOND,

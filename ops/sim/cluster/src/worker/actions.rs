@@ -83,11 +83,7 @@ impl<D: SimDevice> WorkerNode<D> {
             Action::Fetch(_) | Action::Untracked(_) => {
                 broken(io, "heard of weights that were not published");
             }
-            Action::Kept(..)
-            | Action::Drop(_)
-            | Action::Ended(_)
-            | Action::Tenants(_)
-            | Action::Malformed(_) => {}
+            Action::Drop(_) | Action::Ended(_) | Action::Tenants(_) | Action::Malformed(_) => {}
         }
         None
     }

@@ -291,6 +291,7 @@ impl Clients {
             epoch,
             leader,
             properties: None,
+            traced: cx.config.traced,
         };
         let mut client = Client {
             opened: Some(opened),

@@ -72,6 +72,7 @@ fn had(open: &OpenGrant, incarnation: Incarnation) -> Opened {
         epoch: 1,
         leader: bus_schemas::LeaderId(1),
         properties: None,
+        traced: false,
     }
 }
 

@@ -1,0 +1,394 @@
+//! A session's requests, for its traces: each is the work of one thread between two of its waits.
+//!
+//! An op costs a look at its thread's request and a count. The clock is read when a request begins,
+//! when the thread waits, and when the answer comes.
+
+use bus_schemas::{
+    ClientProcess, Code, Op, OpNumber, RequestReport, RequestReports, RequestRun, SessionId,
+    TraceContext, WIRE_VERSION, encode, limits,
+};
+
+use crate::Nanos;
+
+/// Time for which a finished request waits for others before it is reported.
+const LINGER: Nanos = 100_000_000;
+/// Number of finished requests that are reported without waiting for more.
+const ENOUGH: usize = 64;
+/// Maximum number of threads with an unfinished request; the work of others is not reported.
+const THREADS: usize = 256;
+/// Maximum number of unanswered requests.
+const WAITED: usize = 4_096;
+/// Maximum number of runs of a request; the last one then reaches to its last op.
+const RUNS: usize = 64;
+
+/// The thread that calls, and its span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// Its number in the program.
+    pub thread: u32,
+    /// The program's span on it.
+    pub parent: Option<TraceContext>,
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Request {
+    thread: u32,
+    parent: Option<TraceContext>,
+    began: Nanos,
+    waited: Nanos,
+    launches: u32,
+    /// Its first ops, through `last` if there are no others between.
+    first: OpNumber,
+    last: OpNumber,
+    /// Ops before those of `first`, if other threads' ops are between.
+    before: Vec<(OpNumber, OpNumber)>,
+    /// The first op of the whole request.
+    start: OpNumber,
+}
+
+impl Request {
+    #[inline]
+    fn extend(&mut self, number: OpNumber) {
+        if number != self.last + 1 && self.before.len() < RUNS - 1 {
+            self.before.push((self.first, self.last));
+            self.first = number;
+        }
+        self.last = number;
+    }
+}
+
+/// A finished request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finished {
+    request: Request,
+    ended: Nanos,
+    error: Option<Code>,
+}
+
+/// The requests of one session. Times are nanoseconds of the session's clock.
+#[derive(Debug, Default)]
+pub struct Requests {
+    /// The session's own parent of requests, unless their thread has one.
+    parent: Option<TraceContext>,
+    /// Requests without a wait, one for each thread at most.
+    open: Vec<Request>,
+    /// Requests that a thread waits for.
+    waited: Vec<Request>,
+    finished: Vec<Finished>,
+    dropped: u64,
+}
+
+impl Requests {
+    /// Sets the parent of later requests of threads that have none.
+    pub fn set_parent(&mut self, parent: Option<TraceContext>) {
+        self.parent = parent;
+    }
+
+    /// Notes an op of a thread. `now` reads the clock.
+    #[inline]
+    pub fn pushed(
+        &mut self,
+        op: &Op,
+        number: OpNumber,
+        caller: Caller,
+        now: impl FnOnce() -> Nanos,
+    ) {
+        let waits = op.has_result();
+        let launches = u32::from(matches!(op, Op::Launch(_)));
+        let of_thread = |it: &Request| it.thread == caller.thread;
+        let Some(at) = self.open.iter().position(of_thread) else {
+            self.begin(number, launches, caller, waits, now);
+            return;
+        };
+        if let Some(open) = self.open.get_mut(at) {
+            open.extend(number);
+            open.launches = open.launches.saturating_add(launches);
+        }
+        if waits {
+            let mut request = self.open.swap_remove(at);
+            request.waited = now();
+            self.wait(request);
+        }
+    }
+
+    #[cold]
+    fn begin(
+        &mut self,
+        number: OpNumber,
+        launches: u32,
+        caller: Caller,
+        waits: bool,
+        now: impl FnOnce() -> Nanos,
+    ) {
+        let mut waited = self.waited.iter_mut();
+        // A wait right after an unanswered one belongs to the same request, as for the pieces of
+        // one copy.
+        if waits && let Some(request) = waited.rfind(|it| it.thread == caller.thread) {
+            return request.extend(number);
+        }
+        if !waits && self.open.len() >= THREADS {
+            self.dropped += 1;
+            return;
+        }
+        let began = now();
+        let request = Request {
+            thread: caller.thread,
+            parent: caller.parent.or(self.parent),
+            began,
+            waited: began,
+            launches,
+            first: number,
+            last: number,
+            before: Vec::new(),
+            start: number,
+        };
+        match waits {
+            true => self.wait(request),
+            false => self.open.push(request),
+        }
+    }
+
+    fn wait(&mut self, request: Request) {
+        match self.waited.len() < WAITED {
+            true => self.waited.push(request),
+            false => self.dropped += 1,
+        }
+    }
+
+    /// Notes that an op with a result was answered.
+    pub fn answered(&mut self, op: OpNumber, now: Nanos) {
+        let mut at = 0;
+        while let Some(request) = self.waited.get(at) {
+            if request.last > op {
+                at += 1;
+                continue;
+            }
+            let request = self.waited.remove(at);
+            self.finish(request, now, None);
+        }
+    }
+
+    /// Notes that the session is over: by an error, or at its end.
+    pub fn over(&mut self, error: Option<Code>, now: Nanos) {
+        let waited = std::mem::take(&mut self.waited);
+        let mut open = std::mem::take(&mut self.open);
+        open.iter_mut().for_each(|request| request.waited = now);
+        for request in waited.into_iter().chain(open) {
+            self.finish(request, now, error);
+        }
+    }
+
+    fn finish(&mut self, request: Request, ended: Nanos, error: Option<Code>) {
+        if self.finished.len() >= limits::REQUESTS {
+            self.dropped += 1;
+            return;
+        }
+        self.finished.push(Finished {
+            request,
+            ended,
+            error,
+        });
+    }
+
+    /// Returns the time at which finished requests are to be reported.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        let first = self.finished.first()?;
+        Some(match self.finished.len() < ENOUGH {
+            true => first.ended.saturating_add(LINGER),
+            false => 0,
+        })
+    }
+
+    /// Returns the report of the finished requests, encoded, if it is due or `now` is `None`.
+    /// `zero` is the zero of the session's clock in nanoseconds since 1970.
+    #[must_use]
+    pub fn report(
+        &mut self,
+        now: Option<Nanos>,
+        zero: u64,
+        session: SessionId,
+        process: ClientProcess,
+    ) -> Option<Vec<u8>> {
+        let due = self.next_wakeup()?;
+        if now.is_some_and(|now| now < due) {
+            return None;
+        }
+        let mut reports = RequestReports {
+            v: WIRE_VERSION,
+            session,
+            process: Some(process),
+            dropped: self.dropped,
+            rows: Vec::with_capacity(self.finished.len()),
+            runs: Vec::new(),
+        };
+        for (index, finished) in self.finished.drain(..).enumerate() {
+            let request = finished.request;
+            let since_1970 = |at: Nanos| zero.saturating_add(at);
+            reports.rows.push(RequestReport {
+                thread: request.thread,
+                launches: request.launches,
+                began: since_1970(request.began),
+                waited: since_1970(request.waited),
+                ended: since_1970(finished.ended.max(request.waited)),
+                first: request.start,
+                last: request.last,
+                parent: request.parent,
+                error: finished.error,
+            });
+            let room = limits::REQUEST_RUNS - reports.runs.len();
+            if request.before.is_empty() || request.before.len() >= room {
+                continue;
+            }
+            let runs = request.before.into_iter();
+            let runs = runs.chain([(request.first, request.last)]);
+            reports.runs.extend(runs.map(|(first, last)| RequestRun {
+                report: index as u64,
+                first,
+                last,
+            }));
+        }
+        Some(encode(&reports))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::{ShortText, SpanId, TraceId, decode};
+
+    use super::*;
+
+    const FREE: Op = Op::Free { address: 0 };
+    const OUT: Op = Op::CopyOut {
+        address: 0,
+        bytes: 1,
+    };
+    const ZERO: u64 = 1_000_000;
+
+    fn span(n: u8) -> TraceContext {
+        TraceContext {
+            trace: TraceId([n; 16]),
+            span: SpanId([n; 8]),
+            sampled: true,
+        }
+    }
+
+    fn caller(thread: u32) -> Caller {
+        Caller {
+            thread,
+            parent: None,
+        }
+    }
+
+    fn reported(requests: &mut Requests, now: Option<Nanos>) -> Option<RequestReports> {
+        let process = ClientProcess {
+            host: ShortText::new("host"),
+            pid: 1,
+            name: ShortText::new("name"),
+        };
+        let bytes = requests.report(now, ZERO, SessionId(7), process)?;
+        Some(decode(&bytes).expect("it is read"))
+    }
+
+    #[test]
+    fn a_request_ends_with_its_answer_and_pieces_of_a_copy_are_one() {
+        let mut requests = Requests::default();
+        let ops = [FREE, FREE, Op::Sync, FREE, OUT, OUT, OUT, FREE];
+        for (number, op) in (1..).zip(&ops) {
+            requests.pushed(op, number, caller(1), || 10 * number);
+        }
+        requests.answered(2, 100);
+        assert_eq!(requests.next_wakeup(), None);
+        requests.answered(3, 110);
+        requests.answered(6, 120);
+        requests.answered(7, 130);
+        assert_eq!(reported(&mut requests, Some(130)), None);
+        let report = reported(&mut requests, Some(110 + LINGER)).expect("due");
+        let rows: Vec<_> = report.rows.iter().map(|it| (it.first, it.last)).collect();
+        assert_eq!(rows, [(1, 3), (4, 7)]);
+        let times = |it: &RequestReport| (it.began - ZERO, it.waited - ZERO, it.ended - ZERO);
+        let times: Vec<_> = report.rows.iter().map(times).collect();
+        assert_eq!(times, [(10, 30, 110), (40, 50, 130)]);
+        assert!(report.runs.is_empty());
+        assert_eq!(requests.next_wakeup(), None);
+    }
+
+    #[test]
+    fn threads_have_requests_of_their_own() {
+        let mut requests = Requests::default();
+        let ops = [
+            (1, FREE),
+            (2, FREE),
+            (1, FREE),
+            (2, Op::Sync),
+            (1, Op::Sync),
+        ];
+        for (number, (thread, op)) in (1..).zip(&ops) {
+            requests.pushed(op, number, caller(*thread), || 0);
+        }
+        requests.answered(4, 1);
+        requests.answered(5, 2);
+        let report = reported(&mut requests, None).expect("asked for");
+        let rows: Vec<_> = report
+            .rows
+            .iter()
+            .map(|it| (it.thread, it.first, it.last))
+            .collect();
+        assert_eq!(rows, [(2, 2, 4), (1, 1, 5)]);
+        let runs = |index| report.runs_of(index).collect::<Vec<_>>();
+        assert_eq!(runs(0), [(2, 2), (4, 4)]);
+        assert_eq!(runs(1), [(1, 1), (3, 3), (5, 5)]);
+    }
+
+    #[test]
+    fn a_threads_parent_counts_before_the_sessions() {
+        let mut requests = Requests::default();
+        requests.set_parent(Some(span(1)));
+        let with_own = Caller {
+            parent: Some(span(2)),
+            ..caller(2)
+        };
+        requests.pushed(&Op::Sync, 1, caller(1), || 0);
+        requests.pushed(&Op::Sync, 2, with_own, || 0);
+        requests.answered(2, 1);
+        let report = reported(&mut requests, None).expect("asked for");
+        let parents: Vec<_> = report.rows.iter().map(|it| it.parent).collect();
+        assert_eq!(parents, [Some(span(1)), Some(span(2))]);
+    }
+
+    #[test]
+    fn an_error_ends_all_and_numbers_are_bounded_and_counted() {
+        let mut requests = Requests::default();
+        for thread in 1..=300 {
+            requests.pushed(&FREE, u64::from(thread), caller(thread), || 0);
+        }
+        requests.over(Some(Code::Device), 9);
+        let report = reported(&mut requests, None).expect("asked for");
+        assert_eq!(report.rows.len(), THREADS);
+        assert_eq!(report.dropped, 300 - THREADS as u64);
+        assert!(
+            report
+                .rows
+                .iter()
+                .all(|row| row.error == Some(Code::Device))
+        );
+        for number in 301..=301 + WAITED as u64 {
+            requests.pushed(&Op::Sync, number, caller(number as u32), || 0);
+        }
+        requests.over(None, 10);
+        let report = reported(&mut requests, None).expect("asked for");
+        assert_eq!(report.rows.len(), limits::REQUESTS);
+        assert_eq!(report.dropped, 300 - 256 + 1 + WAITED as u64 - 256);
+    }
+
+    #[test]
+    fn enough_requests_are_reported_at_once() {
+        let mut requests = Requests::default();
+        for number in 1..=ENOUGH as u64 {
+            requests.pushed(&Op::Sync, number, caller(1), || 5);
+            requests.answered(number, 6);
+        }
+        assert_eq!(requests.next_wakeup(), Some(0));
+    }
+}

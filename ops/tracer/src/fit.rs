@@ -1,0 +1,180 @@
+//! Times of slices on the clock of their request, and waits as long as their stretches.
+//!
+//! The times of a request are by its program's clock, and those of slices by their leader's, to which the worker's are
+//! converted. The clocks of two hosts differ, and a conversion is as good as the quickest message. But an op cannot be
+//! heard of before it was made, and its end not after its answer.
+
+use bus_schemas::OpNumber;
+use scheduler_leader_core::why::{Cause, Timing, Wait};
+
+use crate::join::{Part, Request};
+use crate::timeline::within;
+
+/// Moves slices by the least time that puts them within their request. Cuts off what still reaches beyond it. Waits add
+/// up to the time from announced to started then.
+pub(crate) fn fitted(request: &Request, parts: &[Part]) -> Vec<Part> {
+    let report = &request.report;
+    let moved = distance(request, parts);
+    let bounds = (report.began, report.ended);
+    let mut fitted = parts.to_vec();
+    for part in &mut fitted {
+        let timing = &mut *part.timing;
+        let here = |at: u64| at.saturating_add_signed(moved);
+        let (announced, started) = within((here(timing.announced), here(timing.started)), bounds);
+        let (_, ended) = within((here(timing.started), here(timing.ended)), bounds);
+        let between = |at: u64| here(at).clamp(announced, started);
+        *timing = Timing {
+            announced,
+            granted: between(timing.granted),
+            accepted: between(timing.accepted),
+            begun: between(timing.begun),
+            started,
+            ended,
+            waited_ns: timing.waited_ns,
+            waits: std::mem::take(&mut timing.waits),
+        };
+        fit_waits(timing);
+    }
+    fitted
+}
+
+/// The distance by which all slices of a request are moved.
+fn distance(request: &Request, parts: &[Part]) -> i64 {
+    let report = &request.report;
+    let gap = |to: u64, from: u64| i64::try_from(i128::from(to) - i128::from(from)).unwrap_or(0);
+    // Ops of other requests in the same slice may be earlier or later.
+    let (first, last): (OpNumber, OpNumber) = (report.first, report.last);
+    let own = |part: &&Part| part.first >= first && part.last <= last;
+    let starts = parts
+        .iter()
+        .filter(own)
+        .map(|part| gap(report.began, part.timing.announced));
+    let ends = parts
+        .iter()
+        .filter(own)
+        .map(|part| gap(report.ended, part.timing.ended));
+    match (starts.max(), ends.min()) {
+        (Some(least), Some(most)) if least <= most => 0.clamp(least, most),
+        // They do not fit: as much is cut off at both ends.
+        (Some(least), Some(most)) => least.midpoint(most),
+        _ => 0,
+    }
+}
+
+/// Makes the waits of a slice as long as the time from announced to started. Under a standing grant, the rest of a
+/// longer time is the program's: nothing of its session was there to run.
+fn fit_waits(timing: &mut Timing) {
+    let whole = timing.started - timing.announced;
+    let sum: u64 = timing.waits.iter().map(|wait| wait.ns).sum();
+    if sum < whole {
+        let rest = whole - sum;
+        match timing
+            .waits
+            .iter_mut()
+            .find(|wait| wait.cause == Cause::Program)
+        {
+            Some(wait) => wait.ns += rest,
+            None => timing.waits.push(Wait {
+                cause: Cause::Program,
+                of: None,
+                ns: rest,
+            }),
+        }
+    } else if sum > whole {
+        let (mut left, mut seen) = (whole, 0_u128);
+        for wait in &mut timing.waits {
+            seen += u128::from(wait.ns);
+            let share = u64::try_from(seen * u128::from(whole) / u128::from(sum)).unwrap_or(whole);
+            let before = whole - left;
+            wait.ns = share - before;
+            left -= wait.ns;
+        }
+        timing.waits.retain(|wait| wait.ns > 0);
+    }
+    timing.waited_ns = whole;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::join::Join;
+    use crate::join::tests::{position, request};
+
+    fn parts(announced: &[u64]) -> Vec<Part> {
+        let mut join = Join::new();
+        join.is_read(0);
+        for (op, at) in (1..).zip(announced) {
+            join.position(&position("chat", 1, (op, op), *at));
+        }
+        join.request(request("chat", 1, (1, announced.len() as u64)), 0, 1);
+        join.due(1).remove(0).parts
+    }
+
+    fn stretches(fitted: &[Part]) -> Vec<(u64, u64, u64)> {
+        let times = |part: &Part| {
+            (
+                part.timing.announced,
+                part.timing.started,
+                part.timing.ended,
+            )
+        };
+        fitted.iter().map(times).collect()
+    }
+
+    #[test]
+    fn slices_are_moved_into_their_request_by_the_least_distance() {
+        // A request lasts from 1,000 to 2,000, a slice for 150.
+        let whole = request("chat", 1, (1, 2));
+        let fit = |announced: &[u64]| stretches(&fitted(&whole, &parts(announced)));
+        assert_eq!(
+            fit(&[1_200, 1_500]),
+            [(1_200, 1_300, 1_350), (1_500, 1_600, 1_650)]
+        );
+        assert_eq!(
+            fit(&[900, 1_500]),
+            [(1_000, 1_100, 1_150), (1_600, 1_700, 1_750)]
+        );
+        assert_eq!(
+            fit(&[1_200, 2_000]),
+            [(1_050, 1_150, 1_200), (1_850, 1_950, 2_000)]
+        );
+        // 1,450 ns do not fit into 1,000: as much is cut off at both ends.
+        assert_eq!(
+            fit(&[500, 1_800]),
+            [(1_000, 1_000, 1_000), (2_000, 2_000, 2_000)]
+        );
+    }
+
+    #[test]
+    fn a_slice_with_an_earlier_requests_ops_moves_nothing_and_is_cut() {
+        let mut whole = request("chat", 1, (2, 2));
+        whole.report.first = 2;
+        let mut early = parts(&[850]);
+        early[0].last = 2;
+        let fitted = fitted(&whole, &early);
+        assert_eq!(stretches(&fitted), [(1_000, 1_000, 1_000)]);
+        assert_eq!(fitted[0].timing.waits, []);
+    }
+
+    proptest! {
+        #[test]
+        fn waits_are_as_long_as_their_stretches_and_all_is_within(
+            announced in prop::collection::vec(0u64..3_000, 1..5),
+        ) {
+            let whole = request("chat", 1, (1, announced.len() as u64));
+            for part in fitted(&whole, &parts(&announced)) {
+                let timing = &part.timing;
+                let sum: u64 = timing.waits.iter().map(|wait| wait.ns).sum();
+                prop_assert_eq!(sum, timing.started - timing.announced);
+                prop_assert_eq!(sum, timing.waited_ns);
+                let order = [
+                    whole.report.began, timing.announced, timing.granted, timing.accepted,
+                    timing.begun, timing.started, timing.ended, whole.report.ended,
+                ];
+                prop_assert!(order.is_sorted(), "{:?}", order);
+            }
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! The trace of one request: its spans, with their causes, kernels and times.
+//!
+//! The children of a request cover it. `submit` lasts until the leader hears of its first op. Each slice has a `queue`
+//! and an execution. `program` fills the time in which nothing of it is queued or runs. `answer` begins at the end of
+//! its last op.
+
+use std::borrow::Cow;
+
+use bus_schemas::{CostClass, CostRun, SpanId, TraceId};
+use scheduler_leader_core::why::{Cause, Timing};
+use telemetry::{Attribute, Attributes, FinishedSpan, Role, SpanEvent};
+
+use crate::fit::fitted;
+use crate::ids::Ids;
+use crate::join::{Joined, Part, Request};
+use crate::kernels::Kernels;
+use crate::sampling::Kept;
+use crate::timeline::{Stretch, uncovered, within};
+
+/// Maximum number of slices that have spans of their own; the later ones share one.
+const SLICES: usize = 128;
+
+/// The things that a trace is made from, besides its request.
+#[derive(Debug)]
+pub(crate) struct Context<'c> {
+    pub(crate) ids: &'c Ids,
+    pub(crate) kernels: &'c Kernels,
+    /// The target of the tenant, nanoseconds.
+    pub(crate) target: Option<u64>,
+    pub(crate) kept: Kept,
+}
+
+/// Returns the trace that a request belongs to.
+pub(crate) fn trace_of(request: &Request, ids: &Ids) -> TraceId {
+    let report = &request.report;
+    let own = || ids.trace(request.session, report.first, report.began);
+    report.parent.map_or_else(own, |parent| parent.trace)
+}
+
+/// Returns the spans of a request; the first is the request itself.
+pub(crate) fn spans<T>(joined: &Joined<T>, context: &Context<'_>) -> Vec<FinishedSpan> {
+    let report = &joined.request.report;
+    let trace = Trace {
+        request: &joined.request,
+        context,
+        id: trace_of(&joined.request, context.ids),
+        root: context
+            .ids
+            .span("request", joined.request.session, report.first, [0, 0]),
+        bounds: (report.began, report.ended),
+    };
+    let fitted = fitted(&joined.request, &joined.parts);
+    let parts = merged(&fitted);
+    let mut spans = vec![trace.whole(joined, &fitted)];
+    for part in &parts {
+        spans.extend(trace.queue(part));
+        spans.push(trace.execution(part));
+    }
+    spans.extend(joined.returns.iter().map(|part| trace.swap(part)));
+    spans.extend(trace.rest(&parts));
+    spans
+}
+
+/// One slice of a request, or several that share a span.
+#[derive(Debug)]
+struct Slice<'p> {
+    part: Cow<'p, Part>,
+    /// Number of slices.
+    slices: u64,
+}
+
+/// The slices with spans of their own, and one that stands for the later ones.
+fn merged(parts: &[Part]) -> Vec<Slice<'_>> {
+    let own = if parts.len() > SLICES {
+        SLICES - 1
+    } else {
+        parts.len()
+    };
+    let (apart, rest) = parts.split_at(own);
+    let slice = |part| Slice {
+        part: Cow::Borrowed(part),
+        slices: 1,
+    };
+    let mut slices: Vec<_> = apart.iter().map(slice).collect();
+    if let [first, others @ ..] = rest {
+        let mut all = first.clone();
+        others.iter().for_each(|part| add(&mut all, part));
+        slices.push(Slice {
+            part: Cow::Owned(all),
+            slices: rest.len() as u64,
+        });
+    }
+    slices
+}
+
+/// Adds a later slice to one that stands for several.
+fn add(all: &mut Part, part: &Part) {
+    all.last = part.last;
+    all.launches = all
+        .launches
+        .zip(part.launches)
+        .map(|(one, other)| one + other);
+    all.device_ns = all.device_ns.saturating_add(part.device_ns);
+    let mut work = std::mem::take(&mut all.work).into_vec();
+    for run in &part.work {
+        let same = |it: &&mut CostRun| it.class == run.class && it.key == run.key;
+        match work.iter_mut().find(same) {
+            Some(known) => {
+                known.count = known.count.saturating_add(run.count);
+                known.bytes = known.bytes.saturating_add(run.bytes);
+            }
+            None => work.push(*run),
+        }
+    }
+    all.work = work.into();
+    let timing = &mut all.timing;
+    timing.ended = timing.ended.max(part.timing.ended);
+    timing.waited_ns = timing.waited_ns.saturating_add(part.timing.waited_ns);
+    for wait in &part.timing.waits {
+        let same =
+            |it: &&mut scheduler_leader_core::why::Wait| it.cause == wait.cause && it.of == wait.of;
+        match timing.waits.iter_mut().find(same) {
+            Some(known) => known.ns = known.ns.saturating_add(wait.ns),
+            None => timing.waits.push(wait.clone()),
+        }
+    }
+}
+
+struct Trace<'t> {
+    request: &'t Request,
+    context: &'t Context<'t>,
+    id: TraceId,
+    root: SpanId,
+    /// Begin and end of the request.
+    bounds: Stretch,
+}
+
+impl Trace<'_> {
+    /// The span of the request itself.
+    fn whole<T>(&self, joined: &Joined<T>, parts: &[Part]) -> FinishedSpan {
+        let report = &self.request.report;
+        // A tenant may claim any number of ops.
+        let runs = self.request.runs.iter();
+        let ops = runs.fold(0, |sum: u64, (first, last)| {
+            sum.saturating_add(last - first).saturating_add(1)
+        });
+        let mut attributes = self.common();
+        attributes.extend([
+            number("warploom.ops", ops),
+            number("warploom.launches", u64::from(report.launches)),
+            number("thread.id", u64::from(report.thread)),
+            text("warploom.kept", self.context.kept.name()),
+        ]);
+        if let Some(part) = joined.parts.first() {
+            attributes.push(number("warploom.gpu", u64::from(part.gpu)));
+            attributes.push(number("warploom.priority", u64::from(part.priority)));
+        }
+        if let Some(process) = &self.request.process {
+            attributes.push(number("process.pid", u64::from(process.pid)));
+            attributes.push(text("process.executable.name", process.name.as_str()));
+            attributes.push(text("host.name", process.host.as_str()));
+        }
+        if let Some(target) = self.context.target {
+            attributes.push(number("warploom.target_ns", target));
+        }
+        if !joined.is_whole {
+            attributes.push((Cow::Borrowed("warploom.incomplete"), Attribute::Flag(true)));
+        }
+        let timings = parts.iter().map(|part| &*part.timing);
+        attributes.extend(waits(timings));
+        let error = report
+            .error
+            .map(|code| (code.name(), code.meaning().to_owned()));
+        if let Some((code, _)) = &error {
+            attributes.push(text("error.type", code));
+        }
+        FinishedSpan {
+            parent: report.parent.map(|parent| parent.span),
+            is_remote: report.parent.is_some(),
+            span: self.root,
+            attributes,
+            error,
+            ..self.child(Role::Client, "request", [0, 0], self.bounds)
+        }
+    }
+
+    /// The wait of a slice: from the time at which the leader heard of its first op to its start.
+    fn queue(&self, slice: &Slice<'_>) -> Option<FinishedSpan> {
+        let part = &*slice.part;
+        let stretch = within((part.timing.announced, part.timing.started), self.bounds);
+        if slice.slices > 1 || stretch.0 == stretch.1 {
+            return None;
+        }
+        let mut span = self.of_part(Role::Leader, "queue", part, stretch);
+        span.attributes
+            .push(number("warploom.ops", part.last - part.first + 1));
+        span.attributes
+            .push(number("warploom.priority", u64::from(part.priority)));
+        let mut timing = (*part.timing).clone();
+        // Before and between the ops of a standing grant its session had nothing to run.
+        let idle = (stretch.1 - stretch.0).saturating_sub(timing.waited_ns);
+        if idle > 0 {
+            timing.waited_ns += idle;
+            match timing
+                .waits
+                .iter_mut()
+                .find(|it| it.cause == Cause::Program)
+            {
+                Some(wait) => wait.ns += idle,
+                None => timing.waits.push(scheduler_leader_core::why::Wait {
+                    cause: Cause::Program,
+                    of: None,
+                    ns: idle,
+                }),
+            }
+        }
+        span.attributes.extend(waits([&timing]));
+        Some(span)
+    }
+
+    /// The execution of a slice, named by its kernel.
+    fn execution(&self, slice: &Slice<'_>) -> FinishedSpan {
+        let part = &*slice.part;
+        let stretch = within((part.timing.started, part.timing.ended), self.bounds);
+        let kernels = self.context.kernels;
+        let name = execution_name(&part.work, kernels);
+        let mut span = self.of_part(Role::Worker, "execute", part, stretch);
+        span.name = name;
+        span.attributes
+            .push(number("warploom.ops", part.last - part.first + 1));
+        if let Some(launches) = part.launches {
+            span.attributes.push(number("warploom.launches", launches));
+        }
+        span.attributes
+            .push(number("warploom.device_ns", part.device_ns));
+        if slice.slices > 1 {
+            span.attributes
+                .push(number("warploom.slices", slice.slices));
+            span.attributes.extend(waits([&*part.timing]));
+        }
+        span.events = events(part, stretch, kernels);
+        span
+    }
+
+    /// The return of the session's memory to the device.
+    fn swap(&self, part: &Part) -> FinishedSpan {
+        let stretch = within((part.timing.accepted, part.timing.ended), self.bounds);
+        self.of_part(Role::Worker, "swap", part, stretch)
+    }
+
+    /// The rest of the request: on the way to the leader, in the program, and on the way back.
+    fn rest(&self, slices: &[Slice<'_>]) -> Vec<FinishedSpan> {
+        let first = slices.iter().map(|slice| slice.part.timing.announced).min();
+        let last = slices.iter().map(|slice| slice.part.timing.ended).max();
+        let Some((first, last)) = first.zip(last) else {
+            return Vec::new();
+        };
+        let (first, last) = within((first, last), self.bounds);
+        let stretch = |slice: &Slice<'_>| {
+            let timing = &slice.part.timing;
+            within((slice.part.timing.announced, timing.ended), self.bounds)
+        };
+        let busy = slices.iter().map(stretch).collect();
+        let gaps = uncovered((first, last), busy);
+        let mut stretches = vec![("submit", (self.bounds.0, first))];
+        stretches.extend(gaps.into_iter().map(|gap| ("program", gap)));
+        stretches.push(("answer", (last, self.bounds.1)));
+        stretches.retain(|(_, stretch)| stretch.0 < stretch.1);
+        let span = |(at, (name, stretch)): (usize, (&'static str, Stretch))| {
+            let role = match name {
+                "answer" => Role::Worker,
+                _ => Role::Client,
+            };
+            let mut span = self.child(role, name, [at as u64, 0], stretch);
+            if name != "program" {
+                let operation = if name == "answer" { "receive" } else { "send" };
+                span.attributes.push(text("messaging.system", "nats"));
+                span.attributes
+                    .push(text("messaging.operation.type", operation));
+            }
+            span
+        };
+        stretches.into_iter().enumerate().map(span).collect()
+    }
+
+    /// A span of a slice.
+    fn of_part(
+        &self,
+        role: Role,
+        kind: &'static str,
+        part: &Part,
+        stretch: Stretch,
+    ) -> FinishedSpan {
+        let mut span = self.child(role, kind, [part.position, part.first], stretch);
+        span.attributes.extend([
+            number("warploom.gpu", u64::from(part.gpu)),
+            number("warploom.epoch", part.epoch),
+            number("warploom.position", part.position),
+            number("warploom.op", part.first),
+        ]);
+        span
+    }
+
+    fn child(
+        &self,
+        role: Role,
+        kind: &'static str,
+        part: [u64; 2],
+        (start, end): Stretch,
+    ) -> FinishedSpan {
+        let (session, first) = (self.request.session, self.request.report.first);
+        FinishedSpan {
+            role,
+            name: kind.to_owned(),
+            trace: self.id,
+            span: self.context.ids.span(kind, session, first, part),
+            parent: Some(self.root),
+            is_remote: false,
+            start,
+            end,
+            attributes: self.common(),
+            events: Vec::new(),
+            links: Vec::new(),
+            error: None,
+        }
+    }
+
+    fn common(&self) -> Attributes {
+        vec![
+            text("warploom.tenant", self.request.tenant.as_str()),
+            text("warploom.session", &self.request.session.to_string()),
+        ]
+    }
+}
+
+/// The name of a slice's execution: its longest kernel and the number of other launches, or its other work.
+fn execution_name(work: &[CostRun], kernels: &Kernels) -> String {
+    let launches = work.iter().filter(|run| run.class == CostClass::Launch);
+    let total: u64 = launches.clone().map(|run| u64::from(run.count)).sum();
+    let time = |run: &&CostRun| {
+        let each = kernels.estimate(run.key).unwrap_or(1);
+        (
+            each.saturating_mul(u64::from(run.count)),
+            std::cmp::Reverse(run.key),
+        )
+    };
+    if let Some(longest) = launches.max_by_key(time) {
+        let name = kernels.name(longest.key);
+        return match total - 1 {
+            0 => format!("gpu launch {name}"),
+            others => format!("gpu launch {name} +{others}"),
+        };
+    }
+    let has = |class| work.iter().any(|run| run.class == class);
+    let copies_out = work
+        .iter()
+        .any(|run| run.class == CostClass::Sync && run.bytes > 0);
+    let name = match () {
+        () if has(CostClass::Copy) => "gpu copy",
+        () if copies_out => "gpu copy out",
+        () if has(CostClass::Sync) => "gpu sync",
+        () if work.is_empty() => "gpu execute",
+        () => "gpu memory",
+    };
+    name.to_owned()
+}
+
+/// The events of a slice: its kernels and copies, at their times. The device measures the time of a whole slice. So the
+/// times of one kernel among several are estimates: its share of the slice by the profile.
+fn events(part: &Part, (start, end): Stretch, kernels: &Kernels) -> Vec<SpanEvent> {
+    let of_kernels = |run: &&CostRun| run.class == CostClass::Launch;
+    let is_only = part.work.iter().filter(of_kernels).count() == 1;
+    let estimate = |run: &CostRun| {
+        let each = kernels.estimate(run.key).unwrap_or(1_000);
+        u128::from(each.max(1)).saturating_mul(u128::from(run.count))
+    };
+    let whole = part.work.iter().filter(of_kernels).map(estimate);
+    let whole = whole.fold(0, u128::saturating_add);
+    let share = |time: u64, of: u128| {
+        let share = u128::from(time).saturating_mul(of) / whole.max(1);
+        u64::try_from(share).unwrap_or(u64::MAX)
+    };
+    let (mut events, mut before) = (Vec::new(), 0);
+    for run in &part.work {
+        let at = start + share(end - start, before);
+        match run.class {
+            CostClass::Launch => {
+                let own = estimate(run);
+                before = before.saturating_add(own);
+                events.push(SpanEvent {
+                    name: "kernel",
+                    at,
+                    attributes: vec![
+                        text("warploom.kernel", &kernels.name(run.key)),
+                        number("warploom.launches", u64::from(run.count)),
+                        number("warploom.device_ns", share(part.device_ns, own)),
+                        (
+                            Cow::Borrowed("warploom.estimated"),
+                            Attribute::Flag(!is_only),
+                        ),
+                    ],
+                });
+            }
+            CostClass::Copy | CostClass::Sync if run.bytes > 0 => events.push(SpanEvent {
+                name: "copy",
+                at,
+                attributes: vec![
+                    number("warploom.ops", u64::from(run.count)),
+                    number("warploom.bytes", run.bytes),
+                ],
+            }),
+            _ => {}
+        }
+    }
+    events
+}
+
+/// The waits of slices, in nanoseconds by cause, and their sum.
+fn waits<'a>(timings: impl IntoIterator<Item = &'a Timing>) -> Attributes {
+    let (mut total, mut causes) = (0_u64, Vec::<(Cause, u64)>::new());
+    for timing in timings {
+        total = total.saturating_add(timing.waited_ns);
+        for wait in &timing.waits {
+            match causes.iter_mut().find(|(cause, _)| *cause == wait.cause) {
+                Some((_, ns)) => *ns = ns.saturating_add(wait.ns),
+                None => causes.push((wait.cause, wait.ns)),
+            }
+        }
+    }
+    let mut attributes = vec![number("warploom.wait_ns", total)];
+    attributes.extend(causes.into_iter().map(|(cause, ns)| {
+        let name = format!("warploom.wait.{}_ns", cause.name());
+        (Cow::Owned(name), Attribute::Number(ns))
+    }));
+    attributes
+}
+
+fn number(name: &'static str, value: u64) -> (Cow<'static, str>, Attribute) {
+    (Cow::Borrowed(name), Attribute::Number(value))
+}
+
+fn text(name: &'static str, value: &str) -> (Cow<'static, str>, Attribute) {
+    (Cow::Borrowed(name), Attribute::Text(value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+use bus_schemas::{Code, GrantKind, KernelKey, SpanId, TraceContext};
+use scheduler_leader_core::why::Wait;
+
+use super::*;
+use crate::join::Join;
+use crate::join::tests::{position, request};
+
+fn kernels() -> Kernels {
+    Kernels::with(&[(7, "softmax", 10), (8, "matmul", 1_000)])
+}
+
+fn made(joined: &Joined<u8>) -> Vec<FinishedSpan> {
+    let ids = Ids::new(&"lab".parse().expect("a name"));
+    let context = Context {
+        ids: &ids,
+        kernels: &kernels(),
+        target: Some(500),
+        kept: Kept::Slow,
+    };
+    spans(joined, &context)
+}
+
+/// A request from 1,000 to 2,000 µs of two slices: one is announced at 1,200, the other at 1,600.
+fn joined() -> Joined<u8> {
+    const US: u64 = 1_000;
+    let mut join = Join::new();
+    join.is_read(0);
+    for (ops, at) in [((1, 3), 1_200), ((4, 5), 1_600)] {
+        let mut slice = position("chat", 1, ops, 0);
+        let timing = slice.timing.as_mut().expect("it has run");
+        timing.announced = at * US;
+        timing.granted = (at + 80) * US;
+        timing.accepted = (at + 90) * US;
+        timing.begun = (at + 95) * US;
+        timing.started = (at + 100) * US;
+        timing.ended = (at + 150) * US;
+        timing.waited_ns = 100 * US;
+        timing.waits[0].ns = 70 * US;
+        timing.waits.push(Wait {
+            cause: Cause::Bus,
+            of: None,
+            ns: 30 * US,
+        });
+        join.position(&slice);
+    }
+    let mut whole = request("chat", 1, (1, 5));
+    (whole.report.began, whole.report.waited, whole.report.ended) =
+        (1_000 * US, 1_100 * US, 2_000 * US);
+    join.request(whole, 0, 1);
+    join.due(1).remove(0)
+}
+
+fn named<'s>(spans: &'s [FinishedSpan], name: &str) -> Vec<&'s FinishedSpan> {
+    spans.iter().filter(|span| span.name == name).collect()
+}
+
+fn attribute<'s>(span: &'s FinishedSpan, name: &str) -> Option<&'s Attribute> {
+    let mut attributes = span.attributes.iter();
+    attributes
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value)
+}
+
+fn amount(span: &FinishedSpan, name: &str) -> u64 {
+    match attribute(span, name) {
+        Some(Attribute::Number(value)) => *value,
+        other => panic!("{name} of {} is {other:?}", span.name),
+    }
+}
+
+#[test]
+fn the_children_of_a_request_cover_it_and_none_reaches_beyond() {
+    let spans = made(&joined());
+    let [root, children @ ..] = &spans[..] else {
+        panic!("spans");
+    };
+    assert_eq!(root.name, "request");
+    for child in children {
+        assert_eq!((child.trace, child.parent), (root.trace, Some(root.span)));
+        assert!(
+            root.start <= child.start && child.end <= root.end,
+            "{child:?}"
+        );
+    }
+    let stretches = children.iter().map(|it| (it.start, it.end)).collect();
+    assert_eq!(uncovered((root.start, root.end), stretches), []);
+    let names: Vec<_> = children.iter().map(|it| &*it.name).collect();
+    let launch = ["gpu launch softmax +2", "gpu launch softmax +1"];
+    assert_eq!(
+        names,
+        [
+            "queue", launch[0], "queue", launch[1], "submit", "program", "answer"
+        ]
+    );
+    let ids: std::collections::HashSet<_> = spans.iter().map(|it| it.span).collect();
+    assert_eq!(ids.len(), spans.len());
+    assert_eq!(spans, made(&joined()), "the same again");
+}
+
+#[test]
+fn the_causes_of_a_wait_add_up_to_it() {
+    let spans = made(&joined());
+    for queue in named(&spans, "queue") {
+        assert_eq!(amount(queue, "warploom.wait_ns"), queue.end - queue.start);
+        assert_eq!(amount(queue, "warploom.wait.priority_ns"), 70_000);
+        assert_eq!(amount(queue, "warploom.wait.bus_ns"), 30_000);
+    }
+    assert_eq!(amount(&spans[0], "warploom.wait_ns"), 200_000);
+    assert_eq!(amount(&spans[0], "warploom.target_ns"), 500);
+}
+
+#[test]
+fn a_part_of_a_standing_grant_waited_for_its_program_before_its_ops_came() {
+    let mut one = joined();
+    let part = &mut one.parts[0];
+    part.kind = GrantKind::Standing;
+    part.timing.waited_ns = 20_000;
+    part.timing.waits = vec![Wait {
+        cause: Cause::Device,
+        of: None,
+        ns: 20_000,
+    }];
+    let spans = made(&one);
+    let queue = named(&spans, "queue")[0];
+    assert_eq!(amount(queue, "warploom.wait_ns"), 100_000);
+    assert_eq!(amount(queue, "warploom.wait.device_ns"), 20_000);
+    assert_eq!(amount(queue, "warploom.wait.program_ns"), 80_000);
+}
+
+#[test]
+fn kernels_are_events_with_measured_or_estimated_times() {
+    let run = |key, count| CostRun {
+        class: CostClass::Launch,
+        key: KernelKey(key),
+        bytes: 0,
+        count,
+    };
+    let mut one = joined();
+    one.parts[0].work = [run(7, 50), run(8, 1)].into();
+    one.parts[0].device_ns = 30_000;
+    let spans = made(&one);
+    let [first] = named(&spans, "gpu launch matmul +50")[..] else {
+        panic!("{spans:#?}");
+    };
+    let event = |event: &SpanEvent| {
+        let number = |name: &str| {
+            let found = event.attributes.iter().find(|(key, _)| key == name);
+            found.map(|(_, value)| value.clone())
+        };
+        (
+            number("warploom.kernel"),
+            number("warploom.device_ns"),
+            number("warploom.estimated"),
+        )
+    };
+    let told = |name: &str, ns, estimated| {
+        (
+            Some(Attribute::Text(name.into())),
+            Some(Attribute::Number(ns)),
+            Some(Attribute::Flag(estimated)),
+        )
+    };
+    let events: Vec<_> = first.events.iter().map(event).collect();
+    assert_eq!(
+        events,
+        [told("softmax", 10_000, true), told("matmul", 20_000, true)]
+    );
+    assert!(
+        first
+            .events
+            .iter()
+            .all(|it| (first.start..=first.end).contains(&it.at))
+    );
+    let only = named(&spans, "gpu launch softmax +1")[0];
+    assert_eq!(event(&only.events[0]), told("softmax", 50, false));
+}
+
+#[test]
+fn work_without_launches_is_named_by_what_it_is() {
+    let run = |class, bytes| CostRun {
+        class,
+        key: KernelKey(0),
+        bytes,
+        count: 1,
+    };
+    let name = |work: &[CostRun]| execution_name(work, &kernels());
+    let sync = run(CostClass::Sync, 0);
+    assert_eq!(name(&[run(CostClass::Copy, 9), sync]), "gpu copy");
+    assert_eq!(name(&[run(CostClass::Sync, 9), sync]), "gpu copy out");
+    assert_eq!(name(&[run(CostClass::Light, 0), sync]), "gpu sync");
+    assert_eq!(name(&[run(CostClass::Light, 0)]), "gpu memory");
+    assert_eq!(name(&[]), "gpu execute");
+    let unknown = CostRun {
+        key: KernelKey(0xabc),
+        ..run(CostClass::Launch, 0)
+    };
+    assert_eq!(name(&[unknown]), "gpu launch 0000000000000abc");
+}
+
+#[test]
+fn a_parent_and_an_error_are_told() {
+    let mut one = joined();
+    let parent = TraceContext {
+        trace: TraceId([5; 16]),
+        span: SpanId([6; 8]),
+        sampled: true,
+    };
+    one.request.report.parent = Some(parent);
+    one.request.report.error = Some(Code::BadAddress);
+    one.is_whole = false;
+    let spans = made(&one);
+    let root = &spans[0];
+    assert!(spans.iter().all(|span| span.trace == parent.trace));
+    assert_eq!((root.parent, root.is_remote), (Some(parent.span), true));
+    let code = Code::BadAddress.name();
+    assert_eq!(
+        attribute(root, "error.type"),
+        Some(&Attribute::Text(code.into()))
+    );
+    assert_eq!(root.error.as_ref().map(|(code, _)| *code), Some(code));
+    assert_eq!(
+        attribute(root, "warploom.incomplete"),
+        Some(&Attribute::Flag(true))
+    );
+}
+
+#[test]
+fn many_slices_are_bounded_and_none_of_their_waits_is_lost() {
+    let mut one = joined();
+    let slice = one.parts[0].clone();
+    one.parts = (0..1_000)
+        .map(|n| Part {
+            position: n,
+            first: 3 * n + 1,
+            last: 3 * n + 3,
+            ..slice.clone()
+        })
+        .collect();
+    let spans = made(&one);
+    assert!(spans.len() <= 2 * SLICES + 4, "{}", spans.len());
+    let slices = spans.iter().filter(|span| span.name.starts_with("gpu"));
+    let rest: Vec<_> = slices
+        .filter(|it| attribute(it, "warploom.slices").is_some())
+        .collect();
+    let [rest] = rest[..] else {
+        panic!("{rest:?}");
+    };
+    assert_eq!(amount(rest, "warploom.slices"), 1_001 - SLICES as u64);
+    let waited = spans[1..]
+        .iter()
+        .filter(|it| attribute(it, "warploom.wait_ns").is_some());
+    let waited: u64 = waited.map(|it| amount(it, "warploom.wait_ns")).sum();
+    assert_eq!(waited, amount(&spans[0], "warploom.wait_ns"));
+}

@@ -1,0 +1,199 @@
+//! Traces of unmodified programs, as an OTLP receiver that shares no code with Warploom gets and checks them.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bus_schemas::TenantSettings;
+use serde_json::{Value, json};
+use test_cluster::{Receiver, TempDir};
+
+use crate::loaded::{LoadedCluster, SOON};
+use crate::run::{WARPLOOM, compile};
+
+/// The tenant of the programs.
+const TENANT: &str = "a";
+/// Number of spans that may come twice in all: those of one batch. A kill that falls between the collector's answer and
+/// the tracer's note of it is rare.
+const REPEATED: u64 = 2_000;
+/// Interval at which what was received is checked.
+const LOOK: Duration = Duration::from_millis(250);
+
+async fn traced(leaders: usize, receiver: &Receiver) -> LoadedCluster {
+    let endpoint = receiver.endpoint();
+    let mut loaded = LoadedCluster::made(leaders, 1, &[], |options| {
+        options.settings.push(("telemetry.otlp".into(), endpoint));
+    })
+    .await;
+    loaded.guest(TENANT, &TenantSettings::default()).await;
+    loaded
+}
+
+/// Starts `traced.c`: threads, requests of each, and how it names its parent.
+fn start(loaded: &LoadedCluster, program: &Path, arguments: [&str; 3]) -> Command {
+    let mut command = Command::new(WARPLOOM);
+    command
+        .env(
+            "WARPLOOM_BROKER_CREDENTIALS",
+            loaded.demo.cluster.credentials(),
+        )
+        .env_remove("TRACEPARENT")
+        .args(["run", "--tenant", TENANT, "--"])
+        .arg(program)
+        .args(arguments)
+        .stdout(Stdio::piped());
+    command
+}
+
+fn ended(child: Child) -> String {
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Waits until traces of so many requests with launches were received, all whole and by the rules.
+async fn received(loaded: &mut LoadedCluster, receiver: &Receiver, launches: u64) -> Value {
+    let asked = Instant::now();
+    loop {
+        loaded.demo.cluster.tend();
+        let said = match receiver.traces(TENANT, REPEATED) {
+            Ok(said) => said,
+            Err(broken) => loaded.panic(&broken),
+        };
+        if said["executed"].as_u64() >= Some(launches) {
+            return said;
+        }
+        if asked.elapsed() > SOON {
+            loaded.panic(&format!("of {launches} launches: {said}"));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// True if a worker has recorded a kernel of this name.
+async fn is_named(loaded: &LoadedCluster, name: &str) -> bool {
+    let records = loaded.demo.administrator.kernel_records().await;
+    let records = records.expect("the broker answers");
+    let mut names = records.values().filter_map(|record| record.name.as_ref());
+    names.any(|known| known.function == name)
+}
+
+/// Number of launches of kernels with these names.
+fn kernels(said: &Value, is_wanted: impl Fn(&str) -> bool) -> u64 {
+    let kernels = said["kernels"].as_object().expect("kernels");
+    let wanted = kernels.iter().filter(|(name, _)| is_wanted(name));
+    wanted.filter_map(|(_, launches)| launches.as_u64()).sum()
+}
+
+fn number(said: &Value, name: &str) -> u64 {
+    said[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name} of {said}"))
+}
+
+#[tokio::test]
+async fn the_threads_of_a_program_are_traced_with_and_without_a_parent() {
+    let receiver = Receiver::start(0, None);
+    let mut loaded = traced(1, &receiver).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "traced");
+    // Threads of 1, 2 and 3 launches for each request.
+    let (requests, launches) = (3 * 40, 40 * (1 + 2 + 3));
+
+    let alone = start(&loaded, &program, ["3", "40", "none"]).spawn();
+    ended(alone.expect("it starts"));
+    let said = received(&mut loaded, &receiver, launches).await;
+    assert!(number(&said, "requests") >= requests, "{said}");
+    assert_eq!(number(&said, "launches"), launches, "{said}");
+    assert_eq!(number(&said, "executed"), launches, "{said}");
+    assert_eq!(kernels(&said, |_| true), launches, "{said}");
+    assert_eq!(number(&said, "incomplete"), 0, "{said}");
+    assert_eq!(said["errors"], json!({}), "{said}");
+    assert_eq!(said["sessions"].as_array().map(Vec::len), Some(1), "{said}");
+    // The main thread loads the module.
+    let threads = said["threads"].as_array().map_or(0, Vec::len);
+    assert!((3..=4).contains(&threads), "{said}");
+    let covered = said["cover_p50"].as_f64().expect("a share");
+    assert!(covered >= 0.98, "{covered}");
+    // A busy worker may record the name of a new kernel later than its first traces are exported.
+    while !is_named(&loaded, "add").await {
+        loaded.demo.cluster.tend();
+        tokio::time::sleep(LOOK).await;
+    }
+
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let mut inherited = start(&loaded, &program, ["1", "10", "none"]);
+    ended(
+        inherited
+            .env("TRACEPARENT", parent)
+            .spawn()
+            .expect("it starts"),
+    );
+    let own = start(&loaded, &program, ["2", "10", "own"]).spawn();
+    let own = ended(own.expect("it starts"));
+    let said = received(&mut loaded, &receiver, launches + 10 + 30).await;
+    assert!(kernels(&said, |name| name == "add") >= 40, "{said}");
+    assert!(said["names"]["gpu launch add"].as_u64() > Some(0), "{said}");
+    let parents = said["parents"].as_array().expect("parents");
+    for line in own.lines().chain([parent]) {
+        let [_, trace, span, _] = line.split('-').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        assert!(parents.contains(&json!([trace, span])), "{line} of {said}");
+    }
+    loaded
+        .demo
+        .cluster
+        .drain()
+        .expect("every role ends by itself");
+    assert_eq!(
+        number(
+            &receiver.traces(TENANT, REPEATED).expect("whole"),
+            "incomplete"
+        ),
+        0
+    );
+}
+
+#[tokio::test]
+async fn killed_tracers_and_leaders_lose_no_trace_and_double_none() {
+    let receiver = Receiver::start(0, None);
+    let mut loaded = traced(2, &receiver).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "traced");
+    let mut running = start(&loaded, &program, ["2", "400", "none"])
+        .spawn()
+        .expect("it starts");
+    let launches = 400 * (1 + 2);
+    let (mut tracers, mut leaders, mut epoch) = (0, 0, 0);
+    // Each is killed once traces have come since it began.
+    loop {
+        loaded.demo.cluster.tend();
+        let said = match receiver.traces(TENANT, REPEATED) {
+            Ok(said) => said,
+            Err(broken) => loaded.panic(&broken),
+        };
+        let so_far = number(&said, "executed");
+        if tracers < 3 && so_far > 250 * tracers {
+            if let Some(tracer) = &mut loaded.demo.cluster.tracer
+                && tracer.is_running()
+            {
+                tracer.kill().expect("it dies");
+                tracers += 1;
+            }
+        } else if leaders < 1 && so_far > 400 {
+            epoch = loaded.replace_leader(epoch, SOON).await;
+            leaders += 1;
+        }
+        if running.try_wait().expect("it can be asked").is_some() {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    ended(running);
+    assert!(tracers > 0, "a tracer was killed");
+    let said = received(&mut loaded, &receiver, launches).await;
+    assert_eq!(number(&said, "executed"), launches, "{said}");
+    assert_eq!(number(&said, "launches"), launches, "{said}");
+    assert_eq!(number(&said, "incomplete"), 0, "{said}");
+}
