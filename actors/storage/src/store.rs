@@ -18,9 +18,9 @@ use super::table::{RECORD_BYTES, Row, Stored};
 pub(super) const COPIES: usize = 3;
 
 /// Maximum number of a tenant's reports of requests that are kept.
-const REPORTS: i64 = 4_096;
+const REPORTS: i64 = 2_048;
 /// Maximum bytes of one such report.
-const REPORT_BYTES: i32 = 128 << 10;
+const REPORT_BYTES: i32 = 72 << 10;
 /// Time for which they are kept.
 const REPORT_AGE: Duration = Duration::from_secs(3_600);
 
@@ -210,7 +210,7 @@ impl Storage {
             ..stream::Config::default()
         };
         match stored {
-            // A tenant's reports displace only its own, and none is kept when it is exported. The server would send
+            // A tenant's reports displace its own first, and none is kept when it is exported. The server would send
             // acknowledgements to any subject that a tenant names as its reply.
             Stored::Requests => stream::Config {
                 no_ack: true,

@@ -87,8 +87,8 @@ pub enum SendError {
     Later(String),
 }
 
-/// Statuses of a collector that is busy, by OTLP.
-const BUSY: [u16; 4] = [429, 502, 503, 504];
+/// Statuses of spans that a collector never takes: malformed, or too long.
+const REFUSED: [u16; 3] = [400, 413, 422];
 
 /// The exporter of the spans of all roles. One post has all spans of a batch, so that the collector takes them all or
 /// none.
@@ -138,10 +138,11 @@ impl SpanExport {
         let answer = sent.map_err(|error| SendError::Later(error.to_string()))?;
         match answer.status().as_u16() {
             200..300 => Ok(()),
-            busy if BUSY.contains(&busy) => Err(SendError::Later(format!(
-                "the collector is busy: status {busy}"
+            refused if REFUSED.contains(&refused) => Err(SendError::Refused(refused)),
+            // A busy collector, or a token or an address that may be mended.
+            later => Err(SendError::Later(format!(
+                "the collector answers with status {later}"
             ))),
-            refused => Err(SendError::Refused(refused)),
         }
     }
 

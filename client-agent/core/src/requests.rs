@@ -3,6 +3,8 @@
 //! An op costs a look at its thread's request and a count. The clock is read when a request begins,
 //! when the thread waits, and when the answer comes.
 
+use std::collections::VecDeque;
+
 use bus_schemas::{
     ClientProcess, Code, Op, OpNumber, RequestReport, RequestReports, RequestRun, SessionId,
     TraceContext, WIRE_VERSION, encode, limits,
@@ -14,12 +16,12 @@ use crate::Nanos;
 const LINGER: Nanos = 100_000_000;
 /// Number of finished requests that are reported without waiting for more.
 const ENOUGH: usize = 64;
-/// Maximum number of threads with an unfinished request; the work of others is not reported.
+/// Maximum number of threads with a request that has no wait yet. The oldest of more is reported as it is.
 const THREADS: usize = 256;
 /// Maximum number of unanswered requests.
 const WAITED: usize = 4_096;
 /// Maximum number of runs of a request; the last one then reaches to its last op.
-const RUNS: usize = 64;
+const RUNS: usize = 256;
 
 /// The thread that calls, and its span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub struct Requests {
     open: Vec<Request>,
     /// Requests that a thread waits for.
     waited: Vec<Request>,
-    finished: Vec<Finished>,
+    finished: VecDeque<Finished>,
     dropped: u64,
 }
 
@@ -127,11 +129,10 @@ impl Requests {
         if waits && let Some(request) = waited.rfind(|it| it.thread == caller.thread) {
             return request.extend(number);
         }
-        if !waits && self.open.len() >= THREADS {
-            self.dropped += 1;
-            return;
-        }
         let began = now();
+        if !waits && self.open.len() >= THREADS {
+            self.finish_oldest(began);
+        }
         let request = Request {
             thread: caller.thread,
             parent: caller.parent.or(self.parent),
@@ -146,6 +147,17 @@ impl Requests {
         match waits {
             true => self.wait(request),
             false => self.open.push(request),
+        }
+    }
+
+    /// Ends the oldest request without a wait: its thread may have ended.
+    fn finish_oldest(&mut self, now: Nanos) {
+        let ages = self.open.iter().enumerate();
+        let oldest = ages.min_by_key(|(_, request)| request.began);
+        if let Some((at, _)) = oldest {
+            let mut request = self.open.swap_remove(at);
+            request.waited = now;
+            self.finish(request, now, None);
         }
     }
 
@@ -184,7 +196,7 @@ impl Requests {
             self.dropped += 1;
             return;
         }
-        self.finished.push(Finished {
+        self.finished.push_back(Finished {
             request,
             ended,
             error,
@@ -194,7 +206,7 @@ impl Requests {
     /// Returns the time at which finished requests are to be reported.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        let first = self.finished.first()?;
+        let first = self.finished.front()?;
         Some(match self.finished.len() < ENOUGH {
             true => first.ended.saturating_add(LINGER),
             false => 0,
@@ -223,8 +235,19 @@ impl Requests {
             rows: Vec::with_capacity(self.finished.len()),
             runs: Vec::new(),
         };
-        for (index, finished) in self.finished.drain(..).enumerate() {
-            let request = finished.request;
+        while let Some(finished) = self.finished.front() {
+            let runs = match finished.request.before.len() {
+                0 => 0,
+                before => before + 1,
+            };
+            if reports.runs.len() + runs > limits::REQUEST_RUNS {
+                // The next report has the rest.
+                break;
+            }
+            let Some(finished) = self.finished.pop_front() else {
+                break;
+            };
+            let (request, index) = (finished.request, reports.rows.len() as u64);
             let since_1970 = |at: Nanos| zero.saturating_add(at);
             reports.rows.push(RequestReport {
                 thread: request.thread,
@@ -237,17 +260,15 @@ impl Requests {
                 parent: request.parent,
                 error: finished.error,
             });
-            let room = limits::REQUEST_RUNS - reports.runs.len();
-            if request.before.is_empty() || request.before.len() >= room {
-                continue;
+            if runs > 0 {
+                let last = (request.first, request.last);
+                let all = request.before.into_iter().chain([last]);
+                reports.runs.extend(all.map(|(first, last)| RequestRun {
+                    report: index,
+                    first,
+                    last,
+                }));
             }
-            let runs = request.before.into_iter();
-            let runs = runs.chain([(request.first, request.last)]);
-            reports.runs.extend(runs.map(|(first, last)| RequestRun {
-                report: index as u64,
-                first,
-                last,
-            }));
         }
         Some(encode(&reports))
     }
@@ -365,8 +386,16 @@ mod tests {
         }
         requests.over(Some(Code::Device), 9);
         let report = reported(&mut requests, None).expect("asked for");
-        assert_eq!(report.rows.len(), THREADS);
-        assert_eq!(report.dropped, 300 - THREADS as u64);
+        assert_eq!(
+            (report.rows.len(), report.dropped),
+            (limits::REQUESTS, 300 - 256)
+        );
+        let (early, rest) = report.rows.split_at(300 - THREADS);
+        assert!(early.iter().all(|row| row.error.is_none()));
+        let report = RequestReports {
+            rows: rest.to_vec(),
+            ..report
+        };
         assert!(
             report
                 .rows
@@ -380,6 +409,38 @@ mod tests {
         let report = reported(&mut requests, None).expect("asked for");
         assert_eq!(report.rows.len(), limits::REQUESTS);
         assert_eq!(report.dropped, 300 - 256 + 1 + WAITED as u64 - 256);
+    }
+
+    #[test]
+    fn runs_without_room_come_with_the_next_report() {
+        let mut requests = Requests::default();
+        let mut number = 0;
+        let mut push = |requests: &mut Requests, thread, op: &Op| {
+            number += 1;
+            requests.pushed(op, number, caller(thread), || number);
+            number
+        };
+        for _ in 0..20 {
+            for _ in 0..2 * RUNS {
+                push(&mut requests, 1, &FREE);
+                push(&mut requests, 2, &FREE);
+            }
+            for thread in [1, 2] {
+                let last = push(&mut requests, thread, &Op::Sync);
+                requests.answered(last, last);
+            }
+        }
+        let mut told = 0;
+        while let Some(report) = reported(&mut requests, None) {
+            assert!(report.runs.len() <= limits::REQUEST_RUNS);
+            for (index, row) in report.rows.iter().enumerate() {
+                let runs: Vec<_> = report.runs_of(index).collect();
+                assert_eq!(runs.len(), RUNS);
+                assert_eq!((runs[0].0, runs[RUNS - 1].1), (row.first, row.last));
+                told += 1;
+            }
+        }
+        assert_eq!(told, 40);
     }
 
     #[test]

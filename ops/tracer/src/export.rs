@@ -58,6 +58,12 @@ fn send(export: &SpanExport, spans: &[FinishedSpan]) -> bool {
             Ok(()) => return true,
             Err(why) => why,
         };
+        if matches!(why, SendError::Refused(_)) && spans.len() > 1 {
+            // It may be too long, or one span of it may be at fault.
+            let (one, other) = spans.split_at(spans.len() / 2);
+            let took = [send(export, one), send(export, other)];
+            return took.iter().all(|took| *took);
+        }
         if begun.elapsed() > TRIES || matches!(why, SendError::Refused(_)) {
             tracing::warn!(%why, spans = spans.len(), "spans are dropped");
             return false;

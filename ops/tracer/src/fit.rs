@@ -4,47 +4,44 @@
 //! converted. The clocks of two hosts differ, and a conversion is as good as the quickest message. But an op cannot be
 //! heard of before it was made, and its end not after its answer.
 
+use std::rc::Rc;
+
 use bus_schemas::OpNumber;
 use scheduler_leader_core::why::{Cause, Timing, Wait};
 
 use crate::join::{Part, Request};
-use crate::timeline::within;
+use crate::timeline::{Stretch, within};
 
-/// Moves slices by the least time that puts them within their request. Cuts off what still reaches beyond it. Waits add
-/// up to the time from announced to started then.
-pub(crate) fn fitted(request: &Request, parts: &[Part]) -> Vec<Part> {
-    let report = &request.report;
-    let moved = distance(request, parts);
-    let bounds = (report.began, report.ended);
-    let mut fitted = parts.to_vec();
-    for part in &mut fitted {
-        let timing = &mut *part.timing;
-        let here = |at: u64| at.saturating_add_signed(moved);
-        let (announced, started) = within((here(timing.announced), here(timing.started)), bounds);
-        let (_, ended) = within((here(timing.started), here(timing.ended)), bounds);
-        let between = |at: u64| here(at).clamp(announced, started);
-        *timing = Timing {
-            announced,
-            granted: between(timing.granted),
-            accepted: between(timing.accepted),
-            begun: between(timing.begun),
-            started,
-            ended,
-            waited_ns: timing.waited_ns,
-            waits: std::mem::take(&mut timing.waits),
-        };
-        fit_waits(timing);
-    }
+/// Moves a slice of a request, and cuts off what still reaches beyond its bounds. Waits add up to the time from
+/// announced to started then.
+pub(crate) fn fit(part: &Part, moved: i64, bounds: Stretch) -> Part {
+    let mut fitted = part.clone();
+    let timing = &mut *fitted.timing;
+    let here = |at: u64| at.saturating_add_signed(moved);
+    let (announced, started) = within((here(timing.announced), here(timing.started)), bounds);
+    let (_, ended) = within((here(timing.started), here(timing.ended)), bounds);
+    let between = |at: u64| here(at).clamp(announced, started);
+    *timing = Timing {
+        announced,
+        granted: between(timing.granted),
+        accepted: between(timing.accepted),
+        begun: between(timing.begun),
+        started,
+        ended,
+        waited_ns: timing.waited_ns,
+        waits: std::mem::take(&mut timing.waits),
+    };
+    fit_waits(timing);
     fitted
 }
 
-/// The distance by which all slices of a request are moved.
-fn distance(request: &Request, parts: &[Part]) -> i64 {
+/// The least distance by which all slices of a request must be moved to lie within it.
+pub(crate) fn distance(request: &Request, parts: &[Rc<Part>]) -> i64 {
     let report = &request.report;
     let gap = |to: u64, from: u64| i64::try_from(i128::from(to) - i128::from(from)).unwrap_or(0);
     // Ops of other requests in the same slice may be earlier or later.
     let (first, last): (OpNumber, OpNumber) = (report.first, report.last);
-    let own = |part: &&Part| part.first >= first && part.last <= last;
+    let own = |part: &&Rc<Part>| part.first >= first && part.last <= last;
     let starts = parts
         .iter()
         .filter(own)
@@ -65,7 +62,8 @@ fn distance(request: &Request, parts: &[Part]) -> i64 {
 /// longer time is the program's: nothing of its session was there to run.
 fn fit_waits(timing: &mut Timing) {
     let whole = timing.started - timing.announced;
-    let sum: u64 = timing.waits.iter().map(|wait| wait.ns).sum();
+    let waits = timing.waits.iter();
+    let sum = waits.fold(0, |sum: u64, wait| sum.saturating_add(wait.ns));
     if sum < whole {
         let rest = whole - sum;
         match timing
@@ -84,7 +82,8 @@ fn fit_waits(timing: &mut Timing) {
         let (mut left, mut seen) = (whole, 0_u128);
         for wait in &mut timing.waits {
             seen += u128::from(wait.ns);
-            let share = u64::try_from(seen * u128::from(whole) / u128::from(sum)).unwrap_or(whole);
+            let share = u64::try_from(seen * u128::from(whole) / u128::from(sum));
+            let share = share.unwrap_or(whole).min(whole);
             let before = whole - left;
             wait.ns = share - before;
             left -= wait.ns;
@@ -102,7 +101,7 @@ mod tests {
     use crate::join::Join;
     use crate::join::tests::{position, request};
 
-    fn parts(announced: &[u64]) -> Vec<Part> {
+    fn parts(announced: &[u64]) -> Vec<Rc<Part>> {
         let mut join = Join::new();
         join.is_read(0);
         for (op, at) in (1..).zip(announced) {
@@ -110,6 +109,12 @@ mod tests {
         }
         join.request(request("chat", 1, (1, announced.len() as u64)), 0, 1);
         join.due(1).remove(0).parts
+    }
+
+    fn fitted(request: &Request, parts: &[Rc<Part>]) -> Vec<Part> {
+        let (report, moved) = (&request.report, distance(request, parts));
+        let fit = |part: &Rc<Part>| fit(part, moved, (report.began, report.ended));
+        parts.iter().map(fit).collect()
     }
 
     fn stretches(fitted: &[Part]) -> Vec<(u64, u64, u64)> {
@@ -152,7 +157,7 @@ mod tests {
         let mut whole = request("chat", 1, (2, 2));
         whole.report.first = 2;
         let mut early = parts(&[850]);
-        early[0].last = 2;
+        Rc::make_mut(&mut early[0]).last = 2;
         let fitted = fitted(&whole, &early);
         assert_eq!(stretches(&fitted), [(1_000, 1_000, 1_000)]);
         assert_eq!(fitted[0].timing.waits, []);

@@ -1,6 +1,11 @@
 //! The join of requests and positions, by session and op: a request is whole once its last op has run.
+//!
+//! The record is followed as it grows. Parts of sessions are kept until a report may need them, within bounds. A
+//! request may be reported so late that its parts are gone. Then the record is read once more from its beginning, and
+//! the parts go to the requests that wait for them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
 
 use bus_schemas::{
     ClientProcess, CostRun, Epoch, GpuId, GpuPosition, GrantKind, OpNumber, RequestReport,
@@ -9,22 +14,27 @@ use bus_schemas::{
 use scheduler_leader_core::replay::ReplayedPosition;
 use scheduler_leader_core::why::Timing;
 
-/// Maximum number of parts of one session that are kept; beyond it the oldest are forgotten.
+/// Maximum number of parts of one session that are kept for requests to come; beyond it the oldest are forgotten.
 const PARTS: usize = 2_048;
-/// Maximum number of parts of all sessions. Beyond it, those of the sessions that ran least recently are forgotten.
+/// Maximum number of such parts of all sessions. Beyond it, those of the sessions that ran least recently are
+/// forgotten.
 const ALL_PARTS: usize = 65_536;
-/// Time for which a part is kept after a later request of its session was reported, nanoseconds. The requests of other
-/// threads may hold its ops.
-const LINGER: u64 = 10_000_000_000;
-/// Time for which a request waits for the record of its ops, nanoseconds. Those of a lost worker never come.
+/// Maximum number of parts of one request.
+const OF_REQUEST: usize = 8_192;
+/// Maximum number of parts of all requests that wait.
+const OF_REQUESTS: usize = 1 << 18;
+/// Time of the record, after the end of a request, at which its last op should have come. Nanoseconds.
 const PATIENCE: u64 = 2_500_000_000;
+/// Time for which a request waits where the record stands still, nanoseconds: no leader leads, or a worker is lost.
+const PATIENCE_MOST: u64 = 30_000_000_000;
 /// Time for which a session without parts is kept, nanoseconds.
 const AFTERLIFE: u64 = 60_000_000_000;
-/// Number of reported requests of a session that are known by their last op.
-const KNOWN: usize = 1_024;
-/// Maximum number of requests of a session without a whole record. An honest session has one for each thread, at its
-/// end.
-const INCOMPLETE: usize = 256;
+/// Minimum time between two readings of the record from its beginning for requests with forgotten parts, nanoseconds.
+const READ_AGAIN: u64 = 30_000_000_000;
+/// The same as a multiple of the time that the last reading took.
+const READ_AGAIN_TIMES: u64 = 10;
+/// Maximum number of threads of a session that are told apart.
+const THREADS: usize = 4_096;
 
 /// A slice that ran, or a part of a standing grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,15 +63,27 @@ pub(crate) struct Request {
     pub(crate) runs: Box<[(OpNumber, OpNumber)]>,
 }
 
+impl Request {
+    /// True if a part holds ops of it.
+    fn needs(&self, part: &Part) -> bool {
+        let at = self.runs.partition_point(|(_, last)| *last < part.first);
+        self.runs
+            .get(at)
+            .is_some_and(|(first, _)| *first <= part.last)
+    }
+}
+
 /// A request with the parts that hold its ops, in the order of their ops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Joined<T> {
     pub(crate) request: Request,
-    pub(crate) parts: Vec<Part>,
-    /// Returns of the session's memory during the request.
-    pub(crate) returns: Vec<Part>,
+    pub(crate) parts: Vec<Rc<Part>>,
+    /// Returns of the session's memory about the time of the request.
+    pub(crate) returns: Vec<Rc<Part>>,
     /// True if the record of all its ops came.
     pub(crate) is_whole: bool,
+    /// True if its ops have run: the record has later ops of its session.
+    pub(crate) has_run: bool,
     /// The mark of the message that reported it.
     pub(crate) mark: T,
 }
@@ -69,17 +91,15 @@ pub(crate) struct Joined<T> {
 #[derive(Debug)]
 struct Session {
     tenant: Tenant,
-    parts: VecDeque<Part>,
+    parts: VecDeque<Rc<Part>>,
     /// Returns of its memory.
-    returns: VecDeque<Part>,
+    returns: VecDeque<Rc<Part>>,
     /// The last op that has run.
     ran: OpNumber,
-    /// The last op of a reported request.
-    reported: OpNumber,
-    /// The last ops of the requests that were reported last.
-    known: VecDeque<OpNumber>,
-    /// Number of requests without a whole record.
-    incomplete: usize,
+    /// True if it is closed: no op runs any more.
+    is_closed: bool,
+    /// The last op that each thread has reported.
+    reported: BTreeMap<u32, OpNumber>,
     /// Time of its last part.
     seen: u64,
 }
@@ -87,7 +107,10 @@ struct Session {
 #[derive(Debug)]
 struct Waiting<T> {
     request: Request,
+    parts: Vec<Rc<Part>>,
     since: u64,
+    /// True if the record was read from its beginning since it came.
+    is_searched: bool,
     mark: T,
 }
 
@@ -96,66 +119,123 @@ struct Waiting<T> {
 #[derive(Debug)]
 pub(crate) struct Join<T> {
     sessions: HashMap<SessionId, Session>,
-    waiting: VecDeque<Waiting<T>>,
-    parts: usize,
-    /// Time since which the record is followed without a gap; `None` while its earlier part is read.
-    whole_since: Option<u64>,
+    waiting: HashMap<SessionId, Vec<Waiting<T>>>,
+    waits: usize,
+    /// Number of waiting requests of each tenant.
+    tenants: HashMap<Tenant, usize>,
+    /// Number of parts kept for sessions, and of those of waiting requests.
+    parts: (usize, usize),
+    /// The latest end of a part in the record.
+    record: u64,
+    /// True while the record is followed without a gap; false while its earlier part is read.
+    is_whole: bool,
+    /// Time at which it was read from its beginning last: begin and end.
+    read: (u64, u64),
+    wants_again: bool,
 }
 
 impl<T> Join<T> {
     pub(crate) fn new() -> Self {
         Self {
             sessions: HashMap::new(),
-            waiting: VecDeque::new(),
-            parts: 0,
-            whole_since: None,
+            waiting: HashMap::new(),
+            waits: 0,
+            tenants: HashMap::new(),
+            parts: (0, 0),
+            record: 0,
+            is_whole: false,
+            read: (0, 0),
+            wants_again: false,
         }
     }
 
-    /// Notes that the record is read from its beginning.
-    pub(crate) fn begins(&mut self) {
-        self.whole_since = None;
+    /// Notes that the record is read from its beginning, which tells everything again.
+    pub(crate) fn begins(&mut self, now: u64) {
+        self.is_whole = false;
+        self.read.0 = now;
+        self.wants_again = false;
+        for session in self.sessions.values_mut() {
+            session.parts.clear();
+            session.returns.clear();
+            session.ran = 0;
+        }
+        let requests = self.waiting.values_mut().flatten();
+        for waiting in requests {
+            waiting.parts.clear();
+            waiting.is_searched = true;
+        }
+        self.parts = (0, 0);
     }
 
     /// Notes that the record is read up to now.
     pub(crate) fn is_read(&mut self, now: u64) {
-        self.whole_since.get_or_insert(now);
+        self.is_whole = true;
+        self.read.1 = now;
+    }
+
+    /// True if the record is to be read from its beginning: requests wait for parts that were forgotten.
+    pub(crate) fn wants_again(&self, now: u64) -> bool {
+        let (begun, ended) = self.read;
+        let took = ended.saturating_sub(begun);
+        let pause = READ_AGAIN.max(took.saturating_mul(READ_AGAIN_TIMES));
+        self.wants_again && self.is_whole && now >= ended.saturating_add(pause)
     }
 
     /// Number of requests that wait for their record.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waits
     }
 
-    /// Takes in a request.
-    pub(crate) fn request(&mut self, request: Request, now: u64, mark: T) {
-        self.waiting.push_back(Waiting {
+    /// Number of requests of a tenant that wait for their record.
+    pub(crate) fn waiting_of(&self, tenant: &Tenant) -> usize {
+        self.tenants.get(tenant).copied().unwrap_or(0)
+    }
+
+    /// Takes in a request. Returns the mark of one that may not be told: its session is another tenant's, or its thread
+    /// has reported later ops.
+    pub(crate) fn request(&mut self, request: Request, now: u64, mark: T) -> Option<T> {
+        let mut parts = Vec::new();
+        if let Some(session) = self.sessions.get_mut(&request.session) {
+            if session.tenant != request.tenant || !session.admits(&request.report) {
+                return Some(mark);
+            }
+            parts = session.of(&request);
+        }
+        parts.truncate(OF_REQUEST);
+        self.parts.1 += parts.len();
+        self.waits += 1;
+        *self.tenants.entry(request.tenant.clone()).or_default() += 1;
+        let waiting = self.waiting.entry(request.session).or_default();
+        waiting.push(Waiting {
             request,
+            parts,
             since: now,
+            is_searched: false,
             mark,
         });
+        None
     }
 
     /// Takes in a position of the record.
     pub(crate) fn position(&mut self, position: &ReplayedPosition) {
+        let entry = self.sessions.entry(position.session);
+        let session = entry.or_insert_with(|| Session::new(position.tenant.clone()));
         match position.kind {
-            GrantKind::Open => {
-                let entry = self.sessions.entry(position.session);
-                entry.or_insert_with(|| Session::new(position.tenant.clone()));
-            }
             GrantKind::Run | GrantKind::Standing | GrantKind::Return => self.part(position),
-            GrantKind::Close | GrantKind::Revoke => {}
+            GrantKind::Close => session.is_closed = true,
+            GrantKind::Open | GrantKind::Revoke => {}
         }
     }
 
     fn part(&mut self, position: &ReplayedPosition) {
-        let Some(timing) = &position.timing else {
+        let (Some(timing), Some(session)) =
+            (&position.timing, self.sessions.get_mut(&position.session))
+        else {
             return;
         };
-        let entry = self.sessions.entry(position.session);
-        let session = entry.or_insert_with(|| Session::new(position.tenant.clone()));
         session.seen = session.seen.max(timing.ended);
-        let part = Part {
+        self.record = self.record.max(timing.ended);
+        let part = Rc::new(Part {
             gpu: position.gpu,
             epoch: position.epoch,
             position: position.position,
@@ -167,32 +247,33 @@ impl<T> Join<T> {
             device_ns: position.end.map_or(0, |end| end.measured),
             work: position.work.clone().into(),
             timing: timing.clone(),
-        };
+        });
         if part.kind == GrantKind::Return {
-            let is_new = session
-                .returns
-                .back()
-                .is_none_or(|last| last.timing.ended < timing.ended);
-            if is_new {
-                session.returns.push_back(part);
-                if session.returns.len() > PARTS {
-                    session.returns.pop_front();
-                }
+            session.returns.push_back(part);
+            if session.returns.len() > PARTS {
+                session.returns.pop_front();
             }
             return;
         }
-        // A record that is read again tells the same parts again.
         if position.last < position.first || position.last <= session.ran {
             return;
         }
         session.ran = position.last;
+        let requests = self.waiting.get_mut(&position.session);
+        for waiting in requests.into_iter().flatten() {
+            let room = waiting.parts.len() < OF_REQUEST && self.parts.1 < OF_REQUESTS;
+            if room && waiting.request.tenant == session.tenant && waiting.request.needs(&part) {
+                waiting.parts.push(Rc::clone(&part));
+                self.parts.1 += 1;
+            }
+        }
         session.parts.push_back(part);
-        self.parts += 1;
+        self.parts.0 += 1;
         if session.parts.len() > PARTS {
             session.parts.pop_front();
-            self.parts -= 1;
+            self.parts.0 -= 1;
         }
-        if self.parts > ALL_PARTS {
+        if self.parts.0 > ALL_PARTS {
             self.shrink();
         }
     }
@@ -207,86 +288,110 @@ impl<T> Join<T> {
             .collect();
         by_age.sort_unstable();
         for (_, id) in by_age {
-            if self.parts <= ALL_PARTS / 2 {
+            if self.parts.0 <= ALL_PARTS / 2 {
                 break;
             }
             if let Some(session) = self.sessions.get_mut(&id) {
-                self.parts -= session.parts.len();
+                self.parts.0 -= session.parts.len();
                 session.parts.clear();
             }
         }
     }
 
-    /// Returns the requests with a whole record, and those for which it did not come in time. A request comes without
-    /// parts if its session is another tenant's or never was, or if it was reported before.
+    /// Returns the requests with a whole record, and those for which it does not come. A request that has not run
+    /// comes without parts if its session is another tenant's or never was.
     pub(crate) fn due(&mut self, now: u64) -> Vec<Joined<T>> {
         let mut due = Vec::new();
-        for _ in 0..self.waiting.len() {
-            let Some(waiting) = self.waiting.pop_front() else {
-                break;
-            };
-            let session = self.own(&waiting.request);
-            let has_run = session.is_some_and(|it| it.ran >= waiting.request.report.last);
-            let since = self.whole_since.map(|whole| whole.max(waiting.since));
-            let is_late = since.is_some_and(|since| now >= since.saturating_add(PATIENCE));
-            if !has_run && !is_late {
-                self.waiting.push_back(waiting);
-                continue;
+        let mut wants_again = false;
+        for (id, requests) in &mut self.waiting {
+            let session = self.sessions.get(id);
+            let mut at = 0;
+            while let Some(waiting) = requests.get(at) {
+                let own = session.filter(|it| it.tenant == waiting.request.tenant);
+                let state = state(waiting, own, (self.is_whole, self.record, now));
+                wants_again |= state == State::Forgotten;
+                if matches!(state, State::Waits | State::Forgotten) {
+                    at += 1;
+                    continue;
+                }
+                let waiting = requests.remove(at);
+                self.waits -= 1;
+                self.parts.1 -= waiting.parts.len();
+                if let Some(count) = self.tenants.get_mut(&waiting.request.tenant) {
+                    *count -= 1;
+                }
+                due.push(Joined {
+                    returns: own
+                        .map(|it| it.returns_of(&waiting.request))
+                        .unwrap_or_default(),
+                    request: waiting.request,
+                    parts: waiting.parts,
+                    is_whole: state == State::Whole,
+                    has_run: matches!(state, State::Whole | State::Unrecorded),
+                    mark: waiting.mark,
+                });
             }
-            let taken = self.take(&waiting.request, has_run);
-            let (parts, returns, is_whole) = taken.unwrap_or_default();
-            due.push(Joined {
-                request: waiting.request,
-                parts,
-                returns,
-                is_whole,
-                mark: waiting.mark,
-            });
         }
+        self.waiting.retain(|_, requests| !requests.is_empty());
+        self.tenants.retain(|_, count| *count > 0);
+        self.wants_again = wants_again;
         due
     }
 
-    /// The session of a request, if it is its tenant's.
-    fn own(&self, request: &Request) -> Option<&Session> {
-        let session = self.sessions.get(&request.session)?;
-        (session.tenant == request.tenant).then_some(session)
-    }
-
-    /// The parts and the returns of a request, and true if they have all its ops. `None` if none may be told.
-    fn take(&mut self, request: &Request, has_run: bool) -> Option<(Vec<Part>, Vec<Part>, bool)> {
-        self.own(request)?;
-        let session = self.sessions.get_mut(&request.session)?;
-        let (parts, returns) = session.of(request);
-        let first = parts.first().map(|part| part.first);
-        let is_whole = has_run && first.is_some_and(|first| first <= request.report.first);
-        session
-            .admits(request.report.last, is_whole)
-            .then_some((parts, returns, is_whole))
-    }
-
-    /// Forgets what no request will need.
+    /// Forgets sessions that no request will need.
     pub(crate) fn forget(&mut self, now: u64) {
-        let parts = &mut self.parts;
-        self.sessions.retain(|_, session| {
-            let before = session.parts.len();
-            let old = now.saturating_sub(LINGER);
-            while let Some(part) = session.parts.front()
-                && part.last <= session.reported
-                && part.timing.ended < old
-            {
-                session.parts.pop_front();
-            }
-            while session
-                .returns
-                .front()
-                .is_some_and(|it| it.timing.ended < old)
-            {
-                session.returns.pop_front();
-            }
-            let stays = !session.parts.is_empty() || session.seen.saturating_add(AFTERLIFE) > now;
-            *parts -= before - session.parts.len();
-            stays
+        let waiting = &self.waiting;
+        self.sessions.retain(|id, session| {
+            let is_recent = session.seen.saturating_add(AFTERLIFE) > now;
+            is_recent || !session.parts.is_empty() || waiting.contains_key(id)
         });
+    }
+}
+
+/// The state of a request that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Its ops have yet to come.
+    Waits,
+    /// All its ops are there.
+    Whole,
+    /// Its ops have run, and their parts were forgotten: they come when the record is read again.
+    Forgotten,
+    /// Its ops have run, and some were never recorded: their end was reported to a leader that died.
+    Unrecorded,
+    /// Some of its ops will not come.
+    Lost,
+}
+
+fn state<T>(
+    waiting: &Waiting<T>,
+    session: Option<&Session>,
+    (is_read, record, now): (bool, u64, u64),
+) -> State {
+    let report = &waiting.request.report;
+    let has_run = session.is_some_and(|it| it.ran >= report.last);
+    let first = waiting.parts.first().map(|part| part.first);
+    match () {
+        () if has_run && first.is_some_and(|first| first <= report.first) => State::Whole,
+        () if !is_read => State::Waits,
+        () if has_run => {
+            let kept = session.and_then(|it| it.parts.front());
+            let is_kept = kept.is_some_and(|part| part.first <= report.first);
+            match is_kept || waiting.is_searched {
+                true => State::Unrecorded,
+                false => State::Forgotten,
+            }
+        }
+        () if session.is_some_and(|it| it.is_closed) => State::Lost,
+        () if now >= waiting.since.saturating_add(PATIENCE_MOST) => State::Lost,
+        () => {
+            let heard = record >= report.ended.saturating_add(PATIENCE);
+            let waited = now >= waiting.since.saturating_add(PATIENCE);
+            match heard && waited {
+                true => State::Lost,
+                false => State::Waits,
+            }
+        }
     }
 }
 
@@ -297,54 +402,40 @@ impl Session {
             parts: VecDeque::new(),
             returns: VecDeque::new(),
             ran: 0,
-            reported: 0,
-            known: VecDeque::new(),
-            incomplete: 0,
+            is_closed: false,
+            reported: BTreeMap::new(),
             seen: 0,
         }
     }
 
-    /// Notes a request by its last op. Returns false for one that was reported before, or that is one too many without
-    /// a whole record: a tenant may report anything, but not more requests than it has ops.
-    fn admits(&mut self, last: OpNumber, is_whole: bool) -> bool {
-        let is_old = self.known.len() >= KNOWN && self.known.iter().all(|known| last < *known);
-        if is_old || self.known.contains(&last) {
+    /// Notes a request. Returns false if it begins before the end of one that its thread has reported: a tenant may
+    /// report anything, but a thread has one request at a time.
+    fn admits(&mut self, report: &RequestReport) -> bool {
+        let before = self.reported.get(&report.thread).copied().unwrap_or(0);
+        let is_known = self.reported.contains_key(&report.thread);
+        if report.first <= before || (!is_known && self.reported.len() >= THREADS) {
             return false;
         }
-        if !is_whole {
-            self.incomplete += 1;
-            if self.incomplete > INCOMPLETE {
-                return false;
-            }
-        }
-        self.known.push_back(last);
-        if self.known.len() > KNOWN {
-            self.known.pop_front();
-        }
-        self.reported = self.reported.max(last);
+        self.reported.insert(report.thread, report.last);
         true
     }
 
-    /// The parts that hold ops of a request, and the returns of memory while it lasted.
-    fn of(&self, request: &Request) -> (Vec<Part>, Vec<Part>) {
-        let mut parts = Vec::new();
-        let mut at = 0;
-        for (first, last) in &request.runs {
-            at = at.max(self.parts.partition_point(|part| part.last < *first));
-            let holds = self
-                .parts
-                .iter()
-                .skip(at)
-                .take_while(|part| part.first <= *last);
-            let before = parts.len();
-            parts.extend(holds.cloned());
-            at += parts.len() - before;
-        }
+    /// The kept parts that hold ops of a request.
+    fn of(&self, request: &Request) -> Vec<Rc<Part>> {
+        let at = self
+            .parts
+            .partition_point(|part| part.last < request.report.first);
+        let behind = self.parts.iter().skip(at);
+        let within = behind.take_while(|part| part.first <= request.report.last);
+        within.filter(|part| request.needs(part)).cloned().collect()
+    }
+
+    /// Returns of memory about the time of a request.
+    fn returns_of(&self, request: &Request) -> Vec<Rc<Part>> {
         let report = &request.report;
         let during =
-            |it: &&Part| it.timing.ended > report.began && it.timing.accepted < report.ended;
-        let returns = self.returns.iter().filter(during).cloned();
-        (parts, returns.collect())
+            |it: &&Rc<Part>| it.timing.ended > report.began && it.timing.accepted < report.ended;
+        self.returns.iter().filter(during).cloned().collect()
     }
 }
 

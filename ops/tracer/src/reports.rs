@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use async_nats::jetstream::{self, AckKind, consumer};
+use async_nats::jetstream::message::Acker;
+use async_nats::jetstream::{self, consumer};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{RequestReports, decode, limits};
+use bus_schemas::{RequestReport, RequestReports, decode, limits};
 use storage::{Storage, Stored};
 
 use crate::join::Request;
@@ -16,7 +17,7 @@ use crate::join::Request;
 /// Name of the tracer's consumer.
 const CONSUMER: &str = "tracer";
 /// Maximum number of messages with requests that are not exported yet.
-const PENDING: i64 = 1_024;
+const PENDING: i64 = 16_384;
 /// Time for which a message waits for its export: as long as the stream keeps it.
 const EXPORT: Duration = Duration::from_secs(3_600);
 
@@ -28,7 +29,7 @@ pub(crate) type Messages = consumer::pull::Stream;
 pub(crate) struct Mark(Rc<Marked>);
 
 struct Marked {
-    message: jetstream::Message,
+    acker: Acker,
     /// Number of its requests that are under way.
     left: Cell<usize>,
 }
@@ -40,15 +41,15 @@ impl Mark {
         self.0.left.set(left);
         // If this is lost, the requests come again when the tracer is started again, with the same ids.
         if left == 0
-            && let Err(error) = self.0.message.ack().await
+            && let Err(error) = self.0.acker.ack().await
         {
             tracing::debug!(%error, "a report is not removed yet");
         }
     }
 }
 
-/// Opens the stream from the oldest report that was not exported.
-pub(crate) async fn open(storage: &Storage) -> Result<Messages> {
+/// Takes the stream over, from the oldest report that was not exported.
+pub(crate) async fn take_over(storage: &Storage) -> Result<Messages> {
     let stream = storage.stream(Stored::Requests).await;
     let stream = stream.map_err(|why| anyhow!("the stream of requests: {why}"))?;
     // Reports that an earlier tracer had taken and not exported come again only through a new consumer.
@@ -66,6 +67,23 @@ pub(crate) async fn open(storage: &Storage) -> Result<Messages> {
     messages.context("the stream of requests")
 }
 
+/// Goes on with this tracer's consumer, after the connection was lost. `None` if there is none any more: another tracer
+/// has taken the stream over, or it was made anew.
+pub(crate) async fn go_on(storage: &Storage) -> Result<Option<Messages>> {
+    let stream = storage.find_stream(Stored::Requests).await?;
+    let Some(stream) = stream else {
+        return Ok(None);
+    };
+    let consumer = stream
+        .get_consumer::<consumer::pull::Config>(CONSUMER)
+        .await;
+    let Ok(consumer) = consumer else {
+        return Ok(None);
+    };
+    let messages = consumer.messages().await;
+    messages.context("the stream of requests").map(Some)
+}
+
 /// Number of reports that are not exported; 0 if that is not known.
 pub(crate) async fn left(storage: &Storage) -> u64 {
     let stream = storage.find_stream(Stored::Requests).await;
@@ -80,15 +98,17 @@ pub(crate) async fn requests(
     message: jetstream::Message,
     subjects: &Subjects,
 ) -> Vec<(Request, Mark)> {
-    let read = read(&message, subjects);
-    let Some(requests) = read.filter(|requests| !requests.is_empty()) else {
-        let _ = message.ack_with(AckKind::Term).await;
-        return Vec::new();
-    };
+    let requests = read(&message, subjects).unwrap_or_default();
+    // The payload is not needed any more.
+    let (_, acker) = message.split();
     let mark = Mark(Rc::new(Marked {
-        message,
+        acker,
         left: Cell::new(requests.len()),
     }));
+    if requests.is_empty() {
+        mark.done().await;
+        return Vec::new();
+    }
     let marked = requests.into_iter().map(|request| (request, mark.clone()));
     marked.collect()
 }
@@ -111,16 +131,18 @@ fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<Vec<Request
         tracing::debug!(%tenant, %session, dropped, "requests were not reported");
     }
     let rows = reports.rows.iter().enumerate();
-    let request = |(index, report): (usize, &bus_schemas::RequestReport)| {
+    let request = |(index, report): (usize, &RequestReport)| {
         let mut runs: Vec<_> = reports.runs_of(index).collect();
-        // In order, as an honest program sends them.
+        // In order and within, as an honest program sends them.
         runs.sort_unstable();
+        let within = |it: &&(u64, u64)| report.first <= it.0 && it.1 <= report.last;
+        let runs = runs.iter().filter(within).copied();
         Request {
             tenant: tenant.clone(),
             session: reports.session,
             process: reports.process,
             report: *report,
-            runs: runs.into(),
+            runs: runs.collect(),
         }
     };
     Some(rows.map(request).collect())

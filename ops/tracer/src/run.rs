@@ -17,13 +17,14 @@ use bus_schemas::subject::Subjects;
 use futures_util::StreamExt;
 use storage::{Storage, Stored};
 use telemetry::{FinishedSpan, Role, TelemetrySettings};
+use tokio::sync::oneshot::error::RecvError;
 use tokio::task::LocalSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::clock::now;
 use crate::export::Exporter;
 use crate::ids::Ids;
-use crate::join::{Join, Joined};
+use crate::join::{Join, Joined, Request};
 use crate::kernels::Kernels;
 use crate::record;
 use crate::reports::{self, Mark};
@@ -34,15 +35,19 @@ use crate::trace::{Context, spans, trace_of};
 const LOOK: Duration = Duration::from_millis(100);
 /// Interval at which the tenants' targets are read.
 const TARGETS: Duration = Duration::from_secs(10);
-/// Time for which a joined request waits for the names of its kernels, nanoseconds. Workers record new kernels every two
-/// seconds.
+/// Time for which a joined request waits for the names of its kernels, nanoseconds. Workers record new kernels every
+/// two seconds.
 const NAMES: u64 = 3_000_000_000;
 /// Delay before a stream that broke is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum number of requests that are under way; above it no more reports are taken from the stream.
-const UNDER_WAY: usize = 8_192;
-/// Maximum number of traces of one batch.
-const BATCH: usize = 256;
+const UNDER_WAY: usize = 16_384;
+/// Number of them from which on a tenant with more than its share gets no more.
+const CROWDED: usize = UNDER_WAY / 2;
+/// Share of a tenant in crowded times.
+const SHARE: usize = UNDER_WAY / 4;
+/// Maximum number of traces of one batch, and number of spans at which it is full.
+const BATCH: (usize, usize) = (256, 4_096);
 /// Time that the end of the role waits for the export.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -89,8 +94,10 @@ struct Shared {
 struct Outbox {
     /// Requests with kernels that have no name yet, each with the time at which it goes all the same.
     unnamed: VecDeque<(u64, Joined<Mark>)>,
-    traces: VecDeque<(Vec<FinishedSpan>, Mark)>,
+    named: VecDeque<Joined<Mark>>,
     is_sending: bool,
+    /// Number of requests that were reported and not told, since the start.
+    untold: u64,
 }
 
 async fn run(settings: &Settings, chosen: &TelemetrySettings, exporter: Exporter) -> Result<()> {
@@ -107,38 +114,58 @@ async fn run(settings: &Settings, chosen: &TelemetrySettings, exporter: Exporter
         sampling: RefCell::new(Sampling::new(chosen.sample)),
         outbox: RefCell::default(),
     });
-    let exporter = Rc::new(exporter);
-    tokio::task::spawn_local(record::follow(
-        Rc::clone(&administrator),
-        Rc::clone(&shared.join),
-    ));
-    tokio::task::spawn_local(learn_kernels(Rc::clone(&shared)));
-    tokio::task::spawn_local(read_targets(administrator, Rc::clone(&shared)));
-    tokio::task::spawn_local(take_reports(Rc::clone(&shared)));
-    let working = Rc::clone(&shared);
-    tokio::task::spawn_local(async move {
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            look.tick().await;
-            working.look(&exporter).await;
-        }
-    });
+    let following = record::follow(Rc::clone(&administrator), Rc::clone(&shared.join));
+    let working = work(Rc::clone(&shared), Rc::new(exporter));
+    tokio::select! {
+        () = farewell(stop, &shared.storage) => {}
+        () = following => {}
+        () = learn_kernels(&shared) => {}
+        () = read_targets(&administrator, &shared) => {}
+        ended = working => return ended,
+        ended = take_reports(&shared) => return ended,
+    }
+    Ok(())
+}
+
+/// Completes after the stop, once every report is exported, or after a while. The next tracer exports what is left.
+async fn farewell(stop: impl Future<Output = ()>, storage: &Storage) {
     stop.await;
-    let sent = async {
-        while reports::left(&shared.storage).await > 0 {
+    let exported = async {
+        while reports::left(storage).await > 0 {
             tokio::time::sleep(LOOK).await;
         }
     };
-    // What is not exported is there for the next tracer.
-    let _ = timeout(FAREWELL, sent).await;
-    Ok(())
+    let _ = timeout(FAREWELL, exported).await;
+}
+
+/// Looks at requests from time to time, and exports them. Ends after the export has ended.
+async fn work(shared: Rc<Shared>, exporter: Rc<Exporter>) -> Result<()> {
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        look.tick().await;
+        shared.look().await;
+        shared.send(&exporter).await?;
+    }
 }
 
 impl Outbox {
     /// Number of requests.
     fn len(&self) -> usize {
-        self.unnamed.len() + self.traces.len()
+        self.unnamed.len() + self.named.len()
+    }
+
+    /// Notes requests that were reported and are not told.
+    fn note_untold(&mut self, count: usize) {
+        let before = self.untold;
+        self.untold += count as u64;
+        if before.checked_ilog2() != self.untold.checked_ilog2() {
+            let untold = self.untold;
+            tracing::warn!(
+                untold,
+                "requests were reported of which the record shows nothing"
+            );
+        }
     }
 }
 
@@ -148,8 +175,9 @@ impl Shared {
         self.join.borrow().waiting() + self.outbox.borrow().len()
     }
 
-    /// Makes traces of the requests that are due, and sends those that are made.
-    async fn look(self: &Rc<Self>, exporter: &Rc<Exporter>) {
+    /// Takes the requests that are due. A tenant may report anything, so only requests with ops in the record are
+    /// exported.
+    async fn look(&self) {
         let now = now();
         let due = {
             let mut join = self.join.borrow_mut();
@@ -157,10 +185,11 @@ impl Shared {
             join.forget(now);
             due
         };
-        let mut dropped = Vec::new();
+        let (mut dropped, mut untold) = (Vec::new(), 0);
         for joined in due {
-            // A tenant may report anything. A request is exported only if the record shows ops of it.
-            if joined.parts.is_empty() || !self.is_kept(&joined) {
+            let is_nothing = joined.parts.is_empty() && !joined.has_run;
+            if is_nothing || !self.is_kept(&joined) {
+                untold += usize::from(is_nothing);
                 dropped.push(joined.mark);
                 continue;
             }
@@ -170,47 +199,27 @@ impl Shared {
                 .unnamed
                 .push_back((named_by, joined));
         }
+        if untold > 0 {
+            self.outbox.borrow_mut().note_untold(untold);
+        }
         for mark in dropped {
             mark.done().await;
         }
-        self.make(now);
-        self.send(exporter);
+        let mut outbox = self.outbox.borrow_mut();
+        for _ in 0..outbox.unnamed.len() {
+            if let Some((named_by, joined)) = outbox.unnamed.pop_front() {
+                match now >= named_by || self.is_named(&joined) {
+                    true => outbox.named.push_back(joined),
+                    false => outbox.unnamed.push_back((named_by, joined)),
+                }
+            }
+        }
     }
 
     fn is_kept(&self, joined: &Joined<Mark>) -> bool {
         let trace = trace_of(&joined.request, &self.ids);
-        self.sampling
-            .borrow()
-            .keeps(&joined.request, trace)
-            .is_some()
-    }
-
-    /// Makes the traces of requests with named kernels, and of those that have waited for them for long enough.
-    fn make(&self, now: u64) {
-        let mut outbox = self.outbox.borrow_mut();
-        for _ in 0..outbox.unnamed.len() {
-            let Some((named_by, joined)) = outbox.unnamed.pop_front() else {
-                return;
-            };
-            if now < named_by && !self.is_named(&joined) {
-                outbox.unnamed.push_back((named_by, joined));
-                continue;
-            }
-            let (sampling, kernels) = (self.sampling.borrow(), self.kernels.borrow());
-            let trace = trace_of(&joined.request, &self.ids);
-            let made = sampling.keeps(&joined.request, trace).map(|kept| {
-                let context = Context {
-                    ids: &self.ids,
-                    kernels: &kernels,
-                    target: sampling.target(&joined.request.tenant),
-                    kept,
-                };
-                spans(&joined, &context)
-            });
-            outbox
-                .traces
-                .push_back((made.unwrap_or_default(), joined.mark));
-        }
+        let sampling = self.sampling.borrow();
+        sampling.keeps(&joined.request, trace).is_some()
     }
 
     fn is_named(&self, joined: &Joined<Mark>) -> bool {
@@ -219,42 +228,99 @@ impl Shared {
         work.all(|run| run.class != CostClass::Launch || kernels.knows(run.key))
     }
 
-    /// Sends the next batch, if none is on its way.
-    fn send(self: &Rc<Self>, exporter: &Rc<Exporter>) {
-        let mut outbox = self.outbox.borrow_mut();
-        if outbox.is_sending || outbox.traces.is_empty() {
-            return;
-        }
-        let (mut batch, mut marks) = (Vec::new(), Vec::new());
-        while marks.len() < BATCH
-            && let Some((spans, mark)) = outbox.traces.pop_front()
-        {
-            batch.extend(spans);
-            marks.push(mark);
-        }
-        outbox.is_sending = true;
-        let sent = exporter.send(batch);
-        let (shared, exporter) = (Rc::clone(self), Rc::clone(exporter));
-        tokio::task::spawn_local(async move {
-            // Dropped after a long time of failures, or taken: both are done.
-            let _ = sent.await;
-            for mark in marks {
-                mark.done().await;
-            }
-            shared.outbox.borrow_mut().is_sending = false;
-            shared.send(&exporter);
+    /// The spans of a request; none if it is not kept any more.
+    fn spans(&self, joined: &Joined<Mark>) -> Vec<FinishedSpan> {
+        let (sampling, kernels) = (self.sampling.borrow(), self.kernels.borrow());
+        let trace = trace_of(&joined.request, &self.ids);
+        let kept = sampling.keeps(&joined.request, trace);
+        let made = kept.map(|kept| {
+            let context = Context {
+                ids: &self.ids,
+                kernels: &kernels,
+                target: sampling.target(&joined.request.tenant),
+                kept,
+            };
+            spans(joined, &context)
         });
+        made.unwrap_or_default()
+    }
+
+    /// Makes the spans of the next batch. Returns them with the marks of their requests.
+    fn batch(&self) -> (Vec<FinishedSpan>, Vec<Mark>) {
+        let (mut batch, mut marks) = (Vec::new(), Vec::new());
+        while marks.len() < BATCH.0 && batch.len() < BATCH.1 {
+            let next = self.outbox.borrow_mut().named.pop_front();
+            let Some(joined) = next else {
+                break;
+            };
+            batch.extend(self.spans(&joined));
+            marks.push(joined.mark);
+        }
+        (batch, marks)
+    }
+
+    /// Sends the next batch, if none is on its way.
+    ///
+    /// # Errors
+    /// If the export has ended.
+    async fn send(self: &Rc<Self>, exporter: &Rc<Exporter>) -> Result<()> {
+        if self.outbox.borrow().is_sending {
+            return Ok(());
+        }
+        loop {
+            let (batch, marks) = self.batch();
+            if marks.is_empty() {
+                return Ok(());
+            }
+            let mut sent = exporter.send(batch);
+            // The collector answers within moments. While it does not, requests are looked at as before.
+            match timeout(LOOK, &mut sent).await {
+                Ok(answer) => finish(answer, marks).await?,
+                Err(_) => {
+                    self.outbox.borrow_mut().is_sending = true;
+                    let shared = Rc::clone(self);
+                    tokio::task::spawn_local(async move {
+                        let finished = finish(sent.await, marks).await;
+                        shared.outbox.borrow_mut().is_sending = finished.is_err();
+                    });
+                    return Ok(());
+                }
+            }
+        }
     }
 }
 
+/// Removes the reports of a batch: the collector has taken it, or never will.
+async fn finish(answer: Result<bool, RecvError>, marks: Vec<Mark>) -> Result<()> {
+    answer.context("the thread of the export has ended")?;
+    for mark in marks {
+        mark.done().await;
+    }
+    Ok(())
+}
+
 /// Takes in the reports of programs.
-async fn take_reports(shared: Rc<Shared>) {
-    loop {
-        match reports::open(&shared.storage).await {
-            Ok(messages) => take_from(messages, &shared).await,
+///
+/// # Errors
+/// If another tracer has taken them over.
+async fn take_reports(shared: &Shared) -> Result<()> {
+    let mut messages = loop {
+        match reports::take_over(&shared.storage).await {
+            Ok(messages) => break messages,
             Err(error) => tracing::warn!("{error:#}"),
         }
         tokio::time::sleep(AGAIN).await;
+    };
+    loop {
+        take_from(messages, shared).await;
+        messages = loop {
+            tokio::time::sleep(AGAIN).await;
+            match reports::go_on(&shared.storage).await {
+                Ok(Some(messages)) => break messages,
+                Ok(None) => bail!(ErrorCode::Stopped.failed("another tracer has taken over")),
+                Err(error) => tracing::debug!("{error:#}"),
+            }
+        };
     }
 }
 
@@ -272,15 +338,30 @@ async fn take_from(mut messages: reports::Messages, shared: &Shared) {
             None => return,
         };
         for (request, mark) in reports::requests(message, &shared.subjects).await {
-            shared.join.borrow_mut().request(request, now(), mark);
+            if let Some(refused) = shared.take(request, mark) {
+                shared.outbox.borrow_mut().note_untold(1);
+                refused.done().await;
+            }
         }
     }
 }
 
+impl Shared {
+    /// Takes in a request. Returns the mark of one that may not be told, or of a tenant that takes more than its share
+    /// of what is under way.
+    fn take(&self, request: Request, mark: Mark) -> Option<Mark> {
+        let mut join = self.join.borrow_mut();
+        if join.waiting() >= CROWDED && join.waiting_of(&request.tenant) >= SHARE {
+            return Some(mark);
+        }
+        join.request(request, now(), mark)
+    }
+}
+
 /// Learns the names and times of kernels as workers record them.
-async fn learn_kernels(shared: Rc<Shared>) {
+async fn learn_kernels(shared: &Shared) {
     loop {
-        if let Err(error) = learn_from(&shared).await {
+        if let Err(error) = learn_from(shared).await {
             tracing::debug!("the kernels: {error:#}");
         }
         tokio::time::sleep(AGAIN).await;
@@ -305,7 +386,7 @@ async fn learn_from(shared: &Shared) -> Result<()> {
 }
 
 /// Reads the tenants' targets from time to time.
-async fn read_targets(administrator: Rc<Administrator>, shared: Rc<Shared>) {
+async fn read_targets(administrator: &Administrator, shared: &Shared) {
     loop {
         match administrator.tenants().await {
             Ok(tenants) => {

@@ -5,12 +5,13 @@
 //! its last op.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use bus_schemas::{CostClass, CostRun, SpanId, TraceId};
 use scheduler_leader_core::why::{Cause, Timing};
 use telemetry::{Attribute, Attributes, FinishedSpan, Role, SpanEvent};
 
-use crate::fit::fitted;
+use crate::fit::{distance, fit};
 use crate::ids::Ids;
 use crate::join::{Joined, Part, Request};
 use crate::kernels::Kernels;
@@ -19,6 +20,9 @@ use crate::timeline::{Stretch, uncovered, within};
 
 /// Maximum number of slices that have spans of their own; the later ones share one.
 const SLICES: usize = 128;
+
+/// Maximum number of kinds of work of a span that are told apart.
+const KINDS: usize = 32;
 
 /// The things that a trace is made from, besides its request.
 #[derive(Debug)]
@@ -49,46 +53,44 @@ pub(crate) fn spans<T>(joined: &Joined<T>, context: &Context<'_>) -> Vec<Finishe
             .span("request", joined.request.session, report.first, [0, 0]),
         bounds: (report.began, report.ended),
     };
-    let fitted = fitted(&joined.request, &joined.parts);
-    let parts = merged(&fitted);
-    let mut spans = vec![trace.whole(joined, &fitted)];
+    let moved = distance(&joined.request, &joined.parts);
+    let parts = slices(&joined.parts, moved, trace.bounds);
+    let mut spans = vec![trace.whole(joined, &parts)];
     for part in &parts {
         spans.extend(trace.queue(part));
         spans.push(trace.execution(part));
     }
-    spans.extend(joined.returns.iter().map(|part| trace.swap(part)));
+    let returns = joined.returns.iter();
+    spans.extend(returns.map(|part| trace.swap(&fit(part, moved, trace.bounds))));
     spans.extend(trace.rest(&parts));
     spans
 }
 
 /// One slice of a request, or several that share a span.
 #[derive(Debug)]
-struct Slice<'p> {
-    part: Cow<'p, Part>,
+struct Slice {
+    part: Part,
     /// Number of slices.
     slices: u64,
 }
 
 /// The slices with spans of their own, and one that stands for the later ones.
-fn merged(parts: &[Part]) -> Vec<Slice<'_>> {
+fn slices(parts: &[Rc<Part>], moved: i64, bounds: Stretch) -> Vec<Slice> {
     let own = if parts.len() > SLICES {
         SLICES - 1
     } else {
         parts.len()
     };
-    let (apart, rest) = parts.split_at(own);
-    let slice = |part| Slice {
-        part: Cow::Borrowed(part),
-        slices: 1,
-    };
-    let mut slices: Vec<_> = apart.iter().map(slice).collect();
-    if let [first, others @ ..] = rest {
-        let mut all = first.clone();
-        others.iter().for_each(|part| add(&mut all, part));
-        slices.push(Slice {
-            part: Cow::Owned(all),
-            slices: rest.len() as u64,
-        });
+    let mut slices: Vec<Slice> = Vec::with_capacity(own + 1);
+    for part in parts {
+        let part = fit(part, moved, bounds);
+        match slices.get_mut(own) {
+            Some(rest) => {
+                add(&mut rest.part, &part);
+                rest.slices += 1;
+            }
+            None => slices.push(Slice { part, slices: 1 }),
+        }
     }
     slices
 }
@@ -103,8 +105,11 @@ fn add(all: &mut Part, part: &Part) {
     all.device_ns = all.device_ns.saturating_add(part.device_ns);
     let mut work = std::mem::take(&mut all.work).into_vec();
     for run in &part.work {
-        let same = |it: &&mut CostRun| it.class == run.class && it.key == run.key;
-        match work.iter_mut().find(same) {
+        let full = work.len() >= KINDS;
+        let same = |it: &CostRun| it.class == run.class && it.key == run.key;
+        let at = work.iter().position(same);
+        let at = at.or_else(|| work.iter().position(|it| full && it.class == run.class));
+        match at.and_then(|at| work.get_mut(at)) {
             Some(known) => {
                 known.count = known.count.saturating_add(run.count);
                 known.bytes = known.bytes.saturating_add(run.bytes);
@@ -137,7 +142,7 @@ struct Trace<'t> {
 
 impl Trace<'_> {
     /// The span of the request itself.
-    fn whole<T>(&self, joined: &Joined<T>, parts: &[Part]) -> FinishedSpan {
+    fn whole<T>(&self, joined: &Joined<T>, slices: &[Slice]) -> FinishedSpan {
         let report = &self.request.report;
         // A tenant may claim any number of ops.
         let runs = self.request.runs.iter();
@@ -166,7 +171,7 @@ impl Trace<'_> {
         if !joined.is_whole {
             attributes.push((Cow::Borrowed("warploom.incomplete"), Attribute::Flag(true)));
         }
-        let timings = parts.iter().map(|part| &*part.timing);
+        let timings = slices.iter().map(|slice| &*slice.part.timing);
         attributes.extend(waits(timings));
         let error = report
             .error
@@ -185,8 +190,8 @@ impl Trace<'_> {
     }
 
     /// The wait of a slice: from the time at which the leader heard of its first op to its start.
-    fn queue(&self, slice: &Slice<'_>) -> Option<FinishedSpan> {
-        let part = &*slice.part;
+    fn queue(&self, slice: &Slice) -> Option<FinishedSpan> {
+        let part = &slice.part;
         let stretch = within((part.timing.announced, part.timing.started), self.bounds);
         if slice.slices > 1 || stretch.0 == stretch.1 {
             return None;
@@ -219,9 +224,14 @@ impl Trace<'_> {
     }
 
     /// The execution of a slice, named by its kernel.
-    fn execution(&self, slice: &Slice<'_>) -> FinishedSpan {
-        let part = &*slice.part;
-        let stretch = within((part.timing.started, part.timing.ended), self.bounds);
+    fn execution(&self, slice: &Slice) -> FinishedSpan {
+        let part = &slice.part;
+        // Slices that share a span have no `queue` of their own.
+        let from = match slice.slices {
+            1 => part.timing.started,
+            _ => part.timing.announced,
+        };
+        let stretch = within((from, part.timing.ended), self.bounds);
         let kernels = self.context.kernels;
         let name = execution_name(&part.work, kernels);
         let mut span = self.of_part(Role::Worker, "execute", part, stretch);
@@ -249,14 +259,14 @@ impl Trace<'_> {
     }
 
     /// The rest of the request: on the way to the leader, in the program, and on the way back.
-    fn rest(&self, slices: &[Slice<'_>]) -> Vec<FinishedSpan> {
+    fn rest(&self, slices: &[Slice]) -> Vec<FinishedSpan> {
         let first = slices.iter().map(|slice| slice.part.timing.announced).min();
         let last = slices.iter().map(|slice| slice.part.timing.ended).max();
         let Some((first, last)) = first.zip(last) else {
             return Vec::new();
         };
         let (first, last) = within((first, last), self.bounds);
-        let stretch = |slice: &Slice<'_>| {
+        let stretch = |slice: &Slice| {
             let timing = &slice.part.timing;
             within((slice.part.timing.announced, timing.ended), self.bounds)
         };

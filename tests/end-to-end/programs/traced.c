@@ -1,12 +1,14 @@
 /* A program of several threads that asks for requests: thread t launches 1 + t kernels, and waits, again and again.
-   Arguments: threads, requests of each, and how it names its parent: "none", or "own" for one of each thread.
-   Prints a line per thread with the thread's own traceparent, or "-". */
+   Arguments: threads, requests of each, and how it names its parent: "none", or "own" for one of each thread. With a
+   file as fourth argument it goes on until that file exists.
+   Prints a line per thread: the thread's own traceparent, or "-", and its number of launches. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "add.h"
 
@@ -39,6 +41,7 @@ enum { COUNT = 4096 };
 static CUcontext context;
 static CUfunction add;
 static int requests;
+static const char *until;
 static int (*set_traceparent)(const char *);
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -55,7 +58,8 @@ static void *work(void *argument) {
     CHECK(cuMemsetD32_v2(words, 0, COUNT));
     unsigned by = 1, count = COUNT, last = 0;
     void *arguments[] = {&words, &by, &count};
-    for (int request = 0; request < requests; request++) {
+    int request = 0;
+    for (; request < requests || (until && access(until, F_OK)); request++) {
         for (int launch = 0; launch <= thread; launch++)
             CHECK(cuLaunchKernel(add, COUNT / 256, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
         CHECK(cuMemcpyDtoH_v2(&last, words, sizeof last));
@@ -66,7 +70,7 @@ static void *work(void *argument) {
     }
     if (set_traceparent) CHECK(set_traceparent(NULL));
     pthread_mutex_lock(&printing);
-    printf("%s\n", parent);
+    printf("%s %d\n", parent, request * (thread + 1));
     pthread_mutex_unlock(&printing);
     return NULL;
 }
@@ -75,6 +79,7 @@ int main(int argc, char **argv) {
     if (argc < 4) return 2;
     int threads = atoi(argv[1]);
     requests = atoi(argv[2]);
+    until = argc > 4 ? argv[4] : NULL;
     if (!strcmp(argv[3], "own")) {
         set_traceparent = (int (*)(const char *))dlsym(RTLD_DEFAULT, "warploom_set_traceparent");
         if (!set_traceparent) return 3;

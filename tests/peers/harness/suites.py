@@ -20,6 +20,7 @@ from .plugin import plugin
 from .runtimes import runtime
 from .triton import triton, triton_own
 from .torch import torch
+from .traces import traces
 from .workflows import workflows
 
 PEERS = pathlib.Path(__file__).resolve().parents[1]
@@ -221,10 +222,10 @@ def _count(row, ran):
 
 #: All suites in their order; those of the fast part.
 SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory, files, api,
-                                                       backend, plugin, runtime, nvcc, workflows,
+                                                       traces, backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
                                                        warp, jax, chart, fresh)}
-FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "files", "api", "plugin")
+FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "files", "api", "traces", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
 ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax",
          "chart", "fresh")

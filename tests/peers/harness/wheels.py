@@ -51,7 +51,8 @@ def _once(tools, names, make, install=True):
     return folder
 
 
-def _packages(root):
+def packages(root):
+    """The folder of an environment's packages; `bin` there has their scripts, for no certain interpreter."""
     return root / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
 
@@ -61,7 +62,7 @@ def environment(tools, *names, install=True):
         ran([sys.executable, "-m", "venv", "--without-pip", partial])
         for name in names:
             ran([*PIP, "install", *QUIETLY, "--root-user-action=ignore", "--no-warn-script-location",
-                  "--only-binary", ":all:", "--target", _packages(partial), "-r", PEERS / name])
+                  "--only-binary", ":all:", "--target", packages(partial), "-r", PEERS / name])
     return _once(tools, names, make, install) / "bin" / "python"
 
 
@@ -115,7 +116,7 @@ def _source(tools, name, python, variables):
     def make(partial):
         partial.mkdir()
         # pip asks the package for its name, which takes setuptools: the environment's.
-        pinned = {**os.environ, **variables, "PYTHONPATH": str(_packages(python.parents[1]))}
+        pinned = {**os.environ, **variables, "PYTHONPATH": str(packages(python.parents[1]))}
         ran([*PIP, "download", *QUIETLY, "--no-build-isolation", "--no-binary", ":all:",
               "--dest", partial, "-r", PEERS / name], pinned)
         (archive,) = partial.glob("*.tar.gz")

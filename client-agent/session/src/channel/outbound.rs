@@ -399,12 +399,10 @@ impl SessionChannel {
 
     /// Publishes the report of finished requests: one that is due by `now`, or all.
     pub(super) fn publish_requests(&self, inner: &mut Inner, now: Option<Nanos>) {
-        let Some(requests) = &mut inner.requests else {
-            return;
-        };
         let session = self.opened.session;
-        let report = requests.report(now, self.clock_zero, session, this_process());
-        if let Some(report) = report {
+        while let Some(requests) = &mut inner.requests
+            && let Some(report) = requests.report(now, self.clock_zero, session, this_process())
+        {
             self.publish(inner, &self.addressees.requests, report.into());
         }
     }

@@ -87,37 +87,37 @@ fn opens(tenant: &str, session: u64) -> ReplayedPosition {
 }
 
 fn ops(joined: &Joined<u8>) -> Vec<(u64, u64)> {
-    joined
-        .parts
-        .iter()
-        .map(|part| (part.first, part.last))
-        .collect()
+    let parts = joined.parts.iter();
+    parts.map(|part| (part.first, part.last)).collect()
+}
+
+fn read() -> Join<u8> {
+    let mut join = Join::new();
+    join.is_read(0);
+    join
 }
 
 #[test]
 fn a_request_waits_for_the_record_of_its_last_op() {
-    let mut join = Join::new();
-    join.is_read(0);
+    let mut join = read();
     join.position(&opens("chat", 1));
-    join.request(request("chat", 1, (3, 8)), 5, 1);
     join.position(&position("chat", 1, (1, 2), 900));
+    join.request(request("chat", 1, (3, 8)), 5, 1);
     join.position(&position("chat", 1, (3, 5), 1_100));
     assert!(join.due(6).is_empty());
     join.position(&position("chat", 1, (6, 8), 1_300));
-    // A record that is read again.
-    join.position(&position("chat", 1, (3, 5), 1_100));
+    join.position(&position("chat", 1, (9, 9), 1_400));
     let [joined] = &join.due(7)[..] else {
         panic!("one is due");
     };
     assert!(joined.is_whole);
     assert_eq!(ops(joined), [(3, 5), (6, 8)]);
-    assert_eq!(join.waiting(), 0);
+    assert_eq!((join.waiting(), join.parts.1), (0, 0));
 }
 
 #[test]
 fn a_request_of_a_thread_takes_only_parts_with_its_ops() {
-    let mut join = Join::new();
-    join.is_read(0);
+    let mut join = read();
     for (first, last) in [(1, 3), (4, 4), (5, 9)] {
         join.position(&position("chat", 1, (first, last), 1_000 + first));
     }
@@ -128,92 +128,131 @@ fn a_request_of_a_thread_takes_only_parts_with_its_ops() {
 }
 
 #[test]
-fn a_foreign_session_and_a_lost_record_join_nothing() {
-    let mut join = Join::new();
+fn a_foreign_session_is_refused_and_one_that_never_was_has_no_parts() {
+    let mut join = read();
     join.position(&position("chat", 1, (1, 4), 1_000));
-    join.request(request("mallory", 1, (1, 4)), 10, 1);
-    join.request(request("chat", 1, (1, 9)), 10, 2);
+    assert_eq!(join.request(request("mallory", 1, (1, 4)), 10, 1), Some(1));
+    // Reported before the record has its owner.
+    join.request(request("mallory", 2, (1, 4)), 10, 2);
+    join.position(&position("chat", 2, (1, 4), 1_000));
     join.request(request("chat", 7, (1, 9)), 10, 3);
     assert!(
-        join.due(10 + 2 * PATIENCE).is_empty(),
-        "the record is not read yet"
+        join.due(10 + PATIENCE).is_empty(),
+        "the record stands still"
     );
-    join.is_read(10 + 2 * PATIENCE);
-    let due = join.due(10 + 3 * PATIENCE);
+    let mut due = join.due(10 + PATIENCE_MOST);
+    due.sort_by_key(|it| it.mark);
     let seen: Vec<_> = due
         .iter()
         .map(|it| (it.mark, it.parts.len(), it.is_whole))
         .collect();
-    assert_eq!(seen, [(1, 0, false), (2, 1, false), (3, 0, false)]);
+    assert_eq!(seen, [(2, 0, false), (3, 0, false)]);
 }
 
 #[test]
-fn what_no_request_needs_is_forgotten() {
-    let mut join = Join::new();
-    join.is_read(0);
-    for first in 1..=2 * PARTS as u64 {
-        join.position(&position("chat", 1, (first, first), 1_000 + first));
-    }
-    assert_eq!(join.parts, PARTS);
-    let last = 2 * PARTS as u64;
-    join.request(request("chat", 1, (last, last)), 0, 1);
-    assert_eq!(ops(&join.due(1)[0]), [(last, last)]);
-    join.forget(1_000 + LINGER);
-    assert_eq!(join.parts, PARTS, "another thread's request may need them");
-    join.forget(1_000_000 + LINGER);
-    assert_eq!(join.parts, 0);
-    assert_eq!(join.sessions.len(), 1);
-    join.forget(1_000_000 + AFTERLIFE);
-    assert_eq!(join.sessions.len(), 0);
+fn a_lost_record_is_noticed_by_the_records_own_time_or_by_the_sessions_end() {
+    let mut join = read();
+    join.position(&position("chat", 1, (1, 4), 1_000));
+    join.request(request("chat", 1, (1, 9)), 0, 1);
+    assert!(join.due(2 * PATIENCE).is_empty(), "no leader leads");
+    join.position(&position("other", 2, (1, 1), 3_000 + PATIENCE));
+    let due = join.due(2 * PATIENCE);
+    assert_eq!((ops(&due[0]), due[0].is_whole), (vec![(1, 4)], false));
+    join.request(request("chat", 1, (10, 19)), 0, 1);
+    assert!(join.due(0).is_empty());
+    join.position(&ReplayedPosition {
+        kind: GrantKind::Close,
+        ..opens("chat", 1)
+    });
+    assert_eq!(join.due(0).len(), 1);
 }
 
 #[test]
-fn many_sessions_are_bounded_by_those_that_ran_least_recently() {
-    let mut join: Join<u8> = Join::new();
-    let sessions = 1 + ALL_PARTS as u64 / 1_000;
-    for session in 1..=sessions {
-        for first in 1..=1_000 {
-            join.position(&position(
-                "chat",
-                session,
-                (first, first),
-                session * 10_000 + first,
-            ));
+fn forgotten_parts_come_when_the_record_is_read_again() {
+    let mut join = read();
+    let all = |join: &mut Join<u8>| {
+        for op in 1..=2 * PARTS as u64 {
+            join.position(&position("chat", 1, (op, op), 1_000 + op));
         }
-    }
-    assert!(join.parts <= ALL_PARTS);
-    assert_eq!(join.sessions[&SessionId(1)].parts.len(), 0);
-    assert_eq!(join.sessions[&SessionId(sessions)].parts.len(), 1_000);
+    };
+    all(&mut join);
+    assert_eq!(join.parts.0, PARTS);
+    join.request(request("chat", 1, (5, 6)), 10, 1);
+    let last = 2 * PARTS as u64;
+    let mut other = request("chat", 1, (last, last));
+    other.report.thread = 2;
+    join.request(other, 10, 2);
+    assert_eq!(join.due(11).len(), 1, "the one with its parts");
+    assert!(!join.wants_again(11));
+    assert!(join.wants_again(READ_AGAIN));
+    join.begins(READ_AGAIN);
+    assert!(!join.wants_again(READ_AGAIN));
+    all(&mut join);
+    assert_eq!(join.due(READ_AGAIN).len(), 1, "it is there before the end");
+    join.is_read(READ_AGAIN);
+    // An op that the record never had.
+    join.request(request("chat", 1, (7, 8)), READ_AGAIN, 3);
+    assert!(join.due(READ_AGAIN).is_empty());
+    join.begins(READ_AGAIN);
+    join.position(&position("chat", 1, (100, 100), 1_000));
+    join.is_read(2 * READ_AGAIN);
+    let due = join.due(2 * READ_AGAIN);
+    let seen = (due[0].parts.len(), due[0].is_whole, due[0].has_run);
+    assert_eq!(seen, (0, false, true));
 }
 
 #[test]
-fn a_request_is_told_once_and_no_more_of_them_than_a_session_has_ops() {
-    let mut join = Join::new();
-    join.is_read(0);
+fn an_end_that_no_leader_recorded_is_told_without_it() {
+    let mut join = read();
+    join.position(&position("chat", 1, (1, 4), 1_000));
+    join.request(request("chat", 1, (5, 6)), 0, 1);
+    join.position(&position("chat", 1, (7, 9), 1_500));
+    let due = join.due(0);
+    let seen = (due[0].parts.len(), due[0].is_whole, due[0].has_run);
+    assert_eq!(seen, (0, false, true));
+}
+
+#[test]
+fn a_thread_has_one_request_at_a_time() {
+    let mut join = read();
     for op in 1..=3 {
         join.position(&position("chat", 1, (op, op), 1_000 + op));
     }
-    let mut told = |ops: (u64, u64), now: u64| {
-        join.request(request("chat", 1, ops), now, 1);
-        let due = join.due(now + PATIENCE);
-        due.iter().filter(|it| !it.parts.is_empty()).count()
+    let mut refused = |ops: (u64, u64), thread: u32| {
+        let mut one = request("chat", 1, ops);
+        one.report.thread = thread;
+        join.request(one, 0, 1).is_some()
     };
-    assert_eq!(told((1, 2), 0), 1);
-    assert_eq!(told((1, 2), 1), 0, "it was told");
-    assert_eq!(told((2, 2), 2), 0, "another with its last op");
-    assert_eq!(told((3, 3), 3), 1);
-    let claimed: usize = (0..1_000).map(|n| told((1, 10 + n), 4 + n)).sum();
-    assert_eq!(claimed, INCOMPLETE);
+    assert!(!refused((1, 2), 1));
+    assert!(refused((1, 2), 1), "it was told");
+    assert!(refused((2, 3), 1), "it overlaps");
+    assert!(!refused((2, 3), 2));
+    assert!(!refused((3, 3), 1));
 }
 
 #[test]
-fn a_request_with_forgotten_parts_is_not_whole() {
-    let mut join = Join::new();
-    join.is_read(0);
-    for op in 1..=PARTS as u64 + 1 {
-        join.position(&position("chat", 1, (op, op), 1_000 + op));
+fn many_sessions_and_requests_are_bounded() {
+    let mut join = read();
+    let sessions = 1 + ALL_PARTS as u64 / 1_000;
+    for session in 1..=sessions {
+        for first in 1..=1_000 {
+            let at = session * 10_000 + first;
+            join.position(&position("chat", session, (first, first), at));
+        }
     }
-    join.request(request("chat", 1, (1, PARTS as u64 + 1)), 0, 1);
-    let due = join.due(1);
-    assert_eq!((due[0].parts.len(), due[0].is_whole), (PARTS, false));
+    assert!(join.parts.0 <= ALL_PARTS);
+    assert_eq!(join.sessions[&SessionId(1)].parts.len(), 0);
+    assert_eq!(join.sessions[&SessionId(sessions)].parts.len(), 1_000);
+    join.forget(1_000_000 + AFTERLIFE);
+    assert!(join.sessions.values().all(|it| !it.parts.is_empty()));
+    for n in 0..10 {
+        let mut long = request("chat", 99, (1, u64::MAX));
+        long.report.thread = n;
+        join.request(long, 0, 1);
+    }
+    assert_eq!(join.waiting_of(&"chat".parse().expect("a name")), 10);
+    for op in 1..=2 * OF_REQUEST as u64 {
+        join.position(&position("chat", 99, (op, op), 1));
+    }
+    assert_eq!(join.parts.1, 10 * OF_REQUEST);
 }

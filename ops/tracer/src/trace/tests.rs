@@ -112,7 +112,7 @@ fn the_causes_of_a_wait_add_up_to_it() {
 #[test]
 fn a_part_of_a_standing_grant_waited_for_its_program_before_its_ops_came() {
     let mut one = joined();
-    let part = &mut one.parts[0];
+    let part = Rc::make_mut(&mut one.parts[0]);
     part.kind = GrantKind::Standing;
     part.timing.waited_ns = 20_000;
     part.timing.waits = vec![Wait {
@@ -136,8 +136,9 @@ fn kernels_are_events_with_measured_or_estimated_times() {
         count,
     };
     let mut one = joined();
-    one.parts[0].work = [run(7, 50), run(8, 1)].into();
-    one.parts[0].device_ns = 30_000;
+    let part = Rc::make_mut(&mut one.parts[0]);
+    part.work = [run(7, 50), run(8, 1)].into();
+    part.device_ns = 30_000;
     let spans = made(&one);
     let [first] = named(&spans, "gpu launch matmul +50")[..] else {
         panic!("{spans:#?}");
@@ -227,15 +228,14 @@ fn a_parent_and_an_error_are_told() {
 #[test]
 fn many_slices_are_bounded_and_none_of_their_waits_is_lost() {
     let mut one = joined();
-    let slice = one.parts[0].clone();
-    one.parts = (0..1_000)
-        .map(|n| Part {
-            position: n,
-            first: 3 * n + 1,
-            last: 3 * n + 3,
-            ..slice.clone()
-        })
-        .collect();
+    let slice = Part::clone(&one.parts[0]);
+    let part = |n: u64| Part {
+        position: n,
+        first: 3 * n + 1,
+        last: 3 * n + 3,
+        ..slice.clone()
+    };
+    one.parts = (0..1_000).map(part).map(Rc::new).collect();
     let spans = made(&one);
     assert!(spans.len() <= 2 * SLICES + 4, "{}", spans.len());
     let slices = spans.iter().filter(|span| span.name.starts_with("gpu"));

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{CostClass, CostRun, GrantKind, KernelKey, OpNumber, SessionId};
+use bus_schemas::{CostClass, CostRun, GrantKind, Incarnation, KernelKey, OpNumber, SessionId};
 
 use super::replayed::ReplayedPosition;
 
@@ -38,6 +38,8 @@ struct Costed {
     stretches: VecDeque<Stretch>,
     /// Positions that ran, and are told once all their costs are known.
     late: VecDeque<ReplayedPosition>,
+    /// The worker of the session.
+    worker: Option<Incarnation>,
 }
 
 impl Costed {
@@ -84,6 +86,7 @@ impl Costs {
         match row.kind {
             GrantKind::Run | GrantKind::Standing if row.timing.is_some() => {
                 let costed = self.sessions.entry(session).or_default();
+                costed.worker = Some(row.incarnation);
                 costed.late.push_back(row);
                 let all = costed.late.len() > LATE;
                 self.tell(session, all, tell);
@@ -134,6 +137,19 @@ impl Costs {
         }
     }
 
+    /// Tells the positions of a lost worker's sessions, and forgets these.
+    pub(super) fn lost(&mut self, worker: Incarnation, tell: &mut impl FnMut(ReplayedPosition)) {
+        let here = self
+            .sessions
+            .iter()
+            .filter(|(_, it)| it.worker == Some(worker));
+        let here: Vec<_> = here.map(|(session, _)| *session).collect();
+        for session in here {
+            self.tell(session, true, tell);
+            self.sessions.remove(&session);
+        }
+    }
+
     /// Forgets a session's ops through this one.
     fn forget(&mut self, session: SessionId, through: OpNumber) {
         let Some(costed) = self.sessions.get_mut(&session) else {
@@ -167,10 +183,13 @@ impl Costs {
             let count = u32::try_from(through.saturating_add(1) - from).unwrap_or(u32::MAX);
             from = through.saturating_add(1);
             let bytes = stretch.bytes.saturating_mul(u64::from(count));
-            let full = told.len() >= TOLD;
-            let same =
-                |it: &&mut CostRun| it.class == stretch.class && (full || it.key == stretch.key);
-            match told.iter_mut().find(same) {
+            let same = |it: &CostRun| it.class == stretch.class && it.key == stretch.key;
+            let at = told.iter().position(same);
+            let at = at.or_else(|| {
+                let full = told.len() >= TOLD;
+                told.iter().position(|it| full && it.class == stretch.class)
+            });
+            match at.and_then(|at| told.get_mut(at)) {
                 Some(run) => {
                     run.count = run.count.saturating_add(count);
                     run.bytes = run.bytes.saturating_add(bytes);
@@ -189,8 +208,6 @@ impl Costs {
 
 #[cfg(test)]
 mod tests {
-    use bus_schemas::Incarnation;
-
     use super::*;
 
     fn run(class: CostClass, key: u64, bytes: u64, count: u32) -> CostRun {
@@ -291,6 +308,17 @@ mod tests {
             ]
         );
         assert_eq!(costs.kept(), 0);
+    }
+
+    #[test]
+    fn a_kernel_beyond_the_bound_is_counted_with_another_and_known_ones_with_themselves() {
+        let (mut costs, session) = (Costs::default(), SessionId(1));
+        let keys = (1..=TOLD as u64 + 1).chain([2]);
+        let runs: Vec<_> = keys.map(|key| run(CostClass::Launch, key, 0, 1)).collect();
+        costs.announce(session, 1, &runs);
+        let told = costs.of(session, 1, u64::MAX);
+        let counts: Vec<_> = told.iter().take(3).map(|it| it.count).collect();
+        assert_eq!((told.len(), counts), (TOLD, vec![2, 2, 1]));
     }
 
     #[test]

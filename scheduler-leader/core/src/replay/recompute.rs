@@ -337,6 +337,9 @@ impl ReplayedTerm {
                 if let Some(explainer) = explainer {
                     explainer.lost(*incarnation);
                 }
+                if let Some(costs) = &mut kept.costs {
+                    costs.lost(*incarnation, ended);
+                }
                 chains.lost(*incarnation, *left, *accepted);
                 if let Some(chain) = chain {
                     chains.last_words(*incarnation, *accepted, *chain)?;
