@@ -31,7 +31,7 @@ fn clients_that_nobody_here_wrote_run_unmodified() {
     assert_eq!(
         names.collect::<Vec<_>>(),
         [
-            "core", "c", "nvml", "tiny", "mlp", "numba", "files", "api", "plugin"
+            "core", "c", "nvml", "tiny", "mlp", "numba", "files", "api", "traces", "plugin"
         ]
     );
     for row in rows.iter().filter(|row| row["state"] == "passed") {

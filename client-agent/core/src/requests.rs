@@ -168,6 +168,16 @@ impl Requests {
         }
     }
 
+    /// Notes that a thread waited for its ops through this one without a message: they were known to be done.
+    pub fn settled(&mut self, thread: u32, through: OpNumber, now: Nanos) {
+        let done = |it: &Request| it.thread == thread && it.last <= through;
+        if let Some(at) = self.open.iter().position(done) {
+            let mut request = self.open.swap_remove(at);
+            request.waited = now;
+            self.finish(request, now, None);
+        }
+    }
+
     /// Notes that an op with a result was answered.
     pub fn answered(&mut self, op: OpNumber, now: Nanos) {
         let mut at = 0;
@@ -333,6 +343,24 @@ mod tests {
         assert_eq!(times, [(10, 30, 110), (40, 50, 130)]);
         assert!(report.runs.is_empty());
         assert_eq!(requests.next_wakeup(), None);
+    }
+
+    #[test]
+    fn a_wait_for_ops_that_are_known_to_be_done_ends_a_request_too() {
+        let mut requests = Requests::default();
+        requests.pushed(&FREE, 1, caller(1), || 10);
+        requests.pushed(&FREE, 2, caller(2), || 11);
+        requests.settled(1, 0, 20);
+        assert_eq!(requests.next_wakeup(), None, "it waited for an earlier op");
+        requests.settled(1, 2, 30);
+        requests.pushed(&Op::Sync, 3, caller(1), || 40);
+        requests.answered(3, 50);
+        let report = reported(&mut requests, None).expect("asked for");
+        let rows = report.rows.iter();
+        let rows: Vec<_> = rows
+            .map(|it| (it.first, it.last, it.ended - ZERO))
+            .collect();
+        assert_eq!(rows, [(1, 1, 30), (3, 3, 50)]);
     }
 
     #[test]

@@ -248,6 +248,13 @@ impl Connection {
                 }
             };
             let _ = tokio::time::timeout(FAREWELL, all).await;
+            if channels
+                .iter()
+                .any(|channel| channel.opened().traced && !channel.is_ended())
+            {
+                channels.iter().for_each(|channel| channel.report_rest());
+                let _ = tokio::time::timeout(FAREWELL / 2, self.client.flush()).await;
+            }
         };
         self.driver.wait(ended);
     }

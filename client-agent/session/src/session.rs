@@ -282,6 +282,7 @@ impl Session {
             return Err(ClientError::Session(failure));
         }
         if op <= self.synced.load(Ordering::Relaxed) {
+            self.channel.settled(op);
             return Ok(false);
         }
         self.sync().map(|()| true)

@@ -13,7 +13,7 @@ from typing import Callable
 import pytest
 
 pytest.importorskip("opentelemetry.instrumentation")
-#: What the script `opentelemetry-instrument` is. An environment made by `pip install --target` has none beside its Python.
+#: What the script `opentelemetry-instrument` is. `pip install --target` puts none beside Python.
 INSTRUMENT = (sys.executable, "-c", "from opentelemetry.instrumentation.auto_instrumentation import run; run()")
 BUILD = pathlib.Path(__file__).resolve().parents[1] / "build.py"
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11) or not shutil.which("objdump"), reason="build.py needs them")

@@ -129,7 +129,8 @@ def _said(received, tenant):
     """What traces.py says, and the rule that does not hold, or nothing."""
     if not received.is_file():
         return {}, "nothing was received"
-    ran = subprocess.run([sys.executable, RULES, received, "--tenant", tenant], capture_output=True, text=True, check=False)
+    ran = subprocess.run([sys.executable, RULES, received, "--tenant", tenant], capture_output=True, text=True,
+                         check=False)
     if ran.returncode:
         return {}, ran.stderr.strip()[:2000]
     return json.loads(ran.stdout), None
@@ -137,7 +138,8 @@ def _said(received, tenant):
 
 def _differs(said, launches):
     """What of the sums is not as it must be, or nothing."""
-    for key, wanted in (("executed", launches), ("launches", launches), ("incomplete", 0), ("repeated", 0), ("errors", {})):
+    for key, wanted in {"executed": launches, "launches": launches, "incomplete": 0, "repeated": 0,
+                        "errors": {}}.items():
         if said[key] != wanted:
             return f"{key} {said[key]}, not {wanted}"
     # Each has a request, if only that of its end.

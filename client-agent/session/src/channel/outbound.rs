@@ -388,7 +388,7 @@ impl SessionChannel {
     }
 
     /// Makes the session's task check the clock by then.
-    fn wake_at(&self, inner: &mut Inner, next: Option<Nanos>) {
+    pub(super) fn wake_at(&self, inner: &mut Inner, next: Option<Nanos>) {
         if let Some(next) = next
             && next < inner.armed
         {
@@ -408,7 +408,7 @@ impl SessionChannel {
     }
 
     /// Ends all requests: the session is over, and they get no answer.
-    fn end_requests(&self, inner: &mut Inner, error: Option<Code>) {
+    pub(super) fn end_requests(&self, inner: &mut Inner, error: Option<Code>) {
         if let Some(requests) = &mut inner.requests {
             requests.over(error, self.now());
             self.publish_requests(inner, None);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bus_schemas::{Failure, OpNumber};
 
 use super::outbound::SessionChannel;
+use crate::caller::caller;
 use crate::wait::block_until;
 
 impl SessionChannel {
@@ -46,6 +47,29 @@ impl SessionChannel {
         let parent = traceparent.and_then(|text| text.parse().ok());
         if let Some(requests) = &mut self.lock().requests {
             requests.set_parent(parent);
+        }
+    }
+
+    /// Notes that the calling thread waited for its ops through `op`, which were known to be done.
+    pub(crate) fn settled(&self, op: OpNumber) {
+        if !self.opened.traced {
+            return;
+        }
+        let mut inner = self.lock();
+        let now = self.now();
+        if let Some(requests) = &mut inner.requests {
+            requests.settled(caller().thread, op, now);
+            let next = requests.next_wakeup();
+            self.wake_at(&mut inner, next);
+        }
+    }
+
+    /// Reports the requests that have no answer yet: the program ends, and does not wait for the session's end any
+    /// longer.
+    pub fn report_rest(&self) {
+        let mut inner = self.lock();
+        if !inner.ended {
+            self.end_requests(&mut inner, None);
         }
     }
 
