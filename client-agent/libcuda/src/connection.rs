@@ -248,10 +248,7 @@ impl Connection {
                 }
             };
             let _ = tokio::time::timeout(FAREWELL, all).await;
-            if channels
-                .iter()
-                .any(|channel| channel.opened().traced && !channel.is_ended())
-            {
+            if channels.iter().any(|channel| channel.opened().traced) {
                 channels.iter().for_each(|channel| channel.report_rest());
                 let _ = tokio::time::timeout(FAREWELL / 2, self.client.flush()).await;
             }

@@ -62,6 +62,13 @@ pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut message
             timer.as_mut().reset(Instant::now() + until(channel, due));
         }
     }
+    // The report of its last requests may be behind others.
+    while let Some(message) = channel.next_kept() {
+        let published = message.publish(channel.client());
+        if tokio::time::timeout(STUCK, published).await.is_err() {
+            break;
+        }
+    }
 }
 
 fn until(channel: &SessionChannel, due: Nanos) -> Duration {

@@ -27,8 +27,8 @@ const OF_REQUESTS: usize = 1 << 18;
 const PATIENCE: u64 = 2_500_000_000;
 /// Time for which a request waits where the record stands still, nanoseconds: no leader leads, or a worker is lost.
 const PATIENCE_MOST: u64 = 30_000_000_000;
-/// Time for which a session without parts is kept, nanoseconds.
-const AFTERLIFE: u64 = 60_000_000_000;
+/// Time for which a session without parts is kept, nanoseconds: as long as the stream keeps reports.
+const AFTERLIFE: u64 = 3_600_000_000_000;
 /// Minimum time between two readings of the record from its beginning for requests with forgotten parts, nanoseconds.
 const READ_AGAIN: u64 = 30_000_000_000;
 /// The same as a multiple of the time that the last reading took.
@@ -111,6 +111,8 @@ struct Waiting<T> {
     since: u64,
     /// True if the record was read from its beginning since it came.
     is_searched: bool,
+    /// True if it has more parts than there was room for.
+    is_cut: bool,
     mark: T,
 }
 
@@ -162,6 +164,7 @@ impl<T> Join<T> {
         let requests = self.waiting.values_mut().flatten();
         for waiting in requests {
             waiting.parts.clear();
+            waiting.is_cut = false;
             waiting.is_searched = true;
         }
         self.parts = (0, 0);
@@ -186,6 +189,11 @@ impl<T> Join<T> {
         self.waits
     }
 
+    /// True if several tenants' requests wait, and the record is followed.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_whole && self.tenants.len() > 1
+    }
+
     /// Number of requests of a tenant that wait for their record.
     pub(crate) fn waiting_of(&self, tenant: &Tenant) -> usize {
         self.tenants.get(tenant).copied().unwrap_or(0)
@@ -201,7 +209,9 @@ impl<T> Join<T> {
             }
             parts = session.of(&request);
         }
-        parts.truncate(OF_REQUEST);
+        let room = OF_REQUEST.min(OF_REQUESTS.saturating_sub(self.parts.1));
+        let is_cut = parts.len() > room;
+        parts.truncate(room);
         self.parts.1 += parts.len();
         self.waits += 1;
         *self.tenants.entry(request.tenant.clone()).or_default() += 1;
@@ -211,6 +221,7 @@ impl<T> Join<T> {
             parts,
             since: now,
             is_searched: false,
+            is_cut,
             mark,
         });
         None
@@ -261,11 +272,15 @@ impl<T> Join<T> {
         session.ran = position.last;
         let requests = self.waiting.get_mut(&position.session);
         for waiting in requests.into_iter().flatten() {
-            let room = waiting.parts.len() < OF_REQUEST && self.parts.1 < OF_REQUESTS;
-            if room && waiting.request.tenant == session.tenant && waiting.request.needs(&part) {
-                waiting.parts.push(Rc::clone(&part));
-                self.parts.1 += 1;
+            if waiting.request.tenant != session.tenant || !waiting.request.needs(&part) {
+                continue;
             }
+            if waiting.parts.len() >= OF_REQUEST || self.parts.1 >= OF_REQUESTS {
+                waiting.is_cut = true;
+                continue;
+            }
+            waiting.parts.push(Rc::clone(&part));
+            self.parts.1 += 1;
         }
         session.parts.push_back(part);
         self.parts.0 += 1;
@@ -308,7 +323,12 @@ impl<T> Join<T> {
             let mut at = 0;
             while let Some(waiting) = requests.get(at) {
                 let own = session.filter(|it| it.tenant == waiting.request.tenant);
-                let state = state(waiting, own, (self.is_whole, self.record, now));
+                let state = state(
+                    waiting,
+                    own,
+                    (self.is_whole, self.read.1),
+                    (self.record, now),
+                );
                 wants_again |= state == State::Forgotten;
                 if matches!(state, State::Waits | State::Forgotten) {
                     at += 1;
@@ -340,6 +360,9 @@ impl<T> Join<T> {
 
     /// Forgets sessions that no request will need.
     pub(crate) fn forget(&mut self, now: u64) {
+        if !self.is_whole {
+            return;
+        }
         let waiting = &self.waiting;
         self.sessions.retain(|id, session| {
             let is_recent = session.seen.saturating_add(AFTERLIFE) > now;
@@ -357,7 +380,7 @@ enum State {
     Whole,
     /// Its ops have run, and their parts were forgotten: they come when the record is read again.
     Forgotten,
-    /// Its ops have run, and some were never recorded: their end was reported to a leader that died.
+    /// Its ops have run, and some are missing: their end was reported to a leader that died, or they are too many.
     Unrecorded,
     /// Some of its ops will not come.
     Lost,
@@ -366,12 +389,15 @@ enum State {
 fn state<T>(
     waiting: &Waiting<T>,
     session: Option<&Session>,
-    (is_read, record, now): (bool, u64, u64),
+    (is_read, read): (bool, u64),
+    (record, now): (u64, u64),
 ) -> State {
     let report = &waiting.request.report;
     let has_run = session.is_some_and(|it| it.ran >= report.last);
     let first = waiting.parts.first().map(|part| part.first);
+    let since = waiting.since.max(read);
     match () {
+        () if has_run && waiting.is_cut => State::Unrecorded,
         () if has_run && first.is_some_and(|first| first <= report.first) => State::Whole,
         () if !is_read => State::Waits,
         () if has_run => {
@@ -383,10 +409,10 @@ fn state<T>(
             }
         }
         () if session.is_some_and(|it| it.is_closed) => State::Lost,
-        () if now >= waiting.since.saturating_add(PATIENCE_MOST) => State::Lost,
+        () if now >= since.saturating_add(PATIENCE_MOST) => State::Lost,
         () => {
             let heard = record >= report.ended.saturating_add(PATIENCE);
-            let waited = now >= waiting.since.saturating_add(PATIENCE);
+            let waited = now >= since.saturating_add(PATIENCE);
             match heard && waited {
                 true => State::Lost,
                 false => State::Waits,
@@ -411,10 +437,16 @@ impl Session {
     /// Notes a request. Returns false if it begins before the end of one that its thread has reported: a tenant may
     /// report anything, but a thread has one request at a time.
     fn admits(&mut self, report: &RequestReport) -> bool {
-        let before = self.reported.get(&report.thread).copied().unwrap_or(0);
-        let is_known = self.reported.contains_key(&report.thread);
-        if report.first <= before || (!is_known && self.reported.len() >= THREADS) {
+        let before = self.reported.get(&report.thread).copied();
+        if report.first <= before.unwrap_or(0) {
             return false;
+        }
+        if before.is_none() && self.reported.len() >= THREADS {
+            // Threads come and go: the one that ran least recently has ended.
+            let oldest = self.reported.iter().min_by_key(|(_, last)| **last);
+            if let Some(thread) = oldest.map(|(thread, _)| *thread) {
+                self.reported.remove(&thread);
+            }
         }
         self.reported.insert(report.thread, report.last);
         true

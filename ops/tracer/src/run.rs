@@ -27,7 +27,7 @@ use crate::ids::Ids;
 use crate::join::{Join, Joined, Request};
 use crate::kernels::Kernels;
 use crate::record;
-use crate::reports::{self, Mark};
+use crate::reports::{self, Mark, Reports};
 use crate::sampling::Sampling;
 use crate::trace::{Context, spans, trace_of};
 
@@ -280,8 +280,11 @@ impl Shared {
                     self.outbox.borrow_mut().is_sending = true;
                     let shared = Rc::clone(self);
                     tokio::task::spawn_local(async move {
-                        let finished = finish(sent.await, marks).await;
-                        shared.outbox.borrow_mut().is_sending = finished.is_err();
+                        if let Err(error) = finish(sent.await, marks).await {
+                            // The next batch meets it too.
+                            tracing::warn!("{error:#}");
+                        }
+                        shared.outbox.borrow_mut().is_sending = false;
                     });
                     return Ok(());
                 }
@@ -304,27 +307,18 @@ async fn finish(answer: Result<bool, RecvError>, marks: Vec<Mark>) -> Result<()>
 /// # Errors
 /// If another tracer has taken them over.
 async fn take_reports(shared: &Shared) -> Result<()> {
-    let mut messages = loop {
-        match reports::take_over(&shared.storage).await {
-            Ok(messages) => break messages,
+    let mut reports = Reports::default();
+    loop {
+        match reports.take_over(&shared.storage).await {
+            Ok(Some(messages)) => take_from(messages, &reports, shared).await,
+            Ok(None) => bail!(ErrorCode::Stopped.failed("another tracer has taken over")),
             Err(error) => tracing::warn!("{error:#}"),
         }
         tokio::time::sleep(AGAIN).await;
-    };
-    loop {
-        take_from(messages, shared).await;
-        messages = loop {
-            tokio::time::sleep(AGAIN).await;
-            match reports::go_on(&shared.storage).await {
-                Ok(Some(messages)) => break messages,
-                Ok(None) => bail!(ErrorCode::Stopped.failed("another tracer has taken over")),
-                Err(error) => tracing::debug!("{error:#}"),
-            }
-        };
     }
 }
 
-async fn take_from(mut messages: reports::Messages, shared: &Shared) {
+async fn take_from(mut messages: reports::Messages, reports: &Reports, shared: &Shared) {
     loop {
         while shared.under_way() >= UNDER_WAY {
             tokio::time::sleep(LOOK).await;
@@ -337,7 +331,7 @@ async fn take_from(mut messages: reports::Messages, shared: &Shared) {
             }
             None => return,
         };
-        for (request, mark) in reports::requests(message, &shared.subjects).await {
+        for (request, mark) in reports.requests(message, &shared.subjects).await {
             if let Some(refused) = shared.take(request, mark) {
                 shared.outbox.borrow_mut().note_untold(1);
                 refused.done().await;
@@ -351,7 +345,8 @@ impl Shared {
     /// of what is under way.
     fn take(&self, request: Request, mark: Mark) -> Option<Mark> {
         let mut join = self.join.borrow_mut();
-        if join.waiting() >= CROWDED && join.waiting_of(&request.tenant) >= SHARE {
+        let crowded = join.waiting() >= CROWDED && join.is_shared();
+        if crowded && join.waiting_of(&request.tenant) >= SHARE {
             return Some(mark);
         }
         join.request(request, now(), mark)

@@ -255,4 +255,23 @@ fn many_sessions_and_requests_are_bounded() {
         join.position(&position("chat", 99, (op, op), 1));
     }
     assert_eq!(join.parts.1, 10 * OF_REQUEST);
+    let due = join.due(u64::MAX);
+    assert!(
+        due.iter()
+            .all(|it| !it.is_whole && it.parts.len() == OF_REQUEST)
+    );
+    assert_eq!((join.parts.1, join.waiting()), (0, 0));
+}
+
+#[test]
+fn threads_come_and_go() {
+    let mut join = read();
+    join.position(&position("chat", 1, (1, 1), 1_000));
+    for thread in 1..=2 * THREADS as u32 {
+        let op = u64::from(thread);
+        let mut one = request("chat", 1, (op, op));
+        one.report.thread = thread;
+        assert_eq!(join.request(one, 0, 1), None, "{thread}");
+    }
+    assert_eq!(join.sessions[&SessionId(1)].reported.len(), THREADS);
 }

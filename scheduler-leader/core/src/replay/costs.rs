@@ -135,6 +135,8 @@ impl Costs {
         for session in sessions {
             self.tell(session, true, tell);
         }
+        // A session that has run nothing is announced anew.
+        self.sessions.retain(|_, it| it.worker.is_some());
     }
 
     /// Tells the positions of a lost worker's sessions, and forgets these.
