@@ -112,7 +112,7 @@ fn servers_with_little_room_keep_a_smaller_record() {
 #[test]
 fn servers_promise_no_more_than_they_may_keep() {
     // A server that did would refuse every change: the record would like 8 GiB of the 9,000 MiB,
-    // and the others 1,232 MiB.
+    // and the others 1,296 MiB.
     for mib in [24, 9_000] {
         let cluster = TestCluster::with(&["a"], |config| {
             config.servers = 3;
@@ -276,7 +276,7 @@ async fn record_bytes(watcher: &Watcher) -> u64 {
 #[test]
 fn a_record_is_kept_wherever_all_that_is_kept_has_a_place() {
     // The buckets would like all the room of the larger servers.
-    for mib in [22, 80, 150, 220] {
+    for mib in [23, 80, 150, 220] {
         let cluster = TestCluster::with(&["a"], |config| {
             config.max_file_store = Some(mib << 20);
         });
