@@ -1,5 +1,5 @@
-//! `warploom why` compared with independent sources: the spans that leaders and workers export, the
-//! metered usage, the exported order.
+//! `warploom why` compared with other sources: the spans that the tracer exports, the metered usage, the exported
+//! order.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -30,11 +30,11 @@ fn place(row: &Value) -> Place {
     (session.to_owned(), number(row, "position"))
 }
 
-/// Received spans of leaders and workers.
+/// Received spans of slices, in queues and on devices.
 #[derive(Default)]
 struct Spans {
     /// The request of each position's first op, and the time at which the position began on the
-    /// device, from its worker.
+    /// device.
     begun: BTreeMap<Place, (String, u64)>,
     /// Times at which the leader heard of ops of each request.
     heard: BTreeMap<String, Vec<u64>>,
@@ -50,7 +50,9 @@ impl Spans {
             if span["name"] == "queue" {
                 spans.heard.entry(request).or_default().push(start);
             } else if let Some(position) = of["warploom.position"].as_u64()
-                && span["name"] == "execute"
+                && span["name"]
+                    .as_str()
+                    .is_some_and(|name| name.starts_with("gpu "))
             {
                 let session = of["warploom.session"].as_str().expect("a session");
                 let place = (session.to_owned(), position);
@@ -90,7 +92,7 @@ impl Spans {
     }
 }
 
-/// The spans of these rows. A leader and a worker each send theirs in batches, at their own times.
+/// The spans of these rows.
 async fn spans_of(rows: &[Value], receiver: &Receiver) -> Spans {
     let mut spans = Spans::default();
     let has_all = |spans: &Spans| rows.iter().all(|row| spans.waited(row).is_some());
@@ -98,7 +100,6 @@ async fn spans_of(rows: &[Value], receiver: &Receiver) -> Spans {
         spans = Spans::new(&receiver.received());
         has_all(&spans).then_some(())
     });
-    // An exporter with a full queue drops spans: a few may never come.
     if all.await.is_none() {
         println!("spans are missing: {}", spans.counts(rows));
     }
@@ -150,7 +151,7 @@ fn adds_up(rows: &[Value]) {
     }
 }
 
-/// Checks the sum of all waits against the spans of leader and worker: from the leader's knowledge
+/// Checks the sum of all waits against the spans of slices: from the leader's knowledge
 /// of a position's first op to the position's begin on the device.
 fn is_as_measured(rows: &[Value], spans: &Spans) {
     let (mut told, mut measured, mut compared) = (0.0, 0.0, 0);
