@@ -49,24 +49,23 @@ pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut message
             () = channel.woken() => {}
             () = &mut timer, if due.is_some() => {}
         }
-        while let Some(message) = channel.next_kept() {
-            // Without a connection no message is accepted, and the timer must go on. This message
-            // is lost then: the outbox resends those that are not acknowledged.
-            let published = message.publish(channel.client());
-            if tokio::time::timeout(STUCK, published).await.is_err() {
-                break;
-            }
-        }
+        publish_kept(channel).await;
         due = channel.tick();
         if let Some(due) = due {
             timer.as_mut().reset(Instant::now() + until(channel, due));
         }
     }
     // The report of its last requests may be behind others.
+    publish_kept(channel).await;
+}
+
+/// Publishes the messages of the backlog. Without a connection none is accepted, and the timer must go on. The message
+/// is lost then: the outbox resends those that are not acknowledged.
+async fn publish_kept(channel: &SessionChannel) {
     while let Some(message) = channel.next_kept() {
         let published = message.publish(channel.client());
         if tokio::time::timeout(STUCK, published).await.is_err() {
-            break;
+            return;
         }
     }
 }

@@ -96,7 +96,7 @@ struct Outbox {
     unnamed: VecDeque<(u64, Joined<Mark>)>,
     named: VecDeque<Joined<Mark>>,
     is_sending: bool,
-    /// Number of requests that were reported and not told, since the start.
+    /// Number of requests that were reported and not traced, since the start.
     untold: u64,
 }
 
@@ -155,16 +155,14 @@ impl Outbox {
         self.unnamed.len() + self.named.len()
     }
 
-    /// Notes requests that were reported and are not told.
+    /// Notes requests that were reported and are not traced: the record shows nothing of them, or their tenant has too
+    /// many. Warns at each power of two.
     fn note_untold(&mut self, count: usize) {
         let before = self.untold;
         self.untold += count as u64;
         if before.checked_ilog2() != self.untold.checked_ilog2() {
             let untold = self.untold;
-            tracing::warn!(
-                untold,
-                "requests were reported of which the record shows nothing"
-            );
+            tracing::warn!(untold, "requests were reported and are not traced");
         }
     }
 }
