@@ -31,6 +31,7 @@ mod control;
 mod error;
 mod id;
 mod invariant;
+mod kernel_fault;
 mod launch_path;
 pub mod limits;
 mod record;
@@ -75,6 +76,7 @@ pub use id::{
     KernelKey, LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
 };
 pub use invariant::Invariant;
+pub use kernel_fault::{FaultAccess, FaultKind, KernelFault, KernelFaultError, SourceLine};
 pub use launch_path::batch::Batch;
 pub use launch_path::descriptor::{DESCRIPTOR_BYTES, write_descriptor};
 pub use launch_path::done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault, fold};

@@ -51,6 +51,14 @@ pub const FUNCTIONS: u32 = 65_536;
 pub const REQUESTS: usize = 256;
 /// Maximum number of runs in one [`crate::RequestReports`].
 pub const REQUEST_RUNS: usize = 2_048;
+/// Maximum bytes of the failure's text in one [`crate::RequestReports`].
+pub const REQUEST_FAILURE_BYTES: usize = 1_024;
+/// Maximum bytes of a kernel's name in a [`crate::KernelFault`].
+pub const FAULT_KERNEL_BYTES: usize = 256;
+/// Maximum bytes of a source file's path in a [`crate::KernelFault`].
+pub const FAULT_FILE_BYTES: usize = 256;
+/// Maximum bytes of the explanation in a [`crate::KernelFault`].
+pub const FAULT_DETAIL_BYTES: usize = 2_048;
 /// Maximum number of devices in one request.
 pub const DEVICES: u32 = 16;
 /// Maximum number of devices in an answer to a [`crate::DevicesRequest`].

@@ -6,11 +6,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::column::{Fields, Row, put};
-use crate::codec::decode_budget::rows;
+use crate::codec::decode_budget::{rows, text};
 use crate::codec::message::Message;
 use crate::control::process::ClientProcess;
-use crate::error::Code;
+use crate::error::{Code, Failure};
 use crate::id::{OpNumber, SessionId};
+use crate::kernel_fault::{KernelFault, cut};
+use crate::limits;
 
 /// Length of a version-00 traceparent.
 const LENGTH: usize = 55;
@@ -244,6 +246,10 @@ pub struct RequestReports {
     /// The ops of requests with ops that are not consecutive, in order.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RequestRun>,
+    /// The detail of the failure that ended the requests with an error, by [`RequestReports::told`].
+    /// Empty if none did.
+    #[serde(default, with = "text", skip_serializing_if = "String::is_empty")]
+    pub failure: String,
 }
 
 impl Message for RequestReports {
@@ -251,6 +257,18 @@ impl Message for RequestReports {
 }
 
 impl RequestReports {
+    /// A failure's text for a report, of at most [`limits::REQUEST_FAILURE_BYTES`].
+    #[must_use]
+    pub fn told(failure: &Failure) -> String {
+        cut(&failure.detail, limits::REQUEST_FAILURE_BYTES).to_owned()
+    }
+
+    /// The fault that ended the requests with an error, if a kernel's fault did.
+    #[must_use]
+    pub fn fault(&self) -> Option<KernelFault> {
+        self.failure.parse().ok()
+    }
+
     /// The ops of a report: first and last of each run, in order.
     pub fn runs_of(&self, index: usize) -> impl Iterator<Item = (OpNumber, OpNumber)> {
         let whole = self.rows.get(index).map(|row| (row.first, row.last));
@@ -373,6 +391,7 @@ mod tests {
             dropped: 0,
             rows: vec![row(1, 4), row(2, 9), row(10, 12)],
             runs: vec![run(1, 2, 3), run(1, 6, 9), run(7, 1, 1)],
+            failure: String::new(),
         };
         let runs = |index| reports.runs_of(index).collect::<Vec<_>>();
         assert_eq!(runs(0), [(1, 4)]);

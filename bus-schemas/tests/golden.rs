@@ -153,6 +153,20 @@ fn signs_of_life_name_the_workers_where_they_are_said() {
 }
 
 #[test]
+fn reports_of_requests_tell_a_failure_where_one_ended_them() {
+    let mut reports = sample::request_reports();
+    assert!(!String::from_utf8_lossy(&encode(&reports)).contains("failure"));
+    let place = ([0, 0, 0], [5, 0, 0]);
+    let fault = KernelFault::new(FaultKind::Trap, "add", 34, place).because(&"x".repeat(4_000));
+    let failure = Failure::new(Code::Trap, fault.to_string());
+    reports.failure = RequestReports::told(&failure);
+    assert_eq!(reports.failure.len(), limits::REQUEST_FAILURE_BYTES);
+    let read: RequestReports = decode(&encode(&reports)).expect("it is read");
+    assert_eq!(read, reports);
+    assert_eq!(read.fault().map(|it| it.ptx_line()), Some(34));
+}
+
+#[test]
 fn requests_for_memory_name_their_process_where_it_is_said() {
     let mut request = sample::memory_request();
     request.process = Some(sample::process());

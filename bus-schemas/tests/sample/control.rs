@@ -421,5 +421,6 @@ pub(crate) fn request_reports() -> RequestReports {
                 last: 16,
             },
         ],
+        failure: String::new(),
     }
 }
