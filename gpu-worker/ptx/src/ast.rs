@@ -1,6 +1,6 @@
 //! The syntax tree of a module. Text is borrowed from the source.
 
-use crate::{Position, Scalar, Space};
+use crate::{Position, Scalar, SourceLines, Space};
 
 /// One module: everything between `.version` and the end of the text.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,8 @@ pub struct ParsedModule<'a> {
     pub functions: Vec<ParsedFunction<'a>>,
     /// `.alias name, target`.
     pub aliases: Vec<(&'a str, &'a str)>,
+    /// Lines of the source, by its `.file` and `.loc`.
+    pub lines: SourceLines,
 }
 
 /// The visibility of a symbol.

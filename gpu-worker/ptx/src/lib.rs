@@ -20,6 +20,7 @@ mod link;
 mod outline;
 mod parse;
 mod shared;
+mod source_lines;
 mod types;
 
 pub use ast::{
@@ -34,4 +35,5 @@ pub use info::{EntryInfo, GlobalInfo, ModuleInfo, ParamInfo};
 pub use link::{LinkError, LinkImage, link};
 pub use outline::Outline;
 pub use shared::{SharedLayout, SharedPlace};
+pub use source_lines::SourceLines;
 pub use types::{Scalar, Space};

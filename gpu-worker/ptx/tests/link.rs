@@ -228,3 +228,21 @@ fn elements_may_be_spelt_as_bytes() {
         "{linked}"
     );
 }
+
+#[test]
+fn lines_of_the_source_keep_their_files() {
+    let first = ".file 1 \"a.cu\"\n.visible .func f()\n{\n.loc 1 7 3, function_name $L__x, inlined_at 1 2 3\nret;\n}";
+    let second = ".extern .func f();\n.entry k()\n{\n.loc 2 9 1\ncall f;\n.loc 9 1 1\nret;\n}\n\
+                  .file 1 \"unused.h\"\n.file 2 \"b.cu\"";
+    let text = linked(&[first, second]).expect("they fit");
+    let module = ParsedModule::parse(&text).expect("a module");
+    let lines: Vec<_> = (1..).zip(text.lines()).collect();
+    let at = |words: &str| {
+        let (line, _) = lines.iter().rfind(|(_, it)| it.contains(words))?;
+        module.lines.find(*line)
+    };
+    assert_eq!(at("call f"), Some(("b.cu", 9)), "{text}");
+    let (line, _) = lines.iter().find(|(_, it)| *it == "ret;").expect("f");
+    assert_eq!(module.lines.find(*line), Some(("a.cu", 7)), "{text}");
+    assert!(!text.contains("$L__x"), "{text}");
+}

@@ -192,3 +192,18 @@ proptest! {
         let _ = Outline::of(&format!("{HEAD}{text}"));
     }
 }
+
+#[test]
+fn a_cut_with_lines_of_the_source_has_its_files() {
+    let text = format!(
+        "{HEAD}.file 1 \"a.cu\"\n.entry one()\n{{\nret;\n}}\n.entry two()\n{{\n.loc 2 8 1\nret;\n}}\n.file 2 \"b.cu\"\n"
+    );
+    let (_, one) = cut(&text, "one");
+    assert!(!one.contains(".file"), "{one}");
+    let (_, two) = cut(&text, "two");
+    let module = ParsedModule::parse(&two).expect("a module");
+    let wanted = ParsedModule::parse(&text).expect("a module");
+    let line = 1 + text[..text.find(".loc").expect("a line")].lines().count() as u32;
+    assert_eq!(module.lines.find(line), Some(("b.cu", 8)), "{two}");
+    assert_eq!(wanted.lines.find(line), Some(("b.cu", 8)));
+}

@@ -5,6 +5,7 @@ use super::declaration::declaration;
 use super::resolve::{Place, Resolution, Wrong};
 use crate::info::architecture;
 use crate::lex::{Lexer, Token};
+use crate::source_lines;
 use crate::{FunctionKind, Init, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Scalar};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -57,6 +58,7 @@ impl<'p, 'a> Printer<'p, 'a> {
                 self.out.push_str(&line);
             }
         }
+        self.files();
         Ok(self.out)
     }
 
@@ -245,7 +247,29 @@ impl<'p, 'a> Printer<'p, 'a> {
         }
     }
 
-    /// Writes a function's text with its image's new names and without notes for debuggers.
+    /// Writes a `.loc` with the linked image's number of its file; other notes are left out.
+    fn located(&mut self, image: usize, note: &str) {
+        let located = note.strip_prefix(".loc").and_then(source_lines::located);
+        let Some((file, line)) = located else {
+            return;
+        };
+        let before = &self.modules[..image];
+        let before: usize = before.iter().map(|it| it.lines.files().len()).sum();
+        let files = self.modules[image].lines.files();
+        if let Some(at) = files.iter().position(|(number, _)| *number == file) {
+            let _ = write!(self.out, ".loc {} {line} 0", before + at + 1);
+        }
+    }
+
+    /// Writes the source files of all images.
+    fn files(&mut self) {
+        let all = self.modules.iter().flat_map(|it| it.lines.files());
+        for (at, (_, file)) in all.enumerate() {
+            let _ = writeln!(self.out, ".file {} \"{file}\"", at + 1);
+        }
+    }
+
+    /// Writes a function's text with its image's new names. Of notes for debuggers it keeps lines of the source.
     fn code(&mut self, image: usize, text: &str) -> Result<(), crate::PtxError> {
         let mut lexer = Lexer::new(text);
         let (mut copied, mut opens) = (0, true);
@@ -258,6 +282,7 @@ impl<'p, 'a> Printer<'p, 'a> {
                     self.out.push_str(&text[copied..start]);
                     lexer.skip_note()?;
                     copied = lexer.span().1;
+                    self.located(image, &text[start..copied]);
                     continue;
                 }
                 Token::Word(word) => {

@@ -27,6 +27,7 @@ pub struct Outline {
     /// The entries with a body, in order.
     entries: Vec<usize>,
     heads: Vec<usize>,
+    files: Vec<usize>,
 }
 
 /// Maximum number of names searched for one by one; a cut that would need more is the whole image.
@@ -45,11 +46,14 @@ impl Outline {
             places: HashMap::new(),
             entries: Vec::new(),
             heads: Vec::new(),
+            files: Vec::new(),
         };
         while let Some(item) = scan.item()? {
             let index = outline.items.len();
             if item.kind == Kind::Head {
                 outline.heads.push(index);
+            } else if item.kind == Kind::File {
+                outline.files.push(index);
             } else if item.kind != Kind::Note {
                 let name = &text[item.name.clone()];
                 match outline.places.get_mut(name) {
@@ -206,7 +210,7 @@ impl Outline {
                 }
                 match self.items[user].kind {
                     Kind::Function => next.push(user),
-                    Kind::Head | Kind::Note => {}
+                    Kind::Head | Kind::File | Kind::Note => {}
                     _ => users.push(user),
                 }
             }
@@ -241,7 +245,16 @@ impl Outline {
 
     /// Returns the image with these items and the head.
     fn write(&self, text: &str, items: &BTreeSet<usize>) -> String {
-        let all: BTreeSet<usize> = self.heads.iter().chain(items).copied().collect();
+        let has_lines = |item: &usize| {
+            let text = text[self.items[*item].span.clone()].as_bytes();
+            memmem::find(text, b".loc").is_some()
+        };
+        let files = match items.iter().any(has_lines) {
+            true => self.files.as_slice(),
+            false => &[],
+        };
+        let all = self.heads.iter().chain(items).chain(files);
+        let all: BTreeSet<usize> = all.copied().collect();
         let (mut out, mut before) = (String::new(), None::<usize>);
         for index in all {
             let item = &self.items[index];

@@ -17,6 +17,8 @@ pub(super) enum Kind {
     Literal,
     /// A part of every cut: version, target, pragmas.
     Head,
+    /// A source file's name, in cuts of functions with lines of the source.
+    File,
     /// A part of no cut: notes for debuggers.
     Note,
 }
@@ -150,7 +152,8 @@ impl<'a> Scan<'a> {
                 "version" | "target" | "address_size" => {
                     return self.rest_of_line(start, Kind::Head).map(Some);
                 }
-                "file" | "loc" => return self.rest_of_line(start, Kind::Note).map(Some),
+                "file" => return self.rest_of_line(start, Kind::File).map(Some),
+                "loc" => return self.rest_of_line(start, Kind::Note).map(Some),
                 "section" => kind = Kind::Note,
                 // An alias is a name of a function.
                 "alias" => kind = Kind::Function,

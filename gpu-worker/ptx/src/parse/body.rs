@@ -73,7 +73,7 @@ impl<'a> Parser<'a> {
         statements: &mut Vec<Statement<'a>>,
     ) -> Result<(), PtxError> {
         if name == "loc" || name == "file" {
-            return self.skip_note();
+            return self.note();
         }
         if name == "pragma" || name == "section" {
             self.advance()?;

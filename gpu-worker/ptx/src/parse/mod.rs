@@ -4,9 +4,13 @@ mod body;
 mod expression;
 mod variable;
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use crate::lex::{Lexer, Token};
 use crate::{
-    FunctionKind, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Position, PtxError, Space,
+    FunctionKind, Linkage, ParsedFunction, ParsedModule, ParsedVariable, Position, PtxError,
+    SourceLines, Space,
 };
 
 /// Tuning hints of a function's head: a name and numbers, without effect here.
@@ -29,6 +33,8 @@ pub(crate) struct Parser<'a> {
     end: usize,
     /// Called with the bytes that the tree takes; returns true to go on.
     watch: &'a dyn Fn(u64) -> bool,
+    /// Lines of the source, from the notes so far.
+    lines: Rc<RefCell<SourceLines>>,
 }
 
 /// The form of a token in an error message.
@@ -54,6 +60,7 @@ impl<'a> Parser<'a> {
             position,
             end: 0,
             watch,
+            lines: Rc::default(),
         })
     }
 
@@ -134,9 +141,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips a note for debuggers, `.loc` or `.file`; the current token is its name.
-    fn skip_note(&mut self) -> Result<(), PtxError> {
+    /// Takes a note for debuggers, `.loc` or `.file`; the current token is its name.
+    fn note(&mut self) -> Result<(), PtxError> {
+        let (line, (start, _)) = (self.position.line, self.lexer.span());
         self.lexer.skip_note()?;
+        let note = self.lexer.slice(start, self.lexer.span().1);
+        let bytes = self.lines.borrow_mut().take(line, note);
+        self.grown(bytes)?;
         self.advance()?;
         self.accept(b';')?;
         Ok(())
@@ -169,13 +180,16 @@ impl<'a> Parser<'a> {
         loop {
             self.grown(size_of::<ParsedFunction<'_>>())?;
             match self.token {
-                Token::End if versioned => return Ok(module),
+                Token::End if versioned => {
+                    module.lines = self.lines.take();
+                    return Ok(module);
+                }
                 Token::Punct(b';') => {
                     self.advance()?;
                 }
                 // `@@DWARF …`: debug sections as PTX 1 wrote them.
                 Token::Punct(b'@') => self.skip_line()?,
-                Token::Dot("loc" | "file") => self.skip_note()?,
+                Token::Dot("loc" | "file") => self.note()?,
                 Token::Dot("version") => {
                     self.advance()?;
                     module.version = self.version()?;
@@ -296,6 +310,7 @@ impl<'a> Parser<'a> {
             returns = self.formals()?;
         }
         let position = self.position;
+        self.lines.borrow_mut().part(position.line);
         let name = self.word("a function's name")?;
         let params = if self.token == Token::Punct(b'(') {
             self.formals()?
@@ -327,7 +342,7 @@ impl<'a> Parser<'a> {
                     function.body = Some(self.body()?);
                     return Ok(function);
                 }
-                Token::Dot("loc" | "file") => self.skip_note()?,
+                Token::Dot("loc" | "file") => self.note()?,
                 Token::Dot(name) => self.tuning(name, &mut function)?,
                 _ => return self.fail("`{` or `;` after a function's head"),
             }
