@@ -417,7 +417,10 @@ mod tests {
             .at(SourceLine::new(&long, u32::MAX))
             .because(&long);
         assert_eq!(fault.kernel().len(), limits::FAULT_KERNEL_BYTES);
-        assert_eq!(fault.source().map(|it| it.file().len()), Some(limits::FAULT_FILE_BYTES));
+        assert_eq!(
+            fault.source().map(|it| it.file().len()),
+            Some(limits::FAULT_FILE_BYTES)
+        );
         assert_eq!(fault.detail().len(), limits::FAULT_DETAIL_BYTES);
         assert_eq!(fault.to_string().parse(), Ok(fault));
         // The start of a text is a fault too, unless it is cut before the explanation.

@@ -1,6 +1,9 @@
 //! Errors of building, launching and running a program.
 
+pub use bus_schemas::FaultKind;
+use bus_schemas::{FaultAccess, KernelFault, SourceLine};
 use ptx::PtxError;
+use std::fmt;
 use thiserror::Error;
 
 /// The error for a module that this engine cannot run.
@@ -66,47 +69,8 @@ pub enum LaunchError {
     Fault(#[from] Box<Fault>),
 }
 
-/// A fault of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FaultKind {
-    /// Outside every live allocation, or a write to constant memory.
-    IllegalAddress,
-    /// Not a multiple of the access size.
-    Misaligned,
-    /// An instruction that cannot run (an indirect branch or call to an invalid address).
-    IllegalInstruction,
-    /// `trap`.
-    Trap,
-    /// `assert` of something false.
-    Assert,
-    /// Out of fuel, killed, or waiting for something that cannot happen.
-    Timeout,
-    /// Calls nested too deeply.
-    StackOverflow,
-}
-
-impl FaultKind {
-    /// The kind in words.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::IllegalAddress => "illegal address",
-            Self::Misaligned => "misaligned address",
-            Self::IllegalInstruction => "illegal instruction",
-            Self::Trap => "trap",
-            Self::Assert => "assertion",
-            Self::Timeout => "timeout",
-            Self::StackOverflow => "stack overflow",
-        }
-    }
-}
-
 /// A kernel's fault: its kind, place and thread.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "{} in kernel `{kernel}`, PTX line {line}, block {block:?}, thread {thread:?}{}: {detail}",
-    kind.text(),
-    address.map_or(String::new(), |address| format!(", address {address:#x}")),
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Kind of the fault.
     pub kind: FaultKind,
@@ -114,14 +78,36 @@ pub struct Fault {
     pub kernel: String,
     /// Line of the instruction in the module's text.
     pub line: u32,
+    /// Line of the source, if the module has lines.
+    pub source: Option<SourceLine>,
     /// Block index in the grid.
     pub block: [u32; 3],
     /// Thread index in the block.
     pub thread: [u32; 3],
     /// The accessed address, if any, as the kernel formed it, in the space that it named.
     pub address: Option<u64>,
-    /// Further explanation.
+    /// The access at this address.
+    pub access: Option<FaultAccess>,
+    /// Further explanation: for an address outside of the session's memory, the allocation that it missed.
     pub detail: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        KernelFault::from(self).fmt(f)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<&Fault> for KernelFault {
+    fn from(fault: &Fault) -> Self {
+        let place = (fault.block, fault.thread);
+        Self::new(fault.kind, &fault.kernel, fault.line, place)
+            .at(fault.source.clone())
+            .of(fault.access, fault.address)
+            .because(&fault.detail)
+    }
 }
 
 /// The reason why an operation on a session's memory failed.

@@ -20,6 +20,7 @@ mod exchange;
 mod imports;
 mod mapping;
 mod maps;
+mod missed;
 mod moves;
 mod page;
 mod pages;
@@ -73,6 +74,8 @@ pub struct Memory {
     /// Blocks of module variables, by address.
     blocks: Vec<block::Block>,
     heap: Option<Heap>,
+    /// Allocations that were freed last, for the messages of faults.
+    freed: missed::Freed,
 }
 
 // SAFETY: the mapping belongs to this value alone. Shared access goes through raw pointers to plain
@@ -125,6 +128,7 @@ impl Memory {
             maps: maps::Maps::default(),
             blocks: Vec::new(),
             heap: None,
+            freed: missed::Freed::default(),
         })
     }
 
@@ -287,6 +291,7 @@ impl Memory {
             return Err(MemoryError::OutOfMemory((to - from) * PAGE));
         }
         self.live.remove(place);
+        self.freed.push(live.start, live.end);
         self.used -= live.end - live.start;
         // Bytes that stay on shared pages must not be seen by their next owner.
         let (low, high) = (live.start, live.end);

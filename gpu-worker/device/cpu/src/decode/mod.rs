@@ -109,6 +109,8 @@ pub(crate) fn decode(
         }
     }
     entries(&mut builder, &info);
+    watched.grown(module.lines.bytes())?;
+    builder.out.lines = module.lines.clone();
     Ok(builder.out)
 }
 

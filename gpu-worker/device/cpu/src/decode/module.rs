@@ -87,4 +87,6 @@ pub(crate) struct Decoded {
     pub(crate) constants: [Vec<Constant>; 2],
     /// True if it allocates from kernels.
     pub(crate) heap: bool,
+    /// Lines of the source.
+    pub(crate) lines: ptx::SourceLines,
 }

@@ -8,6 +8,7 @@ use super::printed::Printed;
 use super::warp_budget::{Stop, WarpBudget};
 use crate::error::{Fault, FaultKind};
 use crate::memory::{Live, Memory};
+use bus_schemas::SourceLine;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -368,10 +369,11 @@ impl Block {
                     }
                     Stop::Spun => self.round.spun = true,
                     Stop::Fault(pc) => {
-                        let noted = cx.noted.take().unwrap_or(Noted {
+                        let noted = cx.take_noted().unwrap_or(Noted {
                             kind: FaultKind::IllegalInstruction,
                             address: None,
                             lane: 0,
+                            access: None,
                             detail: "",
                         });
                         return RoundEnd::Fault(warp, pc, noted);
@@ -467,6 +469,7 @@ fn stuck(launch: &Launch, block: &Block, detail: &str) -> Box<Fault> {
         kind: FaultKind::Timeout,
         address: None,
         lane,
+        access: None,
         detail: "",
     };
     let mut fault = fault(launch, block, (warp, pc), noted);
@@ -480,13 +483,16 @@ fn fault(launch: &Launch, block: &Block, (warp, pc): (usize, u32), noted: Noted)
         .steps
         .get(pc as usize)
         .map_or(0, |step| step.inst.line);
+    let source = program.decoded.lines.find(line);
     Box::new(Fault {
         kind: noted.kind,
         kernel: program.decoded.entries[launch.entry].name.clone(),
         line,
+        source: source.and_then(|(file, line)| SourceLine::new(file, line)),
         block: block.ctaid,
         thread: launch.thread(warp, noted.lane),
         address: noted.address,
+        access: noted.access,
         detail: noted.detail.to_owned(),
     })
 }

@@ -9,6 +9,7 @@ use crate::decode::form::{LOCAL_WINDOW, PARAM_WINDOW, Place, SHARED_WINDOW, Slot
 use crate::error::FaultKind;
 use crate::lane_value::Bits;
 use crate::memory::{Live, Memory};
+use bus_schemas::FaultAccess;
 
 /// A fault as an instruction records it; the scheduler adds kernel, line and thread.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +17,12 @@ pub(crate) struct Noted {
     pub(crate) kind: FaultKind,
     pub(crate) address: Option<u64>,
     pub(crate) lane: u32,
+    pub(crate) access: Option<FaultAccess>,
     pub(crate) detail: &'static str,
 }
+
+/// The detail of an access that is not within a live allocation, before the nearest one is searched.
+const NOT_LIVE: &str = "not within a live allocation of the session";
 
 /// Number of allocations that a context remembers for instructions.
 pub(crate) const LIVES: usize = 4;
@@ -160,8 +165,40 @@ impl Context<'_> {
             kind,
             address,
             lane,
+            access: None,
             detail,
         });
+    }
+
+    /// Records the fault of an access of `len` bytes.
+    #[cold]
+    fn refuse(
+        &mut self,
+        kind: FaultKind,
+        (address, len): (u64, u64),
+        write: bool,
+        lane: u32,
+        detail: &'static str,
+    ) {
+        self.noted.get_or_insert(Noted {
+            kind,
+            address: Some(address),
+            lane,
+            access: Some(FaultAccess { write, bytes: len }),
+            detail,
+        });
+    }
+
+    /// Takes the recorded fault, with the allocation that it missed as its detail. Allocations are searched only
+    /// here: checks of several lanes at once record faults that are dropped again.
+    pub(crate) fn take_noted(&mut self) -> Option<Noted> {
+        let noted = self.noted.take()?;
+        if noted.detail == NOT_LIVE
+            && let (Some(address), Some(access)) = (noted.address, noted.access)
+        {
+            self.noted_detail = self.memory.missed(address, access.bytes);
+        }
+        Some(noted)
     }
 
     /// Host address of `len` bytes of the session's memory.
@@ -178,41 +215,59 @@ impl Context<'_> {
             match self.memory.find(address, len) {
                 Some(live) => self.live = live,
                 None => {
-                    let detail = "not within a live allocation of the session";
-                    self.note(FaultKind::IllegalAddress, Some(address), lane, detail);
+                    let kind = FaultKind::IllegalAddress;
+                    self.refuse(kind, (address, len), write, lane, NOT_LIVE);
                     return None;
                 }
             }
         }
         if write && !self.live.writable {
             let detail = "constant memory cannot be written by a kernel";
-            self.note(FaultKind::IllegalAddress, Some(address), lane, detail);
+            self.refuse(
+                FaultKind::IllegalAddress,
+                (address, len),
+                write,
+                lane,
+                detail,
+            );
             return None;
         }
         Some(address.wrapping_add(self.delta) as *mut u8)
     }
 
     #[inline(always)]
-    fn shared(&mut self, address: u64, len: u64, lane: u32) -> Option<*mut u8> {
+    fn shared(&mut self, address: u64, len: u64, write: bool, lane: u32) -> Option<*mut u8> {
         if cfg!(unchecked_access) || address <= self.shared_len && len <= self.shared_len - address
         {
             // SAFETY: the range is within the block's shared memory.
             return Some(unsafe { self.shared.add(address as usize) });
         }
         let detail = "outside the block's shared memory";
-        self.note(FaultKind::IllegalAddress, Some(address), lane, detail);
+        self.refuse(
+            FaultKind::IllegalAddress,
+            (address, len),
+            write,
+            lane,
+            detail,
+        );
         None
     }
 
     #[inline(always)]
-    fn local(&mut self, address: u64, len: u64, lane: u32) -> Option<*mut u8> {
+    fn local(&mut self, address: u64, len: u64, write: bool, lane: u32) -> Option<*mut u8> {
         if cfg!(unchecked_access) || address <= self.local_len && len <= self.local_len - address {
             let at = u64::from(lane) * self.local_len + address;
             // SAFETY: the range is within the thread's share of the warp's local memory.
             return Some(unsafe { self.local.add(at as usize) });
         }
         let detail = "outside the thread's local memory";
-        self.note(FaultKind::IllegalAddress, Some(address), lane, detail);
+        self.refuse(
+            FaultKind::IllegalAddress,
+            (address, len),
+            write,
+            lane,
+            detail,
+        );
         None
     }
 
@@ -221,7 +276,13 @@ impl Context<'_> {
         let at = address.wrapping_sub(PARAM_WINDOW);
         if write {
             let detail = "kernel parameters are read only";
-            self.note(FaultKind::IllegalAddress, Some(address), lane, detail);
+            self.refuse(
+                FaultKind::IllegalAddress,
+                (address, len),
+                write,
+                lane,
+                detail,
+            );
             return None;
         }
         if at <= self.params_len && len <= self.params_len - at {
@@ -230,7 +291,13 @@ impl Context<'_> {
             return Some(unsafe { self.params.add(at as usize).cast_mut() });
         }
         let detail = "outside the kernel's parameters";
-        self.note(FaultKind::IllegalAddress, Some(address), lane, detail);
+        self.refuse(
+            FaultKind::IllegalAddress,
+            (address, len),
+            write,
+            lane,
+            detail,
+        );
         None
     }
 
@@ -246,15 +313,15 @@ impl Context<'_> {
     ) -> Option<*mut u8> {
         if !cfg!(unchecked_access) && address & (align - 1) != 0 {
             let detail = "not a multiple of the access size";
-            self.note(FaultKind::Misaligned, Some(address), lane, detail);
+            self.refuse(FaultKind::Misaligned, (address, len), write, lane, detail);
             return None;
         }
         match place {
             Place::Global | Place::Const => self.global(address, len, write, lane),
             Place::Param => self.param(address, len, write, lane),
-            Place::Shared => self.shared(address, len, lane),
-            Place::Local => self.local(address, len, lane),
-            Place::Frame => self.local(address.wrapping_add(self.local_frame), len, lane),
+            Place::Shared => self.shared(address, len, write, lane),
+            Place::Local => self.local(address, len, write, lane),
+            Place::Frame => self.local(address.wrapping_add(self.local_frame), len, write, lane),
             Place::Generic => {
                 let found = self.generic(address, len, write, lane);
                 if let (None, Some(noted)) = (found, &mut self.noted) {
@@ -269,9 +336,9 @@ impl Context<'_> {
     #[inline(always)]
     fn generic(&mut self, address: u64, len: u64, write: bool, lane: u32) -> Option<*mut u8> {
         if address.wrapping_sub(SHARED_WINDOW) < WINDOW_SIZE {
-            self.shared(address - SHARED_WINDOW, len, lane)
+            self.shared(address - SHARED_WINDOW, len, write, lane)
         } else if address.wrapping_sub(LOCAL_WINDOW) < WINDOW_SIZE {
-            self.local(address - LOCAL_WINDOW, len, lane)
+            self.local(address - LOCAL_WINDOW, len, write, lane)
         } else if address.wrapping_sub(PARAM_WINDOW) < WINDOW_SIZE {
             self.param(address, len, write, lane)
         } else {

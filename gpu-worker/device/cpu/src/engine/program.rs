@@ -153,7 +153,8 @@ impl Program {
         #[cfg(not(all(target_arch = "x86_64", unix)))]
         let generated = 0;
         let globals = globals.sum::<usize>() + self.layout.bytes_of_itself();
-        (code + decoded + generated + globals) as u64
+        let lines = self.decoded.lines.bytes();
+        (code + decoded + generated + globals + lines) as u64
     }
 
     /// Bytes of its variables in a session's memory while it is loaded.

@@ -32,6 +32,12 @@ impl Heap {
         }))
     }
 
+    /// True if the heap starts at this address: free and taken runs fill all of it.
+    pub(crate) fn starts_at(&self, address: u64) -> bool {
+        let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.free.contains_key(&address) || runs.taken.contains_key(&address)
+    }
+
     /// The lowest run that fits, 0 if none does; and the number of runs examined.
     pub(crate) fn allocate(&self, bytes: u64) -> (u64, u64) {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(ALIGN) else {
