@@ -138,8 +138,13 @@ mod tests {
 
     #[test]
     fn an_instruction_has_the_last_line_before_it_in_its_function() {
-        let text = ".entry f()\n{\n.loc 1 7 3\nret;\n.loc 2 9 1, function_name $L__info_string0, inlined_at 1 7 3\n\
-                    ret;\nret; }\n.entry g()\n{\nret;\n.loc 1 12\nret; }\n.file 1 \"a.cu\", 17, 4\n.file\t2 \"b\" \"c.h\"";
+        let text = [
+            ".entry f()\n{\n.loc 1 7 3\nret;",
+            ".loc 2 9 1, function_name $L__info_string0, inlined_at 1 7 3",
+            "ret;\nret; }\n.entry g()\n{\nret;\n.loc 1 12\nret; }",
+            ".file 1 \"a.cu\", 17, 4\n.file\t2 \"b\" \"c.h\"",
+        ]
+        .join("\n");
         let (a, b) = (at("a.cu", 7), at("b/c.h", 9));
         let wanted = [
             None,
@@ -153,7 +158,7 @@ mod tests {
             None,
             None,
         ];
-        let found = lines(text);
+        let found = lines(&text);
         assert_eq!(found[..10], wanted);
         assert_eq!(found[10..12], [at("a.cu", 12), at("a.cu", 12)]);
     }

@@ -17,6 +17,7 @@
 mod block;
 mod blocks;
 mod exchange;
+mod freed;
 mod imports;
 mod mapping;
 mod maps;
@@ -75,7 +76,7 @@ pub struct Memory {
     blocks: Vec<block::Block>,
     heap: Option<Heap>,
     /// Allocations that were freed last, for the messages of faults.
-    freed: missed::Freed,
+    freed: freed::Freed,
 }
 
 // SAFETY: the mapping belongs to this value alone. Shared access goes through raw pointers to plain
@@ -128,7 +129,7 @@ impl Memory {
             maps: maps::Maps::default(),
             blocks: Vec::new(),
             heap: None,
-            freed: missed::Freed::default(),
+            freed: freed::Freed::default(),
         })
     }
 

@@ -1,32 +1,8 @@
 //! The allocation that an illegal access missed, in words. Searched only after a fault.
 
 use super::{Live, Memory};
-use std::collections::VecDeque;
-
-/// Number of freed allocations that are remembered.
-const FREED: usize = 64;
 /// Addresses below this one are offsets from a null pointer.
 const NULL: u64 = 1 << 16;
-
-/// The allocations that were freed last.
-#[derive(Debug, Default)]
-pub(super) struct Freed(VecDeque<(u64, u64)>);
-
-impl Freed {
-    /// Notes an allocation that has been freed: its first byte, and the one behind its last.
-    pub(super) fn push(&mut self, start: u64, end: u64) {
-        if self.0.len() == FREED {
-            self.0.pop_front();
-        }
-        self.0.push_back((start, end));
-    }
-
-    /// The last freed allocation that an access was within.
-    fn find(&self, addr: u64, end: u64) -> Option<(u64, u64)> {
-        let mut all = self.0.iter().rev();
-        all.find(|freed| freed.0 <= addr && end <= freed.1).copied()
-    }
-}
 
 fn bytes(count: u64) -> String {
     match count {
@@ -158,7 +134,7 @@ mod tests {
         let wanted = "within an allocation of 512 bytes at 0x100000000 that was freed";
         assert_eq!(memory.missed(BASE + 508, 4).as_deref(), Some(wanted));
         assert_eq!(memory.missed(BASE + 510, 4), None);
-        for _ in 0..FREED {
+        for _ in 0..64 {
             memory.alloc(BASE + 0x1000, 8).expect("free");
             memory.free(BASE + 0x1000).expect("an allocation");
         }
