@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use bus_schemas::{
-    ClientProcess, Code, Op, OpNumber, RequestReport, RequestReports, RequestRun, SessionId,
-    TraceContext, WIRE_VERSION, encode, limits,
+    ClientProcess, Code, Failure, Op, OpNumber, RequestReport, RequestReports, RequestRun,
+    SessionId, TraceContext, WIRE_VERSION, encode, limits,
 };
 
 use crate::Nanos;
@@ -79,6 +79,8 @@ pub struct Requests {
     waited: Vec<Request>,
     finished: VecDeque<Finished>,
     dropped: u64,
+    /// The failure of requests that ended with an error, as reports tell it.
+    failure: String,
 }
 
 impl Requests {
@@ -191,8 +193,12 @@ impl Requests {
         }
     }
 
-    /// Notes that the session is over: by an error, or at its end.
-    pub fn over(&mut self, error: Option<Code>, now: Nanos) {
+    /// Notes that the session is over: by a failure, or at its end.
+    pub fn over(&mut self, failure: Option<&Failure>, now: Nanos) {
+        let error = failure.map(|failure| failure.code);
+        if let Some(failure) = failure {
+            self.failure = RequestReports::told(failure);
+        }
         let waited = std::mem::take(&mut self.waited);
         let mut open = std::mem::take(&mut self.open);
         open.iter_mut().for_each(|request| request.waited = now);
@@ -244,6 +250,7 @@ impl Requests {
             dropped: self.dropped,
             rows: Vec::with_capacity(self.finished.len()),
             runs: Vec::new(),
+            failure: String::new(),
         };
         while let Some(finished) = self.finished.front() {
             let runs = match finished.request.before.len() {
@@ -279,6 +286,9 @@ impl Requests {
                     last,
                 }));
             }
+        }
+        if reports.rows.iter().any(|row| row.error.is_some()) {
+            reports.failure.clone_from(&self.failure);
         }
         Some(encode(&reports))
     }
@@ -412,8 +422,9 @@ mod tests {
         for thread in 1..=300 {
             requests.pushed(&FREE, u64::from(thread), caller(thread), || 0);
         }
-        requests.over(Some(Code::Device), 9);
+        requests.over(Some(&Failure::new(Code::Device, "it is gone")), 9);
         let report = reported(&mut requests, None).expect("asked for");
+        assert_eq!(report.failure, "it is gone");
         assert_eq!(
             (report.rows.len(), report.dropped),
             (limits::REQUESTS, 300 - 256)
@@ -435,6 +446,7 @@ mod tests {
         }
         requests.over(None, 10);
         let report = reported(&mut requests, None).expect("asked for");
+        assert_eq!(report.failure, "", "none of them ended with an error");
         assert_eq!(report.rows.len(), limits::REQUESTS);
         assert_eq!(report.dropped, 300 - 256 + 1 + WAITED as u64 - 256);
     }

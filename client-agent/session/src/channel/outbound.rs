@@ -350,7 +350,7 @@ impl SessionChannel {
             Action::Image { transfer, refused } => inner.answer_image(transfer, refused),
             Action::Failed { failure, .. } => {
                 inner.observer.failed(&failure, &self.opened);
-                self.end_requests(inner, Some(failure.code));
+                self.end_requests(inner, Some(&failure));
                 inner.over = Some(failure);
                 inner.wake_all();
             }
@@ -408,9 +408,9 @@ impl SessionChannel {
     }
 
     /// Ends all requests: the session is over, and they get no answer.
-    pub(super) fn end_requests(&self, inner: &mut Inner, error: Option<Code>) {
+    pub(super) fn end_requests(&self, inner: &mut Inner, failure: Option<&Failure>) {
         if let Some(requests) = &mut inner.requests {
-            requests.over(error, self.now());
+            requests.over(failure, self.now());
             self.publish_requests(inner, None);
         }
     }
