@@ -47,6 +47,7 @@ mod device;
 mod event;
 mod event_times;
 mod exchange;
+mod failed;
 mod fatbin;
 mod fill;
 mod fork;
@@ -122,6 +123,19 @@ pub(crate) extern "C" fn warploom_set_traceparent(text: Text<'_>) -> std::ffi::c
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn warploom_refusals<'c>(text: OutList<'c, u8>, room: Count<'c>) -> u64 {
     let (count, said) = module::last_refusal();
+    if let Some(length) = room.number().checked_sub(1) {
+        // Null means that the text is not wanted.
+        let _ = text.put(room, said.bytes().take(length).chain([0]));
+    }
+    count
+}
+
+/// For test runners: number of sessions of this process that have failed. The last failure in words is written to
+/// `text`, which has room for `room` bytes, with a terminating zero byte.
+#[expect(unsafe_code, reason = "an exported name")]
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn warploom_last_failure<'c>(text: OutList<'c, u8>, room: Count<'c>) -> u64 {
+    let (count, said) = failed::last();
     if let Some(length) = room.number().checked_sub(1) {
         // Null means that the text is not wanted.
         let _ = text.put(room, said.bytes().take(length).chain([0]));

@@ -1,13 +1,12 @@
-//! The observer of a program's sessions: it keeps the times of events, and reports a lost cluster.
+//! The observer of a program's sessions: it keeps the times of events, and reports a failure.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bus_schemas::{Code, EventTime, Failure, Op, OpNumber, Opened};
+use bus_schemas::{EventTime, Failure, Op, OpNumber, Opened};
 use client_session::Observer;
 
-use crate::{event_times, stats};
+use crate::{event_times, failed, stats};
 
 /// The observer of one session.
 pub(crate) struct Onlooker {
@@ -37,18 +36,6 @@ impl Observer for Onlooker {
     }
 
     fn failed(&mut self, failure: &Failure, opened: &Opened) {
-        // The only unsolicited message: a CUDA error alone makes users look for a dead device,
-        // while in fact the cluster is out of reach.
-        if matches!(
-            failure.code,
-            Code::NoBroker | Code::NoLeader | Code::Unanswered
-        ) {
-            let session = opened.session;
-            // stderr may be closed.
-            let _ = writeln!(
-                std::io::stderr(),
-                "warploom: {failure}; session {session} is over, its device is lost to this program"
-            );
-        }
+        failed::note(failure, opened.session);
     }
 }

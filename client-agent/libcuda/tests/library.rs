@@ -107,6 +107,20 @@ fn a_traceparent_is_taken_at_any_time_and_other_text_is_refused() {
     assert_eq!(set(std::ptr::null()), 0);
 }
 
+#[test]
+fn a_process_without_a_lost_device_tells_no_failure() {
+    let library = load();
+    // SAFETY: the type is the function's signature.
+    let last = unsafe {
+        let found = library.get::<extern "C" fn(*mut u8, usize) -> u64>(b"warploom_last_failure");
+        found.expect("exported")
+    };
+    let mut text = [7; 4];
+    assert_eq!(last(text.as_mut_ptr(), text.len()), 0);
+    assert_eq!(text, [0, 7, 7, 7]);
+    assert_eq!(last(std::ptr::null_mut(), 0), 0);
+}
+
 /// Names that are not functions of NVML: programs look them up to see that they are missing.
 const NO_NVML: [&str; 2] = ["nvmlDeviceGetColour", "nvmlInit_v9"];
 
