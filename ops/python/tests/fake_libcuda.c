@@ -1,4 +1,4 @@
-/* A drop-in libcuda.so.1 for tests: takes parents, and tells the calling thread's. */
+/* A drop-in libcuda.so.1 for tests: takes parents, tells the calling thread's, and fails when it is told to. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -17,6 +17,30 @@ int warploom_set_traceparent(const char *text) {
         return 1;
     strcpy(parent, text);
     return 0;
+}
+
+static char failure[256];
+static int failures;
+
+/* Fails a device, as a kernel's fault does. */
+void fake_fail(const char *text) {
+    strncpy(failure, text, sizeof failure - 1);
+    failures++;
+}
+
+int warploom_lost(void) { return failures > 0; }
+
+unsigned long long warploom_refusals(char *text, size_t room) {
+    if (room) *text = 0;
+    return 0;
+}
+
+unsigned long long warploom_last_failure(char *text, size_t room) {
+    if (room) {
+        strncpy(text, failure, room - 1);
+        text[room - 1] = 0;
+    }
+    return failures;
 }
 #endif
 

@@ -36,8 +36,9 @@ class Driver:
             # It is the one that the program finds: by its name.
             library = ctypes.CDLL("libcuda.so.1")
             self._lost, self._refusals = library.warploom_lost, library.warploom_refusals
+            self._failure = library.warploom_last_failure
         except (OSError, AttributeError):
-            self._lost = self._refusals = None
+            self._lost = self._refusals = self._failure = None
 
     def is_lost(self):
         """Whether a device of this process answers no more."""
@@ -45,11 +46,19 @@ class Driver:
 
     def refusals(self):
         """How many kernels without PTX were asked for, and what was said of the last."""
-        if self._refusals is None:
-            return 0, ""
-        text = ctypes.create_string_buffer(4096)
-        count = self._refusals(text, ctypes.c_size_t(len(text)))
-        return count, text.value.decode(errors="replace")
+        return _told(self._refusals)
+
+    def failures(self):
+        """How many devices of this process were lost, and what is known of the last: two lines for a kernel's fault."""
+        return _told(self._failure)
+
+
+def _told(function):
+    if function is None:
+        return 0, ""
+    text = ctypes.create_string_buffer(4096)
+    count = function(text, ctypes.c_size_t(len(text)))
+    return count, text.value.decode(errors="replace")
 
 
 class Runner:
@@ -57,6 +66,8 @@ class Runner:
 
     def __init__(self, config):
         self.config, self.driver = config, Driver()
+        #: How many failures of devices are in reports.
+        self.failures = 0
         to_read, to_write = (int(number) for number in os.environ[PIPES].split(","))
         # They are ours: what the tests start must not hold them.
         os.set_inheritable(to_read, False)
@@ -75,7 +86,7 @@ class Runner:
             self._say(report=self._serialized(report))
 
     def pytest_deselected(self, items):
-        self._say(deselected=[_told(item) for item in items])
+        self._say(deselected=[_named(item) for item in items])
 
     def pytest_runtest_logreport(self, report):
         self._say(report=self._serialized(report))
@@ -90,11 +101,19 @@ class Runner:
             path, line, _ = item.location
             report.outcome = "skipped"
             report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {reason}")
+        self._explain(report)
         return report
+
+    def _explain(self, report):
+        """Adds what is known of a lost device to the first report of a failure behind it."""
+        count, said = self.driver.failures()
+        if report.failed and count > self.failures:
+            self.failures = count
+            report.sections.append(("warploom", said))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
-        self._say(items=[_told(item) for item in session.items])
+        self._say(items=[_named(item) for item in session.items])
         by_name = {item.nodeid: item for item in session.items}
         for line in self.reader:
             told = json.loads(line)
@@ -106,6 +125,6 @@ class Runner:
         return True
 
 
-def _told(item):
+def _named(item):
     path, line, name = item.location
     return {"nodeid": item.nodeid, "name": item.name, "location": [str(path), line, name]}
