@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use admin::settings::Settings;
+use admin::telemetry::end_logs;
 use admin::{completion, errors, output};
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -138,13 +139,15 @@ fn main() -> ExitCode {
         #[cfg(feature = "lab")]
         Command::Lab(command) => lab::run(command, &cli.global),
     };
-    done.unwrap_or_else(|error| {
+    let code = done.unwrap_or_else(|error| {
         if error.is::<errors::Unread>() {
             return ExitCode::SUCCESS;
         }
         output::note(format_args!("{error:#}"));
         ExitCode::from(exit::code(&error))
-    })
+    });
+    end_logs();
+    code
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ async fn measured() -> LoadedCluster {
     let plans = [plan("a", "search", 1), plan("b", "train", 3)];
     let mut loaded = LoadedCluster::made(1, 1, &plans, |options| {
         options.controllers = 1;
-        options.metrics = Some(ports(2));
+        options.metrics = Some(ports(3));
         for (key, value) in [("metrics.dcgm", "on"), ("worker.metering", "100ms")] {
             options.settings.push((key.into(), value.into()));
         }
@@ -121,6 +121,7 @@ async fn what_every_role_tells_adds_up_and_is_what_is_billed() {
         BTreeSet::from([cluster.as_str()])
     );
     shares(&loaded, &viewer).await;
+    waits(&loaded).await;
     memory(&loaded, &viewer).await;
     controller(&viewer, &auditor).await;
     loaded.demo.stop().await.expect("they stop");
@@ -158,6 +159,45 @@ async fn shares(loaded: &LoadedCluster, viewer: &Interface) {
             "{total} MiB of {capacity} bytes"
         );
         Ok(())
+    })
+    .await;
+}
+
+/// Checks that the tracer has the requests and waits of both tenants, and that the device's idle time with its active
+/// time is all of the time.
+async fn waits(loaded: &LoadedCluster) {
+    until(loaded, "requests and waits of both tenants", async || {
+        let tracer = scrape(loaded, "tracer").await;
+        let requests = tracer.by("warploom_request_duration_seconds_count", "warploom_tenant");
+        let waited = tracer.by("warploom_wait_seconds_total", "warploom_tenant");
+        let both = |of: &BTreeMap<String, f64>| {
+            let of = |name| of.get(name).is_some_and(|value| *value > 0.0);
+            of("a") && of("b")
+        };
+        match both(&requests) && both(&waited) {
+            true => Ok(()),
+            false => Err(format!("{requests:?} {waited:?}")),
+        }
+    })
+    .await;
+    let now = async || {
+        let active = scrape(loaded, "worker-0")
+            .await
+            .sum("warploom_gpu_active_seconds_total");
+        let idle = scrape(loaded, "tracer")
+            .await
+            .sum("warploom_idle_seconds_total");
+        (Instant::now(), active + idle)
+    };
+    // A worker counts work when it has ended, and the record tells it later: so over seconds it is the same.
+    let (began, before) = now().await;
+    until(loaded, "all time is active or idle", async || {
+        let (ended, after) = now().await;
+        let (took, told) = ((ended - began).as_secs_f64(), after - before);
+        match took >= 3.0 && (told / took - 1.0).abs() <= 0.1 {
+            true => Ok(()),
+            false => Err(format!("{told} of {took}")),
+        }
     })
     .await;
 }
@@ -300,12 +340,12 @@ async fn a_controllers_metrics_need_a_token_and_a_tenant_admin_reads_its_tenants
 #[tokio::test]
 async fn up_says_where_metrics_are_read_and_who_comes_back_is_read_there_again() {
     let dir = TempDir::new().expect("a directory");
-    let first = format!("up.metrics={}", ports(3));
+    let first = format!("up.metrics={}", ports(4));
     let arguments = ["--leaders=2", "--set", "up.controllers=0", "--set", &first];
     let (_up, announced) = Running::up(dir.path(), &arguments);
     let told = announced["metrics"].as_object().expect("where metrics are");
     let names: Vec<_> = told.keys().map(String::as_str).collect();
-    assert_eq!(names, ["leader-0", "leader-1", "worker-0"]);
+    assert_eq!(names, ["leader-0", "leader-1", "tracer", "worker-0"]);
     let of = |name: &str| {
         let url = told[name].as_str().expect("a URL");
         Interface::new(url.strip_suffix("/metrics").expect("its path"))

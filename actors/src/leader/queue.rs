@@ -17,7 +17,7 @@ use super::messages::LeaderMessage;
 use crate::inbox::{Inbox, Waste};
 use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
-use telemetry::{Telemetry, TenantMeters, Trail};
+use telemetry::{QueueAge, Telemetry, TenantMeters, Trail};
 
 /// Capacity of a queue's mailbox.
 const MAILBOX: usize = 256;
@@ -49,6 +49,7 @@ pub(super) struct KernelQueue {
     tenants: Inbox,
     meters: Arc<TenantMeters>,
     trail: Trail,
+    age: Arc<QueueAge>,
     /// Ops that found the leader's mailbox full.
     backlog: VecDeque<(OpNumber, Vec<CostRun>)>,
     timer: Timer,
@@ -72,13 +73,15 @@ impl KernelQueue {
         leader: Recipient<LeaderMessage>,
         opening: QueueOpening,
     ) -> Addr<Self> {
+        let meters = shared.telemetry.meters().tenant(&opening.tenant);
         let queue = Self {
             core: Core::new(&shared.cluster, shared.id, &opening),
             session: opening.session,
             began: shared.began,
             leader,
             outgoing: shared.outgoing.clone(),
-            meters: shared.telemetry.meters().tenant(&opening.tenant),
+            age: meters.add_queue(),
+            meters,
             tenants: shared.tenants.clone(),
             tenant: opening.tenant,
             trail: Trail::default(),
@@ -151,6 +154,7 @@ impl KernelQueue {
             let time = end.saturating_duration_since(mark.received);
             self.meters.queue(time);
         }
+        self.age.set(self.trail.oldest());
     }
 }
 
@@ -177,6 +181,7 @@ impl Handler<QueueMessage> for KernelQueue {
                 if queued > before {
                     let now = Instant::now();
                     self.trail.received(before + 1, queued, now);
+                    self.age.set(self.trail.oldest());
                 } else {
                     self.tenants.wasted(&self.tenant, Waste::Repeated, length);
                 }

@@ -1,8 +1,9 @@
 //! The export of a process's metrics: one registry for all readers.
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
 
 use bus_schemas::Tenant;
 use opentelemetry::metrics::MeterProvider;
@@ -16,6 +17,7 @@ use crate::error::TelemetryError;
 use crate::exposition::Exposition;
 use crate::instruments;
 use crate::meters::Meters;
+use crate::openmetrics;
 use crate::settings::TelemetrySettings;
 
 /// Maximum time that dropping the exporters may wait for a collector.
@@ -39,10 +41,9 @@ impl Drop for Export {
 impl Export {
     pub(crate) fn start(
         settings: &TelemetrySettings,
-        instance: u64,
         meters: &Arc<Meters>,
     ) -> Result<Self, TelemetryError> {
-        let resource = resource(settings, instance);
+        let resource = resource(settings);
         if settings.nvidia_names {
             meters.share_devices();
         }
@@ -68,6 +69,13 @@ impl Export {
         self.page.as_ref().map(|page| page.render(of))
     }
 
+    /// Returns the metrics in the format OpenMetrics.
+    pub(crate) fn openmetrics(&self, meters: &Meters) -> Option<String> {
+        self.page
+            .as_ref()
+            .map(|page| openmetrics::text(&page.families(), meters))
+    }
+
     /// The SDK logs errors through `tracing`; nothing more can be done about one.
     pub(crate) fn flush(&self) {
         if let Some(metrics) = &self.metrics {
@@ -86,6 +94,23 @@ impl Export {
     }
 }
 
+/// Returns a number of this process that tells instances of a service apart.
+fn instance() -> u64 {
+    static INSTANCE: OnceLock<u64> = OnceLock::new();
+    *INSTANCE.get_or_init(|| {
+        // The standard library keys its hash maps from the system's random numbers.
+        let since_epoch = SystemTime::UNIX_EPOCH.elapsed();
+        let nanos = since_epoch.map_or(0, |elapsed| elapsed.as_nanos());
+        RandomState::new().hash_one((std::process::id(), nanos))
+    })
+}
+
+/// Returns the name of this host; empty if it is unknown.
+pub(crate) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.unwrap_or_default().trim().to_owned()
+}
+
 /// The instrumentation scope of all metrics.
 fn scope() -> InstrumentationScope {
     InstrumentationScope::builder("warploom")
@@ -93,12 +118,14 @@ fn scope() -> InstrumentationScope {
         .build()
 }
 
-fn resource(settings: &TelemetrySettings, instance: u64) -> Resource {
+/// The attributes of this process.
+pub(crate) fn resource(settings: &TelemetrySettings) -> Resource {
     let named = std::env::var_os("OTEL_SERVICE_NAME").is_some_and(|name| !name.is_empty());
     let resource = Resource::builder().with_attributes([
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("service.namespace", "warploom"),
-        KeyValue::new("service.instance.id", format!("{instance:016x}")),
+        KeyValue::new("service.instance.id", format!("{:016x}", instance())),
+        KeyValue::new("host.name", host_name()),
         KeyValue::new("process.pid", i64::from(std::process::id())),
         KeyValue::new("warploom.cluster", settings.cluster.clone()),
     ]);

@@ -1,13 +1,13 @@
 //! Metrics in Prometheus's format: the same instruments as for OTLP, by the library's exporter.
 //!
-//! The library writes only the text format 0.0.4. It supports neither OpenMetrics nor exemplars,
-//! which the SDK does not keep either.
+//! The library writes the text format 0.0.4. `openmetrics` writes the other format.
 
 use std::collections::HashSet;
 
 use bus_schemas::Tenant;
 use opentelemetry::Key;
 use opentelemetry_prometheus::PrometheusExporter;
+use prometheus::proto::MetricFamily;
 use prometheus::{Encoder, Registry, TextEncoder};
 
 /// Content type of a page of metrics.
@@ -37,8 +37,8 @@ impl Exposition {
         Ok((Self(registry), exporter))
     }
 
-    /// Renders the current page, or its part of one tenant.
-    pub(crate) fn render(&self, of: Option<&Tenant>) -> String {
+    /// The current metrics.
+    pub(crate) fn families(&self) -> Vec<MetricFamily> {
         let mut families = self.0.gather();
         for family in &mut families {
             // The library appends a unit that the name already has; OpenTelemetry's rules forbid
@@ -47,7 +47,15 @@ impl Exposition {
                 let name = format!("{stem}_bytes_total");
                 family.set_name(name);
             }
-            if let Some(tenant) = of {
+        }
+        families
+    }
+
+    /// Renders the current page, or its part of one tenant.
+    pub(crate) fn render(&self, of: Option<&Tenant>) -> String {
+        let mut families = self.families();
+        if let Some(tenant) = of {
+            for family in &mut families {
                 let series = family.take_metric().into_iter();
                 family.set_metric(series.filter(|it| is_of(it, tenant)).collect());
             }

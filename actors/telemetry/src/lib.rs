@@ -16,24 +16,25 @@ mod histogram;
 mod instruments;
 mod logs;
 mod meters;
+mod openmetrics;
 mod scrape;
 mod settings;
 mod spans;
 mod trail;
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 pub use error::TelemetryError;
 pub use exposition::METRICS_TYPE;
 pub use histogram::Histogram;
-pub use logs::{LogFormat, start_logs};
+pub use logs::{LogFormat, end_logs, in_span, start_logs};
 pub use meters::{
-    ClusterReading, ControllerMeters, DeviceIdentity, GpuMeters, LeaderMeters, MemoryReading,
-    Meters, TargetReading, TenantMemoryReading, TenantMeters, TenantReading, TenantSnapshot,
-    UsageTotals, Verified,
+    ClusterReading, ControllerMeters, DeviceIdentity, Exemplar, GpuMeters, LeaderMeters,
+    MemoryReading, Meters, Price, QueueAge, TargetReading, TenantMemoryReading, TenantMeters,
+    TenantReading, TenantSnapshot, TracerMeters, UsageTotals, Verified,
 };
+pub use openmetrics::OPENMETRICS_TYPE;
 pub use scrape::{MetricsServer, names_this_host};
 pub use settings::{Role, TelemetrySettings};
 pub use spans::{Attribute, Attributes, FinishedSpan, SendError, SpanEvent, SpanExport};
@@ -78,10 +79,10 @@ impl Telemetry {
             return Ok(Self::off());
         }
         let meters = Arc::new(Meters::new());
-        let export = Export::start(settings, instance(), &meters)?;
+        let export = Export::start(settings, &meters)?;
         Ok(Self(Arc::new(Inner {
             meters,
-            traces: settings.traces.is_some(),
+            traces: settings.requests.unwrap_or(settings.traces.is_some()),
             export: Some(export),
         })))
     }
@@ -92,7 +93,7 @@ impl Telemetry {
         &self.0.meters
     }
 
-    /// True if an endpoint for spans is set: the cluster's requests are traced.
+    /// True if programs are to report their requests: by the setting, or else if an endpoint for spans is set.
     #[must_use]
     pub fn tracing(&self) -> bool {
         self.0.traces
@@ -109,6 +110,13 @@ impl Telemetry {
     #[must_use]
     pub fn exposition(&self) -> Option<String> {
         self.0.export.as_ref()?.page(None)
+    }
+
+    /// Returns the current metrics in the format OpenMetrics ([`OPENMETRICS_TYPE`]), with exemplars; `None` as
+    /// [`Telemetry::exposition`].
+    #[must_use]
+    pub fn openmetrics(&self) -> Option<String> {
+        self.0.export.as_ref()?.openmetrics(&self.0.meters)
     }
 
     /// Returns the metrics of one tenant: only the series with its name.
@@ -132,12 +140,4 @@ impl Telemetry {
             export.flush();
         }
     }
-}
-
-/// Returns a number of this process that tells instances of a service apart.
-fn instance() -> u64 {
-    // The standard library keys its hash maps from the system's random numbers.
-    let since_epoch = SystemTime::UNIX_EPOCH.elapsed();
-    let nanos = since_epoch.map_or(0, |elapsed| elapsed.as_nanos());
-    RandomState::new().hash_one((std::process::id(), nanos))
 }

@@ -1,4 +1,6 @@
-//! Logs: `tracing` events on stderr.
+//! Logs: `tracing` events on stderr, and over OTLP where an endpoint is set.
+//!
+//! An event has the ids of a trace if it is logged [`in_span`].
 //!
 //! Events about a tenant carry the fields `tenant` and `session`. None carries payload, kernel
 //! images, arguments, credentials or tokens: those types do not implement `Display`, and events
@@ -6,10 +8,34 @@
 
 use std::io::{IsTerminal, stderr};
 
-use tracing_subscriber::EnvFilter;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bus_schemas::TraceContext;
+use opentelemetry::trace::{SpanContext, TraceContextExt as _, TraceFlags, TraceState};
+use opentelemetry::{Context, SpanId, TraceId};
+use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
+use opentelemetry_otlp::{LogExporter, Protocol, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::logs::SdkLoggerProvider;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::error::TelemetryError;
+use crate::export::{collector, resource};
+use crate::settings::TelemetrySettings;
+
+/// Targets with events of the export itself. To export them would make more of them.
+const OWN: [&str; 6] = [
+    "opentelemetry",
+    "opentelemetry_sdk",
+    "opentelemetry_otlp",
+    "telemetry",
+    "reqwest",
+    "hyper",
+];
+/// The export of this process's logs.
+static EXPORT: OnceLock<SdkLoggerProvider> = OnceLock::new();
 
 /// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,40 +61,106 @@ impl std::str::FromStr for LogFormat {
     }
 }
 
-/// Sends the logs of the whole process to stderr from now on. `filter` is a level (error, warn,
-/// info, debug, trace) or a `tracing` filter such as `warn,actors=debug`. The variable
-/// `WARPLOOM_LOG` overrides it if set.
+/// Sends the logs of the whole process to stderr from now on, and to the collector of `export` if it has an endpoint
+/// for logs. `filter` is a level (error, warn, info, debug, trace) or a `tracing` filter such as `warn,actors=debug`.
+/// The variable `WARPLOOM_LOG` overrides it if set.
 ///
 /// # Errors
-/// The filter is invalid, or the process's logs are set up already.
-pub fn start_logs(filter: &str, format: LogFormat) -> Result<(), TelemetryError> {
+/// The filter is invalid, the process's logs are set up already, or as [`crate::Telemetry::start`].
+pub fn start_logs(
+    filter: &str,
+    format: LogFormat,
+    export: &TelemetrySettings,
+) -> Result<(), TelemetryError> {
     let variable = std::env::var("WARPLOOM_LOG").ok();
     let chosen = variable.as_deref().filter(|text| !text.is_empty());
+    let filter = chosen.unwrap_or(filter);
     let colours = stderr().is_terminal();
-    let subscriber = subscriber(chosen.unwrap_or(filter), format, colours, stderr)?;
+    let provider = provider(export)?;
+    let subscriber = subscriber(filter, format, (colours, stderr), provider.as_ref())?;
     tracing::subscriber::set_global_default(subscriber)
-        .map_err(|error| TelemetryError::Logs(error.to_string()))
+        .map_err(|error| TelemetryError::Logs(error.to_string()))?;
+    if let Some(provider) = provider {
+        // Set once: a process's logs are set up once.
+        let _ = EXPORT.set(provider);
+    }
+    Ok(())
+}
+
+/// Sends the logs that are left to the collector, at the end of a process. Blocks for `limit` at most.
+pub fn end_logs(limit: Duration) {
+    if let Some(provider) = EXPORT.get() {
+        // The collector may be gone; stderr has the logs.
+        let _ = provider.shutdown_with_timeout(limit);
+    }
+}
+
+/// Calls `log` such that its events have the ids of a span.
+pub fn in_span<T>(span: TraceContext, log: impl FnOnce() -> T) -> T {
+    let context = SpanContext::new(
+        TraceId::from_bytes(span.trace.0),
+        SpanId::from_bytes(span.span.0),
+        if span.sampled {
+            TraceFlags::SAMPLED
+        } else {
+            TraceFlags::default()
+        },
+        true,
+        TraceState::NONE,
+    );
+    let _attached = Context::new().with_remote_span_context(context).attach();
+    log()
+}
+
+/// Creates the export of logs; `None` if no endpoint is set.
+fn provider(settings: &TelemetrySettings) -> Result<Option<SdkLoggerProvider>, TelemetryError> {
+    let Some(endpoint) = &settings.logs else {
+        return Ok(None);
+    };
+    let exporter = LogExporter::builder()
+        .with_http()
+        .with_http_client(collector(settings, endpoint)?)
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(endpoint)
+        .with_timeout(settings.timeout)
+        .build()
+        .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+    let provider = SdkLoggerProvider::builder()
+        .with_resource(resource(settings))
+        .with_batch_exporter(exporter)
+        .build();
+    Ok(Some(provider))
 }
 
 fn subscriber<W>(
     filter: &str,
     format: LogFormat,
-    colours: bool,
-    writer: W,
+    (colours, writer): (bool, W),
+    provider: Option<&SdkLoggerProvider>,
 ) -> Result<Box<dyn tracing::Subscriber + Send + Sync>, TelemetryError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| TelemetryError::Logs(format!("filter {filter:?}: {error}")))?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let parsed = |text: &str| {
+        EnvFilter::try_new(text)
+            .map_err(|error| TelemetryError::Logs(format!("filter {filter:?}: {error}")))
+    };
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(colours)
         .with_writer(writer);
-    Ok(match format {
-        LogFormat::Text => Box::new(builder.finish()),
-        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
-    })
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let exported = provider.map(|provider| {
+        let own = OWN.map(|target| format!(",{target}=off")).concat();
+        let filter = parsed(&format!("{filter}{own}"))?;
+        Ok::<_, TelemetryError>(OpenTelemetryTracingBridge::new(provider).with_filter(filter))
+    });
+    let subscriber = Registry::default()
+        .with(lines.with_filter(parsed(filter)?))
+        .with(exported.transpose()?);
+    Ok(Box::new(subscriber))
 }
 
 #[cfg(test)]
@@ -95,7 +187,8 @@ mod tests {
     fn logged(filter: &str, format: LogFormat) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
-        let subscriber = subscriber(filter, format, false, move || writer.clone());
+        let output = (false, move || writer.clone());
+        let subscriber = subscriber(filter, format, output, None);
         tracing::subscriber::with_default(subscriber.expect("a filter"), || {
             tracing::info!(
                 tenant = "chat",
@@ -132,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_no_filter_or_format_is_said() {
-        let error = subscriber("a=b=c", LogFormat::Text, false, stderr).err();
+        let error = subscriber("a=b=c", LogFormat::Text, (false, stderr), None).err();
         assert!(error.is_some_and(|error| error.to_string().contains("a=b=c")));
         assert!("xml".parse::<LogFormat>().is_err());
     }

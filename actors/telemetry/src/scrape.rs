@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::Telemetry;
 use crate::exposition::METRICS_TYPE;
+use crate::openmetrics::{OPENMETRICS_TYPE, is_preferred};
 
 /// The only path.
 const PATH: &str = "/metrics";
@@ -165,8 +166,14 @@ fn answer<B>(request: &Request<B>, telemetry: &Telemetry, at: SocketAddr) -> Res
         refused.headers_mut().insert(ALLOW, methods);
         return refused;
     }
-    let mut page = Response::new(telemetry.exposition().unwrap_or_default());
-    let kind = HeaderValue::from_static(METRICS_TYPE);
+    let accepted = request.headers().get(ACCEPT);
+    let accepted = accepted.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let (page, kind) = match is_preferred(accepted) {
+        true => (telemetry.openmetrics(), OPENMETRICS_TYPE),
+        false => (telemetry.exposition(), METRICS_TYPE),
+    };
+    let mut page = Response::new(page.unwrap_or_default());
+    let kind = HeaderValue::from_static(kind);
     page.headers_mut().insert(CONTENT_TYPE, kind);
     page
 }

@@ -51,6 +51,8 @@ pub struct TelemetrySettings {
     pub traces: Option<String>,
     /// The full URL to which metrics are posted; `None` disables this export of metrics.
     pub metrics: Option<String>,
+    /// The full URL to which logs are posted; `None` disables this export of logs.
+    pub logs: Option<String>,
     /// True if Prometheus can read metrics as a page.
     pub page: bool,
     /// True if a worker also exports its device under the names of NVIDIA's exporter.
@@ -60,6 +62,8 @@ pub struct TelemetrySettings {
     pub certificate: Option<PathBuf>,
     /// Headers of posts of spans: `OTEL_EXPORTER_OTLP_HEADERS`. The SDK reads those of metrics itself.
     pub headers: Vec<(String, String)>,
+    /// True if programs are to report their requests to a tracer; `None`: if an endpoint for spans is set.
+    pub requests: Option<bool>,
     /// Share of requests that are traced, 0 to 1, if the program is not itself traced.
     pub sample: f64,
     /// Maximum time for one post with all its retries.
@@ -75,17 +79,19 @@ impl TelemetrySettings {
             cluster: cluster.to_owned(),
             traces: None,
             metrics: None,
+            logs: None,
             page: false,
             nvidia_names: false,
             certificate: None,
             headers: Vec::new(),
+            requests: None,
             sample: 1.0,
             timeout: Duration::from_secs(3),
         }
     }
 
     /// Resolves the setting `endpoint` (the base URL of a collector; empty is unset) over the
-    /// environment: `OTEL_EXPORTER_OTLP_[TRACES_|METRICS_]ENDPOINT`,
+    /// environment: `OTEL_EXPORTER_OTLP_[TRACES_|METRICS_|LOGS_]ENDPOINT`,
     /// `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_TRACES_SAMPLER[_ARG]`,
     /// `OTEL_SDK_DISABLED`.
     #[must_use]
@@ -122,6 +128,7 @@ impl TelemetrySettings {
         Self {
             traces: signal("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "traces"),
             metrics: signal("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "metrics"),
+            logs: signal("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "logs"),
             headers: variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS")
                 .or_else(|| variable("OTEL_EXPORTER_OTLP_HEADERS"))
                 .map_or_else(Vec::new, |text| headers(&text)),
@@ -135,7 +142,11 @@ impl TelemetrySettings {
     /// True if no data leaves the process.
     #[must_use]
     pub fn is_off(&self) -> bool {
-        self.traces.is_none() && self.metrics.is_none() && !self.page
+        self.traces.is_none()
+            && self.metrics.is_none()
+            && self.logs.is_none()
+            && !self.page
+            && self.requests != Some(true)
     }
 }
 

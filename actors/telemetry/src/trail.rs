@@ -57,11 +57,10 @@ impl Trail {
         });
     }
 
-    /// Returns the mark that holds `op`.
+    /// Returns the time at which the oldest ops arrived that have not ended.
     #[must_use]
-    pub fn of(&self, op: OpNumber) -> Option<&TrailMark> {
-        let after = self.marks.partition_point(|mark| mark.last < op);
-        self.marks.get(after).filter(|mark| mark.first <= op)
+    pub fn oldest(&self) -> Option<Instant> {
+        self.marks.front().map(|mark| mark.received)
     }
 
     /// Ends the ops up to `last`: yields the marks that end with them, oldest first, and drops
@@ -91,12 +90,11 @@ mod tests {
                 .map(|mark| (mark.first, mark.last, mark.ops()))
                 .collect()
         };
-        assert_eq!(trail.of(5).map(|mark| mark.first), Some(5));
-        assert_eq!(trail.of(8), None);
-        assert_eq!(trail.of(10), None);
+        assert_eq!(trail.oldest(), Some(now));
         assert_eq!(ranges(trail.through(5).collect()), [(1, 4, 4)]);
         assert_eq!(ranges(trail.through(9).collect()), [(5, 6, 2), (9, 9, 1)]);
         assert_eq!(trail.through(u64::MAX).count(), 0);
+        assert_eq!(trail.oldest(), None);
     }
 
     #[test]

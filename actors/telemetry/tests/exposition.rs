@@ -9,10 +9,18 @@ use std::time::Duration;
 
 use measured::measures;
 use telemetry::catalogue::{Kind, METRICS};
-use telemetry::{METRICS_TYPE, MetricsServer, Role, Telemetry, TelemetrySettings};
+use telemetry::{
+    METRICS_TYPE, MetricsServer, OPENMETRICS_TYPE, Role, Telemetry, TelemetrySettings,
+};
 use test_cluster::Receiver;
 
-const ROLES: [Role; 4] = [Role::Client, Role::Leader, Role::Worker, Role::Controller];
+const ROLES: [Role; 5] = [
+    Role::Client,
+    Role::Leader,
+    Role::Worker,
+    Role::Controller,
+    Role::Tracer,
+];
 
 fn scraped(role: Role) -> TelemetrySettings {
     TelemetrySettings {
@@ -92,6 +100,30 @@ fn every_metric_of_the_table_is_on_the_page_of_its_role_and_no_other_is() {
             assert_eq!(told, labels, "{line}");
         }
     }
+}
+
+#[test]
+fn a_reader_that_prefers_openmetrics_gets_it_with_exemplars() {
+    let (_telemetry, server) = served(&scraped(Role::Tracer));
+    let head = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n\r\n";
+    let answer = ask(server.address(), head);
+    assert!(answer.contains(OPENMETRICS_TYPE), "{answer}");
+    assert!(answer.ends_with("# EOF\n"), "{answer}");
+    let (trace, span) = ("01".repeat(16), "02".repeat(8));
+    let exemplar = format!(
+        "le=\"0.005\"}} 1 # {{trace_id=\"{trace}\",span_id=\"{span}\"}} 0.004 1764500000.250\n"
+    );
+    assert!(answer.contains(&exemplar), "{answer}");
+    assert_eq!(
+        answer.matches(" # {").count(),
+        1,
+        "only its own bucket has it"
+    );
+    let counter = "# TYPE warploom_requests_untraced counter\n";
+    assert!(answer.contains(counter), "{answer}");
+    let total = "warploom_requests_untraced_total{warploom_cluster=\"test\"} 2\n";
+    assert!(answer.contains(total), "{answer}");
 }
 
 #[test]

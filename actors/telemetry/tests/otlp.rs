@@ -121,7 +121,7 @@ fn spans_of_all_roles_arrive_with_their_parents_times_and_attributes() {
 #[test]
 fn metrics_arrive_with_units_and_as_the_table_defines_them() {
     let receiver = Receiver::start(0, None);
-    for role in [Role::Client, Role::Leader, Role::Worker, Role::Controller] {
+    for role in [Role::Tracer, Role::Leader, Role::Worker, Role::Controller] {
         let telemetry = start(role, &receiver.endpoint());
         measures(role, &telemetry);
         // Dropping the last handle suffices, also for values that are read only on export.

@@ -60,7 +60,8 @@ known! {
     "log.filter" = "warn", "what is logged to stderr: error, warn, info, debug, trace or a tracing filter";
     "log.format" = "text", "text or json";
     "telemetry.otlp" = "", "OTLP/HTTP endpoint for traces and metrics; empty: off";
-    "metrics.public" = "off", "whether a leader or worker tells its metrics, which name tenants, to other hosts than its own: on or off";
+    "telemetry.requests" = "auto", "whether programs report requests to a tracer: on, off or auto, by the endpoint for spans";
+    "metrics.public" = "off", "whether leaders, workers and tracers tell metrics, which name tenants, to other hosts: on or off";
     "metrics.dcgm" = "off", "whether a worker has metrics under the names of NVIDIA's exporter too, by tenant: on or off";
     "role.deadline" = "30s", "a leader or worker that has not reached its broker so long after its start ends";
     "leader.metrics" = "", "address and port at which Prometheus reads the leader's metrics, such as 127.0.0.1:9464; empty: off";
@@ -88,6 +89,7 @@ known! {
     "worker.watchdog" = "30s", "a kernel that runs longer (on the CPU device: takes more processor time) ends with E-KERNEL-WATCHDOG";
     "worker.compile_seconds" = "60", "processor time that preparing one module for the CPU device may take: what is not compiled by then is interpreted, and a module that cannot even be read ends with E-MODULE-LIMIT";
     "worker.compile_bytes" = "1GiB", "memory that preparing one module for the CPU device may take; beyond as `worker.compile_seconds`";
+    "tracer.metrics" = "", "address at which Prometheus reads the tracer's metrics, such as 127.0.0.1:9466; empty: off";
     "client.deadline" = "30s", "a program waits so long for a broker, a leader or a worker that does not answer; then its session fails";
     "client.opening" = "2400ms", "connecting to the broker, and then opening a session, may take so long each";
     "client.runtime_tables" = "off", "whether the CUDA runtime inside programs gets the undocumented tables that it asks the driver for: on or off; docs/howto/cuda-runtime.md says what that is";
@@ -105,7 +107,7 @@ known! {
     "up.leaders" = "3", "leader candidates that `up` starts";
     "up.workers" = "1", "workers that `up` starts";
     "up.controllers" = "1", "controllers that `up` starts: the page and the interface over HTTP; 0 is none";
-    "up.metrics" = "", "port of 127.0.0.1 at which Prometheus reads the first leader's metrics, those of the others and of workers at the next ones; empty: off";
+    "up.metrics" = "", "port of 127.0.0.1 at which Prometheus reads the first leader's metrics, those of the others, of workers and of the tracer at the next ones; empty: off";
     "up.deadline" = "60s", "how long the cluster that `up` starts may take until a leader leads all its workers";
     "up.tenants" = "default", "tenants that `up` makes, comma separated";
 }
@@ -134,6 +136,7 @@ impl Kind {
             ]),
             ("worker.engine", _) => Self::OneOf(&["native", "interpreter"]),
             ("worker.share", _) => Self::OneOf(&["all", "tenant", "off"]),
+            ("telemetry.requests", _) => Self::OneOf(&["auto", "on", "off"]),
             ("broker.sync", _) => Self::OneOf(&["relaxed", "always"]),
             ("controller.mcp", _) => Self::OneOf(&["reads", "changes"]),
             ("log.format", _) => Self::OneOf(&["text", "json"]),

@@ -1,24 +1,42 @@
 //! Logs, traces and metrics of this process, according to the settings.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use telemetry::{LogFormat, MetricsServer, Role, Telemetry, TelemetrySettings, start_logs};
+use telemetry::{
+    LogFormat, MetricsServer, Role, Telemetry, TelemetryError, TelemetrySettings, start_logs,
+};
 
 use crate::errors::{ErrorCode, UsageError};
 use crate::settings::Settings;
 
-/// Sends logs to stderr, according to the settings.
+/// Time that the end of a process waits for the collector of logs.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Sends logs to stderr and to the collector, according to the settings.
 ///
 /// # Errors
-/// [`UsageError`] if the filter or the format is invalid.
-pub fn logs(settings: &Settings) -> Result<()> {
+/// [`UsageError`] if the filter or the format is invalid, or as [`telemetry`].
+pub fn logs(role: Role, settings: &Settings) -> Result<()> {
     let format: LogFormat = settings
         .text("log.format")
         .parse()
         .map_err(|error| UsageError(format!("log.format: {error}")))?;
-    start_logs(settings.text("log.filter"), format)
-        .map_err(|error| UsageError(format!("log.filter: {error}")).into())
+    let (cluster, endpoint) = (
+        settings.text("cluster.name"),
+        settings.text("telemetry.otlp"),
+    );
+    let export = TelemetrySettings::from_environment(role, cluster, endpoint);
+    start_logs(settings.text("log.filter"), format, &export).map_err(|error| match error {
+        TelemetryError::Logs(why) => UsageError(format!("log.filter: {why}")).into(),
+        error => anyhow!(ErrorCode::ConfigValue.failed(format!("telemetry.otlp: {error}"))),
+    })
+}
+
+/// Sends the logs that are left to the collector, at the end of a process.
+pub fn end_logs() {
+    telemetry::end_logs(FAREWELL);
 }
 
 /// Telemetry according to the settings; off unless an endpoint is set, or metrics are served here.
@@ -34,7 +52,13 @@ pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
             Role::Worker => settings.given("worker.metrics").is_some(),
             // Its own listener serves them at a path.
             Role::Controller => true,
-            Role::Client | Role::Tracer => false,
+            Role::Tracer => settings.given("tracer.metrics").is_some(),
+            Role::Client => false,
+        },
+        requests: match settings.text("telemetry.requests") {
+            "on" => Some(true),
+            "off" => Some(false),
+            _ => None,
         },
         nvidia_names: settings.text("metrics.dcgm") == "on",
         ..TelemetrySettings::from_environment(role, cluster, endpoint)

@@ -264,6 +264,7 @@ fn start(administrator: Arc<Administrator>) -> Follower {
                     Followed::Standing(grants) => {
                         stand.send_if_modified(|known| has_changed(known, &grants));
                     }
+                    Followed::Idle(_) => {}
                 }
                 let end = locked(&ring).end();
                 tell.send_if_modified(|known| std::mem::replace(known, end) != end);

@@ -52,6 +52,17 @@ impl Prices {
         }
     }
 
+    /// The list as metrics tell it.
+    pub(crate) fn told(&self) -> Vec<telemetry::Price> {
+        let credits = [("core", self.core_credit), ("vram", self.vram_credit)];
+        let price = |(credit, price)| telemetry::Price {
+            credit,
+            currency: self.currency.clone(),
+            price,
+        };
+        credits.map(price).into()
+    }
+
     /// Cost of this usage.
     pub(crate) fn of(&self, used: &Used) -> f64 {
         used.core_credits() * self.core_credit + used.vram_credits() * self.vram_credit

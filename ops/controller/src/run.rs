@@ -52,7 +52,7 @@ fn failed(problem: Problem) -> anyhow::Error {
 /// If it cannot start.
 pub(crate) fn role(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     follow_parent()?;
-    logs(settings)?;
+    logs(Role::Controller, settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
@@ -76,11 +76,15 @@ async fn run(settings: &Settings, folders: Folders, json: bool) -> Result<()> {
     let administrator = Arc::new(administrator);
     let access = AccessStore::open(&administrator).await.map_err(failed)?;
     let view = View::begin(&administrator).await.map_err(failed)?;
+    let telemetry = telemetry(Role::Controller, settings)?;
+    if let Some(prices) = &prices {
+        telemetry.meters().controller().prices(prices.told());
+    }
     let (tell, stopping) = watch::channel(false);
     let parts = Parts {
         access: access.clone(),
         view,
-        telemetry: telemetry(Role::Controller, settings)?,
+        telemetry,
         stopping: stopping.clone(),
         options: Options {
             evidence_key: credentials.evidence_key.clone(),

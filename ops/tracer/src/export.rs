@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use telemetry::{FinishedSpan, SendError, SpanExport, TelemetrySettings};
 use tokio::sync::oneshot;
 
@@ -25,9 +25,11 @@ struct Batch {
 pub(crate) struct Exporter(mpsc::Sender<Batch>);
 
 impl Exporter {
-    /// Starts the thread.
-    pub(crate) fn start(settings: &TelemetrySettings) -> Result<Self> {
-        let export = SpanExport::start(settings)?.context("no endpoint for spans is set")?;
+    /// Starts the thread; `None` if no endpoint for spans is set.
+    pub(crate) fn start(settings: &TelemetrySettings) -> Result<Option<Self>> {
+        let Some(export) = SpanExport::start(settings)? else {
+            return Ok(None);
+        };
         let (sender, batches) = mpsc::channel::<Batch>();
         let work = move || {
             for Batch { spans, done } in batches {
@@ -39,7 +41,7 @@ impl Exporter {
         thread
             .spawn(work)
             .map_err(|error| anyhow!("a thread for the export: {error}"))?;
-        Ok(Self(sender))
+        Ok(Some(Self(sender)))
     }
 
     /// Sends a batch. The answer comes when the collector has taken it, or after a long time of failures.

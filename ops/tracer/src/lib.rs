@@ -5,13 +5,15 @@
 //! exports one trace for each request over OTLP. It works beside the launch path: no launch waits for it, and no
 //! message of a launch carries a trace.
 //!
-//! [`join`] and [`trace`] are pure. The ids of spans are functions of what they stand for, so a tracer that is started
-//! again exports no request under a second id.
+//! [`tracer`] and the modules below it are pure. [`run`], [`record`], [`reports`] and [`export`] are its shell. The ids
+//! of spans are functions of what they stand for, so a tracer that is started again exports no request under a second
+//! id.
 
 mod clock;
 mod command;
 mod export;
 mod fit;
+mod idle;
 mod ids;
 mod join;
 mod kernels;
@@ -21,5 +23,7 @@ mod run;
 mod sampling;
 mod timeline;
 mod trace;
+mod tracer;
+mod waits;
 
 pub use command::{TracerArgs, tracer};

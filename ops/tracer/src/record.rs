@@ -1,4 +1,4 @@
-//! The record, followed as it grows: its positions go to the join.
+//! The record, followed as it grows: it goes to the tracer.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,29 +6,37 @@ use std::time::Duration;
 
 use admin::Administrator;
 use admin::record::{Followed, follow_in_parts};
+use telemetry::Telemetry;
 
 use crate::clock::now;
-use crate::join::Join;
+use crate::tracer::Tracer;
 
 /// Delay before the record is followed again after an error.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Follows the record for good, and reads it from its beginning where the join asks for that.
-pub(crate) async fn follow<T>(administrator: Rc<Administrator>, join: Rc<RefCell<Join<T>>>) {
+/// Follows the record for good, and reads it from its beginning where the tracer asks for that.
+pub(crate) async fn follow<T>(
+    administrator: Rc<Administrator>,
+    tracer: Rc<RefCell<Tracer<T>>>,
+    telemetry: Telemetry,
+) {
     let mut reason = String::new();
     loop {
-        join.borrow_mut().begins(now());
+        tracer.borrow_mut().begins(now());
         let followed = follow_in_parts(&administrator, |told| {
-            let mut join = join.borrow_mut();
+            let mut tracer = tracer.borrow_mut();
             match told {
-                Followed::Ended { position, .. } => join.position(&position),
-                Followed::Whole => join.is_read(now()),
+                Followed::Ended { position, .. } => {
+                    tracer.position(&position, telemetry.meters().tracer())
+                }
+                Followed::Whole => tracer.is_read(now()),
+                Followed::Idle(devices) => tracer.tell_idle(devices, now()),
                 Followed::Standing(_) => {}
             }
             Ok(())
         });
         let again = async {
-            while !join.borrow().wants_again(now()) {
+            while !tracer.borrow().wants_again(now()) {
                 tokio::time::sleep(AGAIN).await;
             }
         };

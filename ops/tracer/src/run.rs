@@ -1,7 +1,7 @@
-//! The role: it takes in reports and the record, and hands finished traces to the export.
+//! The role: the tracer's tasks, each with its source or sink.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,14 +9,12 @@ use admin::Administrator;
 use admin::errors::ErrorCode;
 use admin::process::{follow_parent, stop_signal};
 use admin::settings::Settings;
-use admin::telemetry::logs;
+use admin::telemetry::{logs, metrics, telemetry};
 use anyhow::{Context as _, Result, bail};
 use async_nats::jetstream::{self, kv};
-use bus_schemas::CostClass;
-use bus_schemas::subject::Subjects;
 use futures_util::StreamExt;
 use storage::{Storage, Stored};
-use telemetry::{FinishedSpan, Role, TelemetrySettings};
+use telemetry::{Role, Telemetry, TelemetrySettings, in_span};
 use tokio::sync::oneshot::error::RecvError;
 use tokio::task::LocalSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -24,104 +22,92 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::clock::now;
 use crate::export::Exporter;
 use crate::ids::Ids;
-use crate::join::{Join, Joined, Request};
-use crate::kernels::Kernels;
 use crate::record;
 use crate::reports::{self, Mark, Reports};
-use crate::sampling::Sampling;
-use crate::trace::{Context, spans, trace_of};
+use crate::tracer::{Failed, Tracer};
 
 /// Interval at which requests are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// Interval at which the tenants' targets are read.
 const TARGETS: Duration = Duration::from_secs(10);
-/// Time for which a joined request waits for the names of its kernels, nanoseconds. Workers record new kernels every
-/// two seconds.
-const NAMES: u64 = 3_000_000_000;
 /// Delay before a stream that broke is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Maximum number of requests that are under way; above it no more reports are taken from the stream.
-const UNDER_WAY: usize = 16_384;
-/// Number of them from which on a tenant with more than its share gets no more.
-const CROWDED: usize = UNDER_WAY / 2;
-/// Share of a tenant in crowded times.
-const SHARE: usize = UNDER_WAY / 4;
-/// Maximum number of traces of one batch, and number of spans at which it is full.
-const BATCH: (usize, usize) = (256, 4_096);
 /// Time that the end of the role waits for the export.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Runs the tracer of a cluster until it is told to stop.
 ///
 /// # Errors
-/// If it cannot start: no endpoint for spans is set, or there is no cluster.
+/// If it cannot start: it would export nothing, or there is no cluster.
 pub(crate) fn role(settings: &Settings) -> Result<()> {
     follow_parent()?;
-    logs(settings)?;
+    logs(Role::Tracer, settings)?;
     let (cluster, endpoint) = (
         settings.text("cluster.name"),
         settings.text("telemetry.otlp"),
     );
     let chosen = TelemetrySettings::from_environment(Role::Tracer, cluster, endpoint);
-    if chosen.traces.is_none() {
+    if chosen.is_off() && settings.given("tracer.metrics").is_none() {
         bail!(ErrorCode::ConfigValue.usage(
-            "a tracer exports spans: set telemetry.otlp to a collector, such as http://127.0.0.1:4318"
+            "a tracer exports spans and metrics: set telemetry.otlp to a collector, such as \
+             http://127.0.0.1:4318, or tracer.metrics to an address for Prometheus, such as 127.0.0.1:9466"
         ));
     }
     let exporter =
         Exporter::start(&chosen).context(ErrorCode::ConfigValue.failed("telemetry.otlp"))?;
+    let telemetry = telemetry(Role::Tracer, settings)?;
+    let _server = metrics("tracer.metrics", settings, &telemetry)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let ended = LocalSet::new().block_on(&runtime, run(settings, &chosen, exporter));
+    let running = run(settings, chosen.sample, telemetry.clone(), exporter);
+    let ended = LocalSet::new().block_on(&runtime, running);
     runtime.shutdown_background();
+    telemetry.shutdown(FAREWELL);
     ended
 }
 
 /// The state that the tasks of the role share.
 struct Shared {
-    subjects: Subjects,
     storage: Storage,
-    join: Rc<RefCell<Join<Mark>>>,
-    kernels: Rc<RefCell<Kernels>>,
-    sampling: RefCell<Sampling>,
-    outbox: RefCell<Outbox>,
-    ids: Ids,
+    administrator: Rc<Administrator>,
+    tracer: Rc<RefCell<Tracer<Mark>>>,
+    telemetry: Telemetry,
+    /// The export of spans, if there is a collector.
+    exporter: Option<Exporter>,
+    is_sending: RefCell<bool>,
 }
 
-/// Joined requests on their way to the collector.
-#[derive(Default)]
-struct Outbox {
-    /// Requests with kernels that have no name yet, each with the time at which it goes all the same.
-    unnamed: VecDeque<(u64, Joined<Mark>)>,
-    named: VecDeque<Joined<Mark>>,
-    is_sending: bool,
-    /// Number of requests that were reported and not traced, since the start.
-    untold: u64,
-}
-
-async fn run(settings: &Settings, chosen: &TelemetrySettings, exporter: Exporter) -> Result<()> {
+async fn run(
+    settings: &Settings,
+    share: f64,
+    telemetry: Telemetry,
+    exporter: Option<Exporter>,
+) -> Result<()> {
     let stop = stop_signal()?;
     let administrator = Rc::new(Administrator::as_role(settings, None).await?);
     let subjects = administrator.subjects().clone();
     let jetstream = jetstream::new(administrator.client().clone());
+    let tracer = Tracer::new(Ids::new(subjects.cluster()), share, exporter.is_some());
     let shared = Rc::new(Shared {
         storage: Storage::new(jetstream, &subjects),
-        ids: Ids::new(subjects.cluster()),
-        subjects,
-        join: Rc::new(RefCell::new(Join::new())),
-        kernels: Rc::default(),
-        sampling: RefCell::new(Sampling::new(chosen.sample)),
-        outbox: RefCell::default(),
+        administrator,
+        tracer: Rc::new(RefCell::new(tracer)),
+        telemetry,
+        exporter,
+        is_sending: RefCell::new(false),
     });
-    let following = record::follow(Rc::clone(&administrator), Rc::clone(&shared.join));
-    let working = work(Rc::clone(&shared), Rc::new(exporter));
+    let following = record::follow(
+        Rc::clone(&shared.administrator),
+        Rc::clone(&shared.tracer),
+        shared.telemetry.clone(),
+    );
     tokio::select! {
         () = farewell(stop, &shared.storage) => {}
         () = following => {}
         () = learn_kernels(&shared) => {}
-        () = read_targets(&administrator, &shared) => {}
-        ended = working => return ended,
+        () = read_targets(&shared) => {}
+        ended = work(Rc::clone(&shared)) => return ended,
         ended = take_reports(&shared) => return ended,
     }
     Ok(())
@@ -139,134 +125,44 @@ async fn farewell(stop: impl Future<Output = ()>, storage: &Storage) {
 }
 
 /// Looks at requests from time to time, and exports them. Ends after the export has ended.
-async fn work(shared: Rc<Shared>, exporter: Rc<Exporter>) -> Result<()> {
+async fn work(shared: Rc<Shared>) -> Result<()> {
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         look.tick().await;
-        shared.look().await;
-        shared.send(&exporter).await?;
+        let meters = shared.telemetry.meters().tracer();
+        let looked = shared.tracer.borrow_mut().look(now(), meters);
+        looked.failed.iter().for_each(log);
+        for mark in looked.dropped {
+            mark.done().await;
+        }
+        shared.send().await?;
     }
 }
 
-impl Outbox {
-    /// Number of requests.
-    fn len(&self) -> usize {
-        self.unnamed.len() + self.named.len()
-    }
-
-    /// Notes requests that were reported and are not traced: the record shows nothing of them, or their tenant has too
-    /// many. Warns at each power of two.
-    fn note_untold(&mut self, count: usize) {
-        let before = self.untold;
-        self.untold += count as u64;
-        if before.checked_ilog2() != self.untold.checked_ilog2() {
-            let untold = self.untold;
-            tracing::warn!(untold, "requests were reported and are not traced");
-        }
-    }
+/// Logs a request that ended with an error, with the ids of its span.
+fn log(Failed { request, span }: &Failed) {
+    let code = request.report.error.map_or("", |code| code.name());
+    let (tenant, session) = (request.tenant.as_str(), request.session.to_string());
+    in_span(*span, || {
+        tracing::warn!(tenant, session, code, "a request failed")
+    });
 }
 
 impl Shared {
-    /// Number of requests that are under way.
-    fn under_way(&self) -> usize {
-        self.join.borrow().waiting() + self.outbox.borrow().len()
-    }
-
-    /// Takes the requests that are due. A tenant may report anything, so only requests with ops in the record are
-    /// exported.
-    async fn look(&self) {
-        let now = now();
-        let due = {
-            let mut join = self.join.borrow_mut();
-            let due = join.due(now);
-            join.forget(now);
-            due
-        };
-        let (mut dropped, mut untold) = (Vec::new(), 0);
-        for joined in due {
-            let is_nothing = joined.parts.is_empty() && !joined.has_run;
-            if is_nothing || !self.is_kept(&joined) {
-                untold += usize::from(is_nothing);
-                dropped.push(joined.mark);
-                continue;
-            }
-            let named_by = now.saturating_add(NAMES);
-            self.outbox
-                .borrow_mut()
-                .unnamed
-                .push_back((named_by, joined));
-        }
-        if untold > 0 {
-            self.outbox.borrow_mut().note_untold(untold);
-        }
-        for mark in dropped {
-            mark.done().await;
-        }
-        let mut outbox = self.outbox.borrow_mut();
-        for _ in 0..outbox.unnamed.len() {
-            if let Some((named_by, joined)) = outbox.unnamed.pop_front() {
-                match now >= named_by || self.is_named(&joined) {
-                    true => outbox.named.push_back(joined),
-                    false => outbox.unnamed.push_back((named_by, joined)),
-                }
-            }
-        }
-    }
-
-    fn is_kept(&self, joined: &Joined<Mark>) -> bool {
-        let trace = trace_of(&joined.request, &self.ids);
-        let sampling = self.sampling.borrow();
-        sampling.keeps(&joined.request, trace).is_some()
-    }
-
-    fn is_named(&self, joined: &Joined<Mark>) -> bool {
-        let kernels = self.kernels.borrow();
-        let mut work = joined.parts.iter().flat_map(|part| part.work.iter());
-        work.all(|run| run.class != CostClass::Launch || kernels.knows(run.key))
-    }
-
-    /// The spans of a request; none if it is not kept any more.
-    fn spans(&self, joined: &Joined<Mark>) -> Vec<FinishedSpan> {
-        let (sampling, kernels) = (self.sampling.borrow(), self.kernels.borrow());
-        let trace = trace_of(&joined.request, &self.ids);
-        let kept = sampling.keeps(&joined.request, trace);
-        let made = kept.map(|kept| {
-            let context = Context {
-                ids: &self.ids,
-                kernels: &kernels,
-                target: sampling.target(&joined.request.tenant),
-                kept,
-            };
-            spans(joined, &context)
-        });
-        made.unwrap_or_default()
-    }
-
-    /// Makes the spans of the next batch. Returns them with the marks of their requests.
-    fn batch(&self) -> (Vec<FinishedSpan>, Vec<Mark>) {
-        let (mut batch, mut marks) = (Vec::new(), Vec::new());
-        while marks.len() < BATCH.0 && batch.len() < BATCH.1 {
-            let next = self.outbox.borrow_mut().named.pop_front();
-            let Some(joined) = next else {
-                break;
-            };
-            batch.extend(self.spans(&joined));
-            marks.push(joined.mark);
-        }
-        (batch, marks)
-    }
-
     /// Sends the next batch, if none is on its way.
     ///
     /// # Errors
     /// If the export has ended.
-    async fn send(self: &Rc<Self>, exporter: &Rc<Exporter>) -> Result<()> {
-        if self.outbox.borrow().is_sending {
+    async fn send(self: &Rc<Self>) -> Result<()> {
+        let Some(exporter) = &self.exporter else {
+            return Ok(());
+        };
+        if *self.is_sending.borrow() {
             return Ok(());
         }
         loop {
-            let (batch, marks) = self.batch();
+            let (batch, marks) = self.tracer.borrow_mut().batch();
             if marks.is_empty() {
                 return Ok(());
             }
@@ -275,14 +171,14 @@ impl Shared {
             match timeout(LOOK, &mut sent).await {
                 Ok(answer) => finish(answer, marks).await?,
                 Err(_) => {
-                    self.outbox.borrow_mut().is_sending = true;
+                    *self.is_sending.borrow_mut() = true;
                     let shared = Rc::clone(self);
                     tokio::task::spawn_local(async move {
                         if let Err(error) = finish(sent.await, marks).await {
                             // The next batch meets it too.
                             tracing::warn!("{error:#}");
                         }
-                        shared.outbox.borrow_mut().is_sending = false;
+                        *shared.is_sending.borrow_mut() = false;
                     });
                     return Ok(());
                 }
@@ -318,7 +214,7 @@ async fn take_reports(shared: &Shared) -> Result<()> {
 
 async fn take_from(mut messages: reports::Messages, reports: &Reports, shared: &Shared) {
     loop {
-        while shared.under_way() >= UNDER_WAY {
+        while shared.tracer.borrow().is_full() {
             tokio::time::sleep(LOOK).await;
         }
         let message = match messages.next().await {
@@ -329,25 +225,17 @@ async fn take_from(mut messages: reports::Messages, reports: &Reports, shared: &
             }
             None => return,
         };
-        for (request, mark) in reports.requests(message, &shared.subjects).await {
-            if let Some(refused) = shared.take(request, mark) {
-                shared.outbox.borrow_mut().note_untold(1);
+        for (request, mark) in reports
+            .requests(message, shared.administrator.subjects())
+            .await
+        {
+            let refused = shared.tracer.borrow_mut().take(request, now(), mark);
+            if let Some(refused) = refused {
+                let meters = shared.telemetry.meters().tracer();
+                shared.tracer.borrow_mut().note_untold(1, meters);
                 refused.done().await;
             }
         }
-    }
-}
-
-impl Shared {
-    /// Takes in a request. Returns the mark of one that may not be told, or of a tenant that takes more than its share
-    /// of what is under way.
-    fn take(&self, request: Request, mark: Mark) -> Option<Mark> {
-        let mut join = self.join.borrow_mut();
-        let crowded = join.waiting() >= CROWDED && join.is_shared();
-        if crowded && join.waiting_of(&request.tenant) >= SHARE {
-            return Some(mark);
-        }
-        join.request(request, now(), mark)
     }
 }
 
@@ -372,22 +260,22 @@ async fn learn_from(shared: &Shared) -> Result<()> {
         }
         let record = serde_json::from_slice(&entry.value);
         if let (Ok(key), Ok(record)) = (entry.key.parse(), record) {
-            shared.kernels.borrow_mut().learn(key, &record);
+            shared.tracer.borrow_mut().learn(key, &record);
         }
     }
     Ok(())
 }
 
 /// Reads the tenants' targets from time to time.
-async fn read_targets(administrator: &Administrator, shared: &Shared) {
+async fn read_targets(shared: &Shared) {
     loop {
-        match administrator.tenants().await {
+        match shared.administrator.tenants().await {
             Ok(tenants) => {
                 let target = |(tenant, settings): (_, bus_schemas::TenantSettings)| {
                     (tenant, settings.slo_ns)
                 };
                 let targets: HashMap<_, _> = tenants.into_iter().map(target).collect();
-                shared.sampling.borrow_mut().set_targets(targets);
+                shared.tracer.borrow_mut().set_targets(targets);
             }
             Err(error) => tracing::debug!("the tenants' targets: {error:#}"),
         }

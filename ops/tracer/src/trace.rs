@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use bus_schemas::{CostClass, CostRun, SpanId, TraceId};
 use scheduler_leader_core::why::{Cause, Timing};
+use telemetry::catalogue::traces as names;
 use telemetry::{Attribute, Attributes, FinishedSpan, Role, SpanEvent};
 
 use crate::fit::{distance, fit};
@@ -41,6 +42,11 @@ pub(crate) fn trace_of(request: &Request, ids: &Ids) -> TraceId {
     report.parent.map_or_else(own, |parent| parent.trace)
 }
 
+/// Returns the span that stands for a request.
+pub(crate) fn root_of(request: &Request, ids: &Ids) -> SpanId {
+    ids.span("request", request.session, request.report.first, [0, 0])
+}
+
 /// Returns the spans of a request; the first is the request itself.
 pub(crate) fn spans<T>(joined: &Joined<T>, context: &Context<'_>) -> Vec<FinishedSpan> {
     let report = &joined.request.report;
@@ -48,9 +54,7 @@ pub(crate) fn spans<T>(joined: &Joined<T>, context: &Context<'_>) -> Vec<Finishe
         request: &joined.request,
         context,
         id: trace_of(&joined.request, context.ids),
-        root: context
-            .ids
-            .span("request", joined.request.session, report.first, [0, 0]),
+        root: root_of(&joined.request, context.ids),
         bounds: (report.began, report.ended),
     };
     let moved = distance(&joined.request, &joined.parts);
@@ -151,25 +155,25 @@ impl Trace<'_> {
         });
         let mut attributes = self.common();
         attributes.extend([
-            number("warploom.ops", ops),
-            number("warploom.launches", u64::from(report.launches)),
-            number("thread.id", u64::from(report.thread)),
-            text("warploom.kept", self.context.kept.name()),
+            number(names::OPS, ops),
+            number(names::LAUNCHES, u64::from(report.launches)),
+            number(names::THREAD_ID, u64::from(report.thread)),
+            text(names::KEPT, self.context.kept.name()),
         ]);
         if let Some(part) = joined.parts.first() {
-            attributes.push(number("warploom.gpu", u64::from(part.gpu)));
-            attributes.push(number("warploom.priority", u64::from(part.priority)));
+            attributes.push(number(names::GPU, u64::from(part.gpu)));
+            attributes.push(number(names::PRIORITY, u64::from(part.priority)));
         }
         if let Some(process) = &self.request.process {
-            attributes.push(number("process.pid", u64::from(process.pid)));
-            attributes.push(text("process.executable.name", process.name.as_str()));
-            attributes.push(text("host.name", process.host.as_str()));
+            attributes.push(number(names::PROCESS_PID, u64::from(process.pid)));
+            attributes.push(text(names::PROCESS_NAME, process.name.as_str()));
+            attributes.push(text(names::HOST_NAME, process.host.as_str()));
         }
         if let Some(target) = self.context.target {
-            attributes.push(number("warploom.target_ns", target));
+            attributes.push(number(names::TARGET_NS, target));
         }
         if !joined.is_whole {
-            attributes.push((Cow::Borrowed("warploom.incomplete"), Attribute::Flag(true)));
+            attributes.push((Cow::Borrowed(names::INCOMPLETE), Attribute::Flag(true)));
         }
         let timings = slices.iter().map(|slice| &*slice.part.timing);
         attributes.extend(waits(timings));
@@ -177,7 +181,7 @@ impl Trace<'_> {
             .error
             .map(|code| (code.name(), code.meaning().to_owned()));
         if let Some((code, _)) = &error {
-            attributes.push(text("error.type", code));
+            attributes.push(text(names::ERROR_TYPE, code));
         }
         FinishedSpan {
             parent: report.parent.map(|parent| parent.span),
@@ -198,9 +202,9 @@ impl Trace<'_> {
         }
         let mut span = self.of_part(Role::Leader, "queue", part, stretch);
         span.attributes
-            .push(number("warploom.ops", part.last - part.first + 1));
+            .push(number(names::OPS, part.last - part.first + 1));
         span.attributes
-            .push(number("warploom.priority", u64::from(part.priority)));
+            .push(number(names::PRIORITY, u64::from(part.priority)));
         let mut timing = (*part.timing).clone();
         // Before and between the ops of a standing grant its session had nothing to run.
         let idle = (stretch.1 - stretch.0).saturating_sub(timing.waited_ns);
@@ -237,15 +241,14 @@ impl Trace<'_> {
         let mut span = self.of_part(Role::Worker, "execute", part, stretch);
         span.name = name;
         span.attributes
-            .push(number("warploom.ops", part.last - part.first + 1));
+            .push(number(names::OPS, part.last - part.first + 1));
         if let Some(launches) = part.launches {
-            span.attributes.push(number("warploom.launches", launches));
+            span.attributes.push(number(names::LAUNCHES, launches));
         }
         span.attributes
-            .push(number("warploom.device_ns", part.device_ns));
+            .push(number(names::DEVICE_NS, part.device_ns));
         if slice.slices > 1 {
-            span.attributes
-                .push(number("warploom.slices", slice.slices));
+            span.attributes.push(number(names::SLICES, slice.slices));
             span.attributes.extend(waits([&*part.timing]));
         }
         span.events = events(part, stretch, kernels);
@@ -284,9 +287,16 @@ impl Trace<'_> {
             let mut span = self.child(role, name, [at as u64, 0], stretch);
             if name != "program" {
                 let operation = if name == "answer" { "receive" } else { "send" };
-                span.attributes.push(text("messaging.system", "nats"));
-                span.attributes
-                    .push(text("messaging.operation.type", operation));
+                let name = if name == "answer" {
+                    "receive"
+                } else {
+                    "publish"
+                };
+                span.attributes.extend([
+                    text(names::MESSAGING_SYSTEM, "nats"),
+                    text(names::MESSAGING_OPERATION, name),
+                    text(names::MESSAGING_TYPE, operation),
+                ]);
             }
             span
         };
@@ -303,11 +313,16 @@ impl Trace<'_> {
     ) -> FinishedSpan {
         let mut span = self.child(role, kind, [part.position, part.first], stretch);
         span.attributes.extend([
-            number("warploom.gpu", u64::from(part.gpu)),
-            number("warploom.epoch", part.epoch),
-            number("warploom.position", part.position),
-            number("warploom.op", part.first),
+            number(names::GPU, u64::from(part.gpu)),
+            number(names::EPOCH, part.epoch),
+            number(names::POSITION, part.position),
+            number(names::OP, part.first),
         ]);
+        if role == Role::Worker {
+            let device = part.gpu.to_string();
+            span.attributes
+                .extend([text(names::HW_ID, &device), text(names::HW_TYPE, "gpu")]);
+        }
         span
     }
 
@@ -337,8 +352,8 @@ impl Trace<'_> {
 
     fn common(&self) -> Attributes {
         vec![
-            text("warploom.tenant", self.request.tenant.as_str()),
-            text("warploom.session", &self.request.session.to_string()),
+            text(names::TENANT, self.request.tenant.as_str()),
+            text(names::SESSION, &self.request.session.to_string()),
         ]
     }
 }
@@ -401,13 +416,10 @@ fn events(part: &Part, (start, end): Stretch, kernels: &Kernels) -> Vec<SpanEven
                     name: "kernel",
                     at,
                     attributes: vec![
-                        text("warploom.kernel", &kernels.name(run.key)),
-                        number("warploom.launches", u64::from(run.count)),
-                        number("warploom.device_ns", share(part.device_ns, own)),
-                        (
-                            Cow::Borrowed("warploom.estimated"),
-                            Attribute::Flag(!is_only),
-                        ),
+                        text(names::KERNEL, &kernels.name(run.key)),
+                        number(names::LAUNCHES, u64::from(run.count)),
+                        number(names::DEVICE_NS, share(part.device_ns, own)),
+                        (Cow::Borrowed(names::ESTIMATED), Attribute::Flag(!is_only)),
                     ],
                 });
             }
@@ -415,8 +427,8 @@ fn events(part: &Part, (start, end): Stretch, kernels: &Kernels) -> Vec<SpanEven
                 name: "copy",
                 at,
                 attributes: vec![
-                    number("warploom.ops", u64::from(run.count)),
-                    number("warploom.bytes", run.bytes),
+                    number(names::OPS, u64::from(run.count)),
+                    number(names::BYTES, run.bytes),
                 ],
             }),
             _ => {}
@@ -437,9 +449,9 @@ fn waits<'a>(timings: impl IntoIterator<Item = &'a Timing>) -> Attributes {
             }
         }
     }
-    let mut attributes = vec![number("warploom.wait_ns", total)];
+    let mut attributes = vec![number(names::WAIT_NS, total)];
     attributes.extend(causes.into_iter().map(|(cause, ns)| {
-        let name = format!("warploom.wait.{}_ns", cause.name());
+        let name = names::wait_cause_ns(cause.name());
         (Cow::Owned(name), Attribute::Number(ns))
     }));
     attributes

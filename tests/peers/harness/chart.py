@@ -311,8 +311,11 @@ class Collector:
     def __init__(self, stage, folder):
         folder.mkdir(parents=True, exist_ok=True)
         self.out = folder / "received.jsonl"
+        #: While this file exists no post is answered.
+        self.hold = folder / "hold"
         self.process = subprocess.Popen(
-            [sys.executable, "-B", PEERS / "otlp/receiver.py", "--tools", stage.options.tools, "--out", self.out],
+            [sys.executable, "-B", PEERS / "otlp/receiver.py", "--tools", stage.options.tools, "--out", self.out,
+             "--hold", self.hold],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         said = self.process.stdout.readline().split()
         if len(said) != 2:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -12,8 +13,9 @@ import time
 class Cluster:
     """`warploom up` in a folder of its own, with workers on the CPU, one as a rule; stopped on leaving."""
 
-    def __init__(self, binary, folder, workers=1, settings=()):
-        self.binary, self.folder, self.workers, self.settings = binary, folder, workers, settings
+    def __init__(self, binary, folder, workers=1, settings=(), leaders=1):
+        self.binary, self.folder, self.settings = binary, folder, settings
+        self.workers, self.leaders = workers, leaders
         folder.mkdir(parents=True, exist_ok=True)
         ours = {name: value for name, value in os.environ.items()
                 if not name.startswith("WARPLOOM_")}
@@ -29,7 +31,7 @@ class Cluster:
     def __enter__(self):
         log = (self.folder / "cluster.log").open("w")
         self.process = subprocess.Popen(
-            [self.binary, "up", "--leaders", "1", "--workers", str(self.workers),
+            [self.binary, "up", "--leaders", str(self.leaders), "--workers", str(self.workers),
              "--set", "worker.device=cpu",
              # Kernels made for a GPU's thousands of lanes take a while here; tests have limits.
              "--set", "worker.watchdog=600s", "--set", "up.tenants=default",
@@ -65,6 +67,19 @@ class Cluster:
         """Runs one to its end: its result in JSON, what it wrote, and how often it waited."""
         process = self.start(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
         return finish(process, limit)
+
+    def roles(self, name):
+        """The processes of a role: of each its arguments, by its number."""
+        children = " ".join(it.read_text() for it in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"))
+        found = {}
+        for child in map(int, children.split()):
+            try:
+                arguments = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().decode().split("\0")[:-1]
+            except OSError:
+                continue
+            if arguments[1:2] == [name]:
+                found[child] = arguments
+        return found
 
     def status(self):
         """What `warploom status` knows, or nothing where it cannot be had just now."""

@@ -14,7 +14,7 @@ EXPECTED = SOURCES.parent / "expected" / "nvcc.txt"
 
 def nvcc(stage, row):
     """Every program of tests/peers/nvcc, with default flags and what its first lines name."""
-    toolkit = _toolkit(stage.options.tools)
+    toolkit = wheels.toolkit(stage.options.tools)
     reasons = outcome.expected(EXPECTED)
     row.bound = 0.85
     for source in sorted(SOURCES.glob("*.cu")):
@@ -62,13 +62,3 @@ def _ran(stage, source):
     if ran.failed is None and ran.out.strip().endswith(f"{source.stem}: well"):
         return None
     return ran.failed or f"it said {ran.out.strip().splitlines()[-1:]}"
-
-
-def _toolkit(tools):
-    """The folder of a toolkit, put together from the packages of its parts."""
-    folder = wheels.merged(tools, "nvcc-requirements.txt") / "nvidia/cu13"
-    for place in ("bin", "nvvm/bin"):
-        for path in (folder / place).iterdir():
-            if path.is_file():
-                path.chmod(0o755)
-    return folder

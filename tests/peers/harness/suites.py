@@ -21,6 +21,8 @@ from .runtimes import runtime
 from .triton import triton, triton_own
 from .torch import torch
 from .traces import traces
+from .traces_kills import traces_kills
+from .traces_programs import traces_programs
 from .workflows import workflows
 
 PEERS = pathlib.Path(__file__).resolve().parents[1]
@@ -222,13 +224,14 @@ def _count(row, ran):
 
 #: All suites in their order; those of the fast part.
 SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory, files, api,
-                                                       traces, backend, plugin, runtime, nvcc, workflows,
+                                                       traces, traces_programs, traces_kills,
+                                                       backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
                                                        warp, jax, chart, fresh)}
 FAST = ("core", "c", "nvml", "tiny", "mlp", "numba", "files", "api", "traces", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
-ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax",
-         "chart", "fresh")
+ASKED = ("traces-programs", "traces-kills", "runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy",
+         "warp", "jax", "chart", "fresh")
 
 
 def run(stage, name):

@@ -95,6 +95,16 @@ def merged(tools, name):
     return _once(tools, [name], make)
 
 
+def toolkit(tools):
+    """The folder of NVIDIA's toolkit with nvcc, put together from the packages of its parts."""
+    folder = merged(tools, "nvcc-requirements.txt") / "nvidia/cu13"
+    for place in ("bin", "nvvm/bin"):
+        for path in (folder / place).iterdir():
+            if path.is_file():
+                path.chmod(0o755)
+    return folder
+
+
 def tinygrad_source(tools, python):
     """The unpacked source distribution of tinygrad."""
     return _source(tools, "tinygrad-source.txt", python, {})

@@ -5,10 +5,10 @@ It decodes with opentelemetry-proto from PyPI, so what it accepts is what any co
 accepts. Packages are pinned in requirements.txt beside this file and installed with pip
 into TOOLS/otlp-<version> on first use.
 
-  receiver.py --tools target/tools --out received.jsonl [--port N] [--fail N] [--tls FILE]
+  receiver.py --tools target/tools --out received.jsonl [--port N] [--fail N] [--hold FILE] [--tls FILE]
 
 Prints `listening PORT` on stdout once it serves, and runs until stdin closes. Each line of
-the output is one span or one metric data point:
+the output is one span, one metric data point or one log record:
 
   {"kind": "span", "service": "warploom-worker", "resource": {…}, "name": "execute",
    "trace": "32 hex", "span": "16 hex", "parent": "16 hex or empty", "span_kind": "SERVER",
@@ -16,14 +16,20 @@ the output is one span or one metric data point:
    "error": "text or empty"}
   {"kind": "metric", "service": …, "resource": {…}, "name": …, "unit": …, "type": "histogram",
    "attributes": {…}, "count": n, "sum": x}              (gauges and sums: "value": x)
+  {"kind": "log", "service": …, "resource": {…}, "body": …, "severity": "WARN", "at": ns,
+   "trace": "32 hex or empty", "span": "16 hex or empty", "attributes": {…}}
+
+Each line has the number of its post, `post`, and the number of lines of that post behind it, `left`.
 
 With --fail N the first N posts are answered 503, to see whether the sender tries again.
+While the FILE of --hold exists posts are taken and not answered: their sender does not know that they were.
 With --tls it serves https, by the certificate and the key in FILE.
 """
 
 import argparse
 import fcntl
 import http.server
+import itertools
 import json
 import pathlib
 import re
@@ -32,6 +38,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 
 REQUIREMENTS = pathlib.Path(__file__).resolve().parent / "requirements.txt"
 
@@ -131,21 +138,42 @@ def points(request):
                     yield line
 
 
+def records(request):
+    """The lines of an ExportLogsServiceRequest."""
+    for holder in request.resource_logs:
+        common = origin(holder)
+        for scope in holder.scope_logs:
+            for record in scope.log_records:
+                yield common | {
+                    "kind": "log",
+                    "scope": scope.scope.name,
+                    "body": plain(record.body),
+                    "severity": record.severity_text,
+                    "at": record.time_unix_nano or record.observed_time_unix_nano,
+                    "trace": record.trace_id.hex(),
+                    "span": record.span_id.hex(),
+                    "attributes": attributes(record.attributes),
+                }
+
+
 def serve(options):
     """Serve until stdin closes."""
     # pylint: disable=import-outside-toplevel,import-error
     from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
     from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
     from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 
     signals = {
         "/v1/traces":
             (traces.ExportTraceServiceRequest, traces.ExportTraceServiceResponse, spans),
+        "/v1/logs":
+            (logs.ExportLogsServiceRequest, logs.ExportLogsServiceResponse, records),
         "/v1/metrics":
             (metrics.ExportMetricsServiceRequest, metrics.ExportMetricsServiceResponse, points),
     }
     lock = threading.Lock()
-    left = {"fail": options.fail}
+    left, posts = {"fail": options.fail}, itertools.count(1)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         """One connection of a sender."""
@@ -154,7 +182,11 @@ def serve(options):
 
         def do_POST(self):  # pylint: disable=invalid-name
             """Take in one export."""
-            body = self.rfile.read(int(self.headers["content-length"]))
+            body = self.rfile.read(length := int(self.headers["content-length"]))
+            if len(body) < length:
+                # Its sender was killed.
+                self.close_connection = True
+                return None
             with lock:
                 left["fail"] -= 1
                 if left["fail"] >= 0:
@@ -168,9 +200,13 @@ def serve(options):
                 decoded = request.FromString(body)
             except DecodeError:
                 return self.answer(400)
-            text = "".join(json.dumps(line) + "\n" for line in lines(decoded))
+            decoded = list(lines(decoded))
             with lock, open(options.out, "a", encoding="utf-8") as out:
-                out.write(text)
+                post = next(posts)
+                out.writelines(json.dumps(line | {"post": post, "left": len(decoded) - at}) + "\n"
+                               for at, line in enumerate(decoded, 1))
+            while options.hold and options.hold.exists():
+                time.sleep(0.005)
             return self.answer(200, response().SerializeToString())
 
         def answer(self, status, body=b""):
@@ -184,14 +220,21 @@ def serve(options):
         def log_message(self, format, *args):  # pylint: disable=redefined-builtin
             """Stay quiet."""
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
+    class Server(http.server.ThreadingHTTPServer):
+        """A server that takes it well if senders are killed."""
+
+        def handle_error(self, request, client_address):
+            """Tell of an error, unless it is the connection's."""
+            if not isinstance(sys.exc_info()[1], OSError):
+                super().handle_error(request, client_address)
+
+    server = Server(("127.0.0.1", options.port), Handler)
     if options.tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(options.tls)
         # The handshake is a connection's own, so that one that fails holds up no other.
         server.socket = context.wrap_socket(server.socket, server_side=True,
                                             do_handshake_on_connect=False)
-        server.handle_error = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"listening {server.server_address[1]}", flush=True)
     sys.stdin.read()
@@ -204,6 +247,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--fail", type=int, default=0)
+    parser.add_argument("--hold", type=pathlib.Path)
     parser.add_argument("--tls", type=pathlib.Path)
     options = parser.parse_args()
     sys.path.insert(0, str(install(options.tools.resolve())))

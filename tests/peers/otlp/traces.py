@@ -1,134 +1,161 @@
 #!/usr/bin/env python3
 """Check the traces of received.jsonl (receiver.py) against docs/reference/telemetry.md.
 
-  traces.py received.jsonl [--tenant NAME] [--may-repeat N]
+  traces.py received.jsonl [--tenant NAME] [--may-repeat N] [--killed POST …] [--since NS]
 
 It shares no code with Warploom. It fails at the first rule that does not hold, and else prints one JSON object: what the
-traces of requests say, for a test to compare with what its programs did.
+traces of requests say, for a test to compare with what its programs did. rules.py has the rules of one request.
 """
 
 import argparse
+import bisect
 import collections
 import json
 import statistics
 import sys
 
-# Of a wait, and of the times of a span's causes: a hundredth, or what rounding takes.
-SHARE, ROUNDING_NS = 0.01, 1_000
+sys.dont_write_bytecode = True
+from rules import (Broken, causes, check_children, check_request, check_span, covered, kind, place,  # noqa: E402
+                   require)
 
 
-class Broken(Exception):
-    """A rule that does not hold."""
+def read(path, tenant):
+    """The spans of a tenant, or of all, of the posts that are there as a whole."""
+    with open(path, encoding="utf-8") as file:
+        lines = [line for line in file if line.endswith("\n")]
+    while lines and json.loads(lines[-1])["left"]:
+        lines.pop()
+    # Most lines may be another's, and reading them takes the most time.
+    its = (json.loads(line) for line in lines if not tenant or f'"{tenant}"' in line)
+    return [it for it in its if it["kind"] == "span" and tenant in (None, it["attributes"].get("warploom.tenant"))]
 
 
-def near(one, other):
-    """True if two times are the same within the tolerance."""
-    return abs(one - other) <= max(SHARE * max(one, other), ROUNDING_NS)
+def settled(span):
+    """A span without what a tracer may have learned since it sent it first: names of kernels, their shares, targets."""
+    changing = {"warploom.kept", "warploom.target_ns"} if span["name"] == "request" else set()
+    kept = {key: value for key, value in span.items() if key not in ("post", "left", "attributes")}
+    kept["attributes"] = {key: value for key, value in span["attributes"].items() if key not in changing}
+    if kind(span) == "gpu":
+        kept["name"] = kept["events"] = None
+    return kept
 
 
-def causes(span):
-    """The sum of a span's causes, nanoseconds."""
-    named = (value for key, value in span["attributes"].items()
-             if key.startswith("warploom.wait.") and key.endswith("_ns"))
-    return sum(named)
-
-
-def covered(bounds, children):
-    """The share of a request's time that its children cover."""
-    total, reached = 0, bounds[0]
-    for start, end in sorted((child["start"], child["end"]) for child in children):
-        total += max(0, end - max(start, reached))
-        reached = max(reached, end)
-    return total / max(1, bounds[1] - bounds[0])
-
-
-def check_child(child, request):
-    """The rules of one child of a request."""
-    if not request["start"] <= child["start"] <= child["end"] <= request["end"]:
-        raise Broken(f"{child['name']} reaches beyond its request: {child} of {request}")
-    for key in ("warploom.tenant", "warploom.session"):
-        if child["attributes"][key] != request["attributes"][key]:
-            raise Broken(f"{child['name']} is another's: {child}")
-    if child["name"] == "queue":
-        waited = child["attributes"]["warploom.wait_ns"]
-        if not near(causes(child), waited):
-            raise Broken(f"causes of {causes(child)} ns for a wait of {waited} ns: {child}")
-        if not near(waited, child["end"] - child["start"]):
-            raise Broken(f"a wait of {waited} ns in a span of other length: {child}")
-    if child["name"].startswith("gpu "):
-        for event in child["events"]:
-            if not child["start"] <= event["at"] <= child["end"]:
-                raise Broken(f"an event outside its span: {child}")
-
-
-def check(lines, tenant, may_repeat):
-    """Check all traces; give what they say."""
-    spans = [line for line in lines if line["kind"] == "span"]
-    if tenant:
-        spans = [span for span in spans if span["attributes"].get("warploom.tenant") == tenant]
-    seen, repeated = {}, 0
+def once(spans, may_repeat, killed):
+    """The spans without those that came again, and their number. A killed tracer may leave one post that comes again."""
+    seen, repeated, posts = {}, 0, collections.defaultdict(set)
     for span in spans:
-        before = seen.setdefault((span["trace"], span["span"]), span)
+        before = seen.setdefault(span["span"], span)
         if before is span:
             continue
         repeated += 1
-        # A kernel without a name before may have one by now.
-        for key in ("parent", "start", "end", "service"):
-            if before[key] != span[key]:
-                raise Broken(f"two spans of one id: {before} and {span}")
+        require(settled(before) == settled(span), "two spans of one id", before, span)
+        if killed is not None:
+            died = bisect.bisect_left(killed, before["post"])
+            require(died < bisect.bisect_left(killed, span["post"]), "a span again, and no tracer was killed", before, span)
+            posts[died].add(before["post"])
     if repeated > may_repeat:
         raise Broken(f"{repeated} spans came twice, of which {may_repeat} may")
-    spans = list(seen.values())
+    for died, several in posts.items():
+        if len(several) > 1:
+            raise Broken(f"a tracer was killed after post {killed[died]}, and posts {sorted(several)} came again")
+    return list(seen.values()), repeated
+
+
+def check_threads(requests):
+    """Checks that a thread has one request at a time, and that one without a parent has a trace of its own."""
+    threads, traces = collections.defaultdict(list), collections.defaultdict(list)
+    for request in requests:
+        threads[request["attributes"]["warploom.session"], request["attributes"]["thread.id"]].append(request)
+        traces[request["trace"]].append(request)
+    for of_thread in threads.values():
+        of_thread.sort(key=lambda it: it["start"])
+        for one, other in zip(of_thread, of_thread[1:]):
+            require(one["end"] <= other["start"], "a request before the end of the last one of its thread", other, one)
+    for of_trace in traces.values():
+        require(len(of_trace) == 1 or all(it["parent"] for it in of_trace), "a trace of several roots", *of_trace[:2])
+
+
+def check_slices(slices):
+    """Checks that no op ran twice, and that requests which share a slice tell the same of it."""
+    told, sessions = {}, collections.defaultdict(list)
+    for span in slices:
+        attributes = span["attributes"]
+        if "warploom.slices" in attributes:
+            continue
+        here = [attributes.get(f"warploom.{key}") for key in ("ops", "launches", "gpu", "device_ns")]
+        if told.setdefault(place(span), here) is here:
+            sessions[attributes["warploom.session"]].append(span)
+        require(told[place(span)] == here, f"a slice that is {told[place(span)]} elsewhere", span)
+    for of_session in sessions.values():
+        of_session.sort(key=lambda it: it["attributes"]["warploom.op"])
+        for one, other in zip(of_session, of_session[1:]):
+            last = one["attributes"]["warploom.op"] + one["attributes"]["warploom.ops"] - 1
+            require(last < other["attributes"]["warploom.op"], f"an op ran twice, up to {last}", one, other)
+
+
+def check(spans, options):
+    """Check all traces; give what they say."""
+    for span in spans:
+        check_span(span)
+    spans, repeated = once(spans, options.may_repeat, options.killed and sorted(options.killed))
     requests = {(span["trace"], span["span"]): span for span in spans if span["name"] == "request"}
     children = collections.defaultdict(list)
     for span in spans:
         if span["name"] != "request":
             key = (span["trace"], span["parent"])
-            if key not in requests:
-                raise Broken(f"{span['name']} has no request: {span}")
-            check_child(span, requests[key])
+            require(key in requests, f"{span['name']} has no request", span)
             children[key].append(span)
-    said = {"requests": len(requests), "spans": len(spans), "launches": 0, "executed": 0,
-            "incomplete": 0, "repeated": repeated, "threads": set(), "parents": set(), "kernels": collections.Counter(),
-            "errors": collections.Counter(), "names": collections.Counter(),
-            "sessions": set(), "causes": collections.Counter()}
-    covers, executed = [], set()
     for key, request in requests.items():
+        check_request(request)
+        check_children(request, children[key])
+    check_threads(requests.values())
+    check_slices([span for span in spans if kind(span) == "gpu"])
+    counted = [(request, children[key]) for key, request in requests.items() if request["start"] >= options.since]
+    return {"repeated": repeated, "spans": len(spans), **sums(counted)}
+
+
+def sums(counted):
+    """What requests with their children say together."""
+    said = {"requests": len(counted), "launches": 0, "executed": 0, "incomplete": 0, "threads": set(),
+            "parents": set(), "sessions": set(), "gpus": set(), "kernels": collections.Counter(),
+            "errors": collections.Counter(), "names": collections.Counter(), "causes": collections.Counter()}
+    covers, executed = [], set()
+    for request, children in counted:
         attributes = request["attributes"]
-        waited = attributes["warploom.wait_ns"]
-        if not near(causes(request), waited) and waited > ROUNDING_NS:
-            raise Broken(f"causes of {causes(request)} ns for waits of {waited} ns: {request}")
         said["launches"] += attributes["warploom.launches"]
         said["incomplete"] += attributes.get("warploom.incomplete", False)
         said["threads"].add(attributes["thread.id"])
-        said["parents"].add((key[0], request["parent"]))
+        said["parents"].add((request["trace"], request["parent"]))
         said["sessions"].add(attributes["warploom.session"])
+        if "warploom.gpu" in attributes:
+            said["gpus"].add(attributes["warploom.gpu"])
         if request["error"]:
             said["errors"][attributes["error.type"]] += 1
-        for child in children[key]:
+        covers.append(covered(request, children))
+        for child in children:
             said["names"][child["name"]] += 1
             # A slice with ops of two threads is a child of both their requests.
-            if child["name"].startswith("gpu "):
-                place = tuple(child["attributes"][f"warploom.{key}"]
-                              for key in ("session", "epoch", "position", "op"))
-                if place in executed:
+            if kind(child) == "gpu":
+                if place(child) in executed:
                     continue
-                executed.add(place)
-            said["executed"] += child["attributes"].get("warploom.launches", 0)
-            for cause, ns in child["attributes"].items():
-                if cause.startswith("warploom.wait."):
-                    said["causes"][cause] += ns
-            for event in child["events"]:
-                if event["name"] == "kernel":
-                    said["kernels"][event["attributes"]["warploom.kernel"]] += \
-                        event["attributes"]["warploom.launches"]
-        covers.append(covered((request["start"], request["end"]), children[key]))
+                executed.add(place(child))
+            add(said, child)
     said["cover_p50"] = statistics.median(covers) if covers else None
     said["cover_min"] = min(covers, default=None)
-    for key in ("threads", "sessions"):
+    for key in ("threads", "sessions", "gpus"):
         said[key] = sorted(said[key])
     said["parents"] = sorted(list(parent) for parent in said["parents"])
     return said
+
+
+def add(said, child):
+    """Adds what a child says of launches and causes."""
+    said["executed"] += child["attributes"].get("warploom.launches", 0)
+    for cause, ns in causes(child).items():
+        said["causes"][f"warploom.wait.{cause}_ns"] += ns
+    for event in child["events"]:
+        if event["name"] == "kernel":
+            said["kernels"][event["attributes"]["warploom.kernel"]] += event["attributes"]["warploom.launches"]
 
 
 def main():
@@ -138,11 +165,12 @@ def main():
     parser.add_argument("--tenant")
     parser.add_argument("--may-repeat", type=int, default=0,
                         help="spans that may come twice, the same: a tracer was killed")
+    parser.add_argument("--killed", type=int, nargs="*", metavar="POST",
+                        help="the last post before each of these kills; without it they may be of any posts")
+    parser.add_argument("--since", type=int, default=0, help="counts requests that began at this time or later")
     options = parser.parse_args()
-    with open(options.received, encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file if line.endswith("\n")]
     try:
-        print(json.dumps(check(lines, options.tenant, options.may_repeat)))
+        print(json.dumps(check(read(options.received, options.tenant), options)))
     except Broken as broken:
         print(broken, file=sys.stderr)
         return 1

@@ -20,6 +20,13 @@ impl Instruments<'_> {
             let controller = meters.controller();
             controller.see_cluster(|cluster| out.observe(cluster.streams, &[]));
         });
+        self.time(&table::PRICE, |meters, out| {
+            meters.controller().each_price(|price| {
+                let credit = KeyValue::new("warploom.credit", price.credit);
+                let currency = KeyValue::new("warploom.currency", price.currency.clone());
+                out.observe(price.price, &[credit, currency]);
+            });
+        });
         self.gauge(&table::ORDER_VERIFIED, |meters, out| {
             if let Some(last) = meters.controller().last_verified() {
                 out.observe(last.same.into(), &[]);

@@ -3,6 +3,7 @@
 
 mod controller;
 mod nvidia;
+mod tracer;
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
 use crate::catalogue::{self as table, Metric};
 use crate::meters::{
-    Durations, GpuUsage, MemoryReading, Meters, UsageTotals, gpu_attribute, tenant_attribute,
+    Durations, GpuUsage, MemoryReading, Meters, UsageTotals, boundaries, gpu_attribute,
+    tenant_attribute,
 };
 use crate::settings::Role;
 
@@ -60,18 +62,17 @@ pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
             instruments.cluster_tenants();
             instruments.cluster_memory();
         }
-        Role::Client | Role::Tracer => {}
+        Role::Tracer => instruments.tracer(),
+        Role::Client => {}
     }
 }
 
 fn histogram(meter: &Meter, metric: &'static Metric) -> Histogram<f64> {
-    // 1, 2, 5 per power of ten, from 10 µs to 100 s.
-    let decades = (-5..2).flat_map(|power| [1.0, 2.0, 5.0].map(|n| n * 10f64.powi(power)));
     meter
         .f64_histogram(metric.name)
         .with_unit(metric.unit)
         .with_description(metric.help)
-        .with_boundaries(decades.chain([100.0]).collect())
+        .with_boundaries(boundaries())
         .build()
 }
 
@@ -114,6 +115,13 @@ impl Instruments<'_> {
     fn leader(&self) {
         self.gauge(&table::EPOCH, |meters, out| {
             out.observe(meters.leader().read()[0], &[]);
+        });
+        self.time(&table::QUEUE_AGE, |meters, out| {
+            meters.each_tenant(|tenant| {
+                if let Some(age) = tenant.oldest() {
+                    out.observe(age.as_secs_f64(), std::slice::from_ref(tenant.attribute()));
+                }
+            });
         });
         self.gauge(&table::RECORD_LAG, |meters, out| {
             out.observe(meters.leader().read()[1], &[]);

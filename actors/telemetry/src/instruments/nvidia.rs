@@ -5,6 +5,7 @@ use opentelemetry::KeyValue;
 
 use super::Instruments;
 use crate::catalogue::{self as table, Metric};
+use crate::export::host_name;
 use crate::meters::{Holder, Share, SharedDevice};
 
 /// Bytes as NVIDIA's exporter counts them.
@@ -13,7 +14,7 @@ const MIB: f64 = (1 << 20) as f64;
 impl Instruments<'_> {
     pub(super) fn nvidia(&self) {
         type Of = fn(&Share) -> f64;
-        let host = hostname();
+        let host = host_name();
         let rows: [(&'static Metric, Of); 3] = [
             (&table::DCGM_UTIL, |share| share.busy),
             (&table::DCGM_USED, |share| share.resident as f64 / MIB),
@@ -55,10 +56,4 @@ fn attributes(device: &SharedDevice, host: &str, holder: Option<&Holder>) -> Vec
         ]);
     }
     attributes
-}
-
-/// Name of this host; empty if the system does not report one.
-fn hostname() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    name.map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }

@@ -65,6 +65,17 @@ pub struct Verified {
     pub at_ms: u64,
 }
 
+/// The price of a credit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Price {
+    /// The credit: `core` or `vram`.
+    pub credit: &'static str,
+    /// The ISO 4217 code of the currency.
+    pub currency: String,
+    /// The price.
+    pub price: f64,
+}
+
 /// Measurements that only a controller makes.
 #[derive(Debug, Default)]
 pub struct ControllerMeters {
@@ -72,6 +83,7 @@ pub struct ControllerMeters {
     answers: Mutex<BTreeMap<(&'static str, u16), u64>>,
     cluster: Mutex<ClusterReading>,
     verified: Mutex<Option<Verified>>,
+    prices: OnceLock<Vec<Price>>,
     durations: Arc<OnceLock<Durations>>,
 }
 
@@ -81,6 +93,15 @@ impl ControllerMeters {
             durations,
             ..Self::default()
         }
+    }
+
+    /// Sets the price list, once.
+    pub fn prices(&self, prices: Vec<Price>) {
+        let _ = self.prices.set(prices);
+    }
+
+    pub(crate) fn each_price(&self, see: impl FnMut(&Price)) {
+        self.prices.get().into_iter().flatten().for_each(see);
     }
 
     /// Notes a request that was answered after `time`.

@@ -5,19 +5,21 @@ mod leader;
 mod shared;
 mod tenant;
 mod times;
+mod tracer;
 mod usage;
 
 pub use controller::{
-    ClusterReading, ControllerMeters, TenantMemoryReading, TenantReading, Verified,
+    ClusterReading, ControllerMeters, Price, TenantMemoryReading, TenantReading, Verified,
 };
 pub use leader::{GpuMeters, LeaderMeters};
 pub use shared::DeviceIdentity;
-pub use tenant::TenantMeters;
+pub use tenant::{QueueAge, TenantMeters};
+pub use tracer::{Exemplar, TracerMeters};
 pub use usage::{MemoryReading, TargetReading, UsageTotals};
 
 pub(crate) use shared::{Holder, Share, SharedDevice};
 pub(crate) use tenant::{gpu_attribute, tenant_attribute};
-pub(crate) use times::Durations;
+pub(crate) use times::{Durations, boundaries};
 pub(crate) use usage::GpuUsage;
 
 use std::collections::BTreeMap;
@@ -42,6 +44,7 @@ pub struct Meters {
     stores: Mutex<Vec<StoreStatus>>,
     leader: LeaderMeters,
     controller: ControllerMeters,
+    tracer: TracerMeters,
     /// Devices by holder, if they are exported under NVIDIA's names.
     shared: OnceLock<Mutex<BTreeMap<GpuId, SharedDevice>>>,
     durations: Arc<OnceLock<Durations>>,
@@ -68,6 +71,7 @@ impl Meters {
         Self {
             leader: LeaderMeters::new(durations.clone()),
             controller: ControllerMeters::new(durations.clone()),
+            tracer: TracerMeters::new(durations.clone()),
             durations,
             ..Self::default()
         }
@@ -142,6 +146,16 @@ impl Meters {
     #[must_use]
     pub fn controller(&self) -> &ControllerMeters {
         &self.controller
+    }
+
+    /// Returns the measurements of a tracer.
+    #[must_use]
+    pub fn tracer(&self) -> &TracerMeters {
+        &self.tracer
+    }
+
+    pub(crate) fn each_tenant(&self, see: impl FnMut(&Arc<TenantMeters>)) {
+        lock(&self.tenants).values().for_each(see);
     }
 
     /// Keeps devices by holder from now on.

@@ -1,12 +1,13 @@
 //! The times of a tenant's requests.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use bus_schemas::{GpuId, Tenant};
 use opentelemetry::KeyValue;
 
-use super::times::{Durations, Times};
+use super::times::{Durations, Times, lock};
 use crate::histogram::Histogram;
 
 /// The times of one tenant, nanoseconds.
@@ -16,6 +17,7 @@ pub struct TenantMeters {
     request: Times,
     queue: Times,
     execute: Times,
+    queues: Mutex<Vec<Weak<QueueAge>>>,
     durations: Arc<OnceLock<Durations>>,
 }
 
@@ -26,6 +28,7 @@ impl TenantMeters {
             request: Times::default(),
             queue: Times::default(),
             execute: Times::default(),
+            queues: Mutex::default(),
             durations,
         }
     }
@@ -33,11 +36,31 @@ impl TenantMeters {
     /// Notes an answered request.
     pub fn request(&self, time: Duration) {
         self.request.record(time);
-        if let Some(durations) = self.durations.get() {
-            durations
-                .request
-                .record(time.as_secs_f64(), std::slice::from_ref(&self.tenant));
-        }
+    }
+
+    /// Adds a queue of the tenant. It counts until the result is dropped.
+    pub fn add_queue(&self) -> Arc<QueueAge> {
+        let age = Arc::new(QueueAge::new());
+        let mut queues = lock(&self.queues);
+        queues.retain(|it| it.strong_count() > 0);
+        queues.push(Arc::downgrade(&age));
+        age
+    }
+
+    /// Returns the time for which its oldest op in a queue waits; `None` without queues.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Duration> {
+        let queues = lock(&self.queues);
+        queues
+            .iter()
+            .filter_map(Weak::upgrade)
+            .map(|it| it.read())
+            .max()
+    }
+
+    /// Returns the attribute that names it.
+    pub(crate) fn attribute(&self) -> &KeyValue {
+        &self.tenant
     }
 
     /// Notes the grant of an intent's last op, `time` after the intent came.
@@ -85,6 +108,42 @@ impl TenantMeters {
     #[must_use]
     pub fn executions(&self) -> Histogram {
         self.execute.read()
+    }
+}
+
+/// The age of the oldest op in a queue.
+#[derive(Debug)]
+pub struct QueueAge {
+    began: Instant,
+    /// Time at which the op arrived, nanoseconds after `began`; 0 if the queue is empty.
+    since: AtomicU64,
+}
+
+impl QueueAge {
+    fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            since: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets the time at which the oldest op arrived.
+    pub fn set(&self, oldest: Option<Instant>) {
+        let since = |at: Instant| {
+            let nanos = at.saturating_duration_since(self.began).as_nanos();
+            u64::try_from(nanos).unwrap_or(u64::MAX).max(1)
+        };
+        self.since.store(oldest.map_or(0, since), Relaxed);
+    }
+
+    fn read(&self) -> Duration {
+        match self.since.load(Relaxed) {
+            0 => Duration::ZERO,
+            since => self
+                .began
+                .elapsed()
+                .saturating_sub(Duration::from_nanos(since)),
+        }
     }
 }
 

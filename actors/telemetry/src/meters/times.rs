@@ -35,6 +35,12 @@ impl Times {
     }
 }
 
+/// The boundaries of all histograms, in seconds: 1, 2, 5 per power of ten, from 10 µs to 100 s.
+pub(crate) fn boundaries() -> Vec<f64> {
+    let decades = (-5..2).flat_map(|power| [1.0, 2.0, 5.0].map(|n| n * 10f64.powi(power)));
+    decades.chain([100.0]).collect()
+}
+
 /// Locks. A counter is still usable if its writer panicked.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

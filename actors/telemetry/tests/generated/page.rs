@@ -1,26 +1,31 @@
-//! The page of metrics.
+//! The page of spans, events, attributes and metrics.
 
 use std::fmt::Write as _;
 
 use telemetry::Role;
+use telemetry::catalogue::traces::{ATTRIBUTES, EVENTS, LOGS, RESOURCE, SPANS};
 use telemetry::catalogue::{METRICS, Metric};
 
 const BEGINNING: &str = "\
-# Metrics
+# Signals
 
-Every metric, made from the table in `actors/telemetry/src/catalogue.rs` by `just bless`: change it there. What the
-numbers mean beyond a line is in [telemetry](telemetry.md#definitions); how Prometheus reads them, in
-[prometheus](../howto/prometheus.md).
+Every span, event, attribute, metric and log field, made from the tables in `actors/telemetry/src/catalogue` by
+`just bless`: change them there. What they mean beyond a line is in [telemetry](telemetry.md); how Prometheus reads
+metrics, in [prometheus](../howto/prometheus.md).
 
+Names are those of OpenTelemetry's semantic conventions where it has one. Names of our own begin with `warploom.`.
+";
+
+const METRICS_BEGINNING: &str = "\
 The first name is the one by which an OTLP collector gets a metric, with the attributes `warploom.tenant`,
 `warploom.gpu` and so on. The second is the one on `/metrics`, with the labels `warploom_tenant`, `warploom_gpu` and so
 on; there each series has the cluster as `warploom_cluster`, and `target_info` says what the process is. Both are read
 from the same instruments.
 
 A counter only grows while a process lives, and begins at zero with the next one. Histograms have buckets at 1, 2 and
-5 of each power of ten from 10 µs to 100 s. Sessions are no label, for their number has no bound. One metric has 2,000
-series in a process at most; what is beyond them is in one with the label `otel_metric_overflow`. Neither exemplars nor
-the format OpenMetrics are written: OpenTelemetry's SDK for Rust and its Prometheus exporter have neither.
+5 of each power of ten from 10 µs to 100 s. Sessions and kernels are no label, for their number has no bound. One
+metric has 2,000 series in a process at most; what is beyond them is in one with the label `otel_metric_overflow`. Of
+`warploom.wait`, what is beyond the bounds is in series with `_other` as `by` or `tenant`, and sums stay exact.
 ";
 
 const NVIDIA: &str = "\
@@ -38,7 +43,12 @@ for these.
 /// The page's text.
 pub(crate) fn text() -> String {
     let mut text = BEGINNING.to_owned();
-    section(&mut text, "Of clients", "", |it| it.roles == [Role::Client]);
+    traces(&mut text);
+    // A write to a string does not fail.
+    let _ = write!(text, "\n## Metrics\n\n{METRICS_BEGINNING}");
+    section(&mut text, "Of the tracer", "", |it| {
+        it.roles == [Role::Tracer]
+    });
     section(&mut text, "Of workers", "", |it| {
         it.roles == [Role::Worker] && !it.is_nvidia()
     });
@@ -53,9 +63,44 @@ pub(crate) fn text() -> String {
     text
 }
 
+/// The spans, events and attributes.
+fn traces(text: &mut String) {
+    text.push_str("\n## Spans\n\n| span | service | from | to |\n| --- | --- | --- | --- |\n");
+    for span in SPANS {
+        let (name, role) = (span.name, span.role.service_name());
+        let role = role.trim_start_matches("warploom-");
+        let _ = writeln!(text, "| `{name}` | {role} | {} | {} |", span.from, span.to);
+    }
+    text.push_str("\n## Events\n\n| event | of | meaning |\n| --- | --- | --- |\n");
+    for (name, span, help) in EVENTS {
+        let _ = writeln!(text, "| `{name}` | `{span}` | {help} |");
+    }
+    text.push_str("\n## Attributes\n\n| attribute | on | meaning |\n| --- | --- | --- |\n");
+    for attribute in ATTRIBUTES {
+        let on: Vec<_> = attribute.on.iter().map(|on| format!("`{on}`")).collect();
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} |",
+            attribute.name,
+            on.join(", "),
+            attribute.help
+        );
+    }
+    text.push_str(
+        "\n## Attributes of the resource\n\n| attribute | of | meaning |\n| --- | --- | --- |\n",
+    );
+    for (name, of, help) in RESOURCE {
+        let _ = writeln!(text, "| `{name}` | {of} | {help} |");
+    }
+    text.push_str("\n## Attributes of logs\n\n| attribute | meaning |\n| --- | --- |\n");
+    for (name, help) in LOGS {
+        let _ = writeln!(text, "| `{name}` | {help} |");
+    }
+}
+
 fn section(text: &mut String, heading: &str, beginning: &str, of: impl Fn(&Metric) -> bool) {
     // A write to a string does not fail.
-    let _ = writeln!(text, "\n## {heading}\n");
+    let _ = writeln!(text, "\n### {heading}\n");
     if !beginning.is_empty() {
         let _ = writeln!(text, "{beginning}");
     }

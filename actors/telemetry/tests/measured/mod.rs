@@ -1,13 +1,14 @@
 //! Numbers for every metric of the table.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus_schemas::{
-    Incarnation, MoveTotals, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION,
+    Incarnation, MoveTotals, SessionId, SpanId, StoreStatus, Tenant, TraceId, Usage, UsageRow,
+    WIRE_VERSION,
 };
 use telemetry::{
-    ClusterReading, ControllerMeters, DeviceIdentity, MemoryReading, Role, TargetReading,
-    Telemetry, TenantMemoryReading, TenantReading, Verified,
+    ClusterReading, ControllerMeters, DeviceIdentity, Exemplar, MemoryReading, Price, Role,
+    TargetReading, Telemetry, TenantMemoryReading, TenantReading, Verified,
 };
 
 /// Makes each measurement of a role once.
@@ -16,10 +17,25 @@ pub(crate) fn measures(role: Role, telemetry: &Telemetry) {
     let meters = telemetry.meters();
     match role {
         Role::Controller => controller(meters.controller(), tenant),
-        Role::Tracer => {}
-        Role::Client => meters.tenant(&tenant).request(Duration::from_millis(4)),
+        Role::Client => {}
+        Role::Tracer => {
+            let tracer = meters.tracer();
+            let exemplar = Exemplar {
+                trace: TraceId([1; 16]),
+                span: SpanId([2; 8]),
+                at: 1_764_500_000_250_000_000,
+            };
+            tracer.request(&tenant, Duration::from_millis(4), Some(exemplar));
+            tracer.waited(&tenant, "share", Some(&tenant), 3);
+            tracer.idle(1, "program", 5);
+            tracer.untraced(2);
+        }
         Role::Leader => {
             meters.tenant(&tenant).queue(Duration::from_micros(30));
+            let queue = meters.tenant(&tenant).add_queue();
+            queue.set(Some(Instant::now()));
+            // It is open until the process ends.
+            std::mem::forget(queue);
             meters.leader().epoch(3);
             meters.stores(&[StoreStatus {
                 name: "record".into(),
@@ -78,6 +94,11 @@ pub(crate) fn measures(role: Role, telemetry: &Telemetry) {
 
 fn controller(meters: &ControllerMeters, tenant: Tenant) {
     meters.answered("cluster.read", 200, Duration::from_millis(3));
+    meters.prices(vec![Price {
+        credit: "core",
+        currency: "EUR".into(),
+        price: 0.5,
+    }]);
     meters.verified(Verified {
         same: true,
         at_ms: 1_700_000_000_500,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
-use bus_schemas::Epoch;
+use bus_schemas::{Epoch, GpuId};
 use scheduler_leader_core::replay::{Anchor, Replay, ReplayedPosition};
-use scheduler_leader_core::why::DeviceDay;
+use scheduler_leader_core::why::{DeviceDay, DeviceIdle};
 use storage::EpochDays;
 use tokio::time::Instant;
 
@@ -38,6 +38,19 @@ pub enum Followed {
     /// In an explaining replay: the open standing grants, as far as they have run. Sent after
     /// possible changes, at least [`STANDING`] apart.
     Standing(Vec<ReplayedPosition>),
+    /// In [`follow_in_parts`]: the idle time of each device. Sent as [`Followed::Standing`] is.
+    Idle(BTreeMap<GpuId, DeviceIdle>),
+}
+
+/// The end of a reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// To the end of the record as it is.
+    Now,
+    /// On as the record grows.
+    On,
+    /// The same, with the idle time of devices.
+    OnWithIdle,
 }
 
 /// Minimum interval between two reports of standing grants.
@@ -52,7 +65,7 @@ pub async fn follow(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let replay = Replay::forgetful();
-    replay_stream(administrator, replay, false, tell)
+    replay_stream(administrator, replay, Reach::On, tell)
         .await
         .map(drop)
 }
@@ -66,13 +79,13 @@ pub async fn follow_explained(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let replay = Replay::forgetful().explaining();
-    replay_stream(administrator, replay, false, tell)
+    replay_stream(administrator, replay, Reach::On, tell)
         .await
         .map(drop)
 }
 
-/// As [`follow_explained`], with standing grants in parts, and with the costs of each position: see
-/// [`Replay::explaining_between`] and [`Replay::telling_costs`].
+/// As [`follow_explained`], with standing grants in parts, with the costs of each position, and with the idle time of
+/// devices: see [`Replay::explaining_between`] and [`Replay::telling_costs`].
 ///
 /// # Errors
 /// As [`follow`].
@@ -81,9 +94,14 @@ pub async fn follow_in_parts(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
     let replay = Replay::forgetful().explaining_between(0, u64::MAX);
-    replay_stream(administrator, replay.telling_costs(), false, tell)
-        .await
-        .map(drop)
+    replay_stream(
+        administrator,
+        replay.telling_costs(),
+        Reach::OnWithIdle,
+        tell,
+    )
+    .await
+    .map(drop)
 }
 
 /// The contents of the record besides ended positions.
@@ -116,7 +134,7 @@ pub(crate) async fn scan_within(
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<Scanned> {
     let replay = Within::replay(within);
-    let mut replay = replay_stream(administrator, replay, true, tell).await?;
+    let mut replay = replay_stream(administrator, replay, Reach::Now, tell).await?;
     let mut by_epoch = EpochDays::default();
     by_epoch.update(replay.device_days_before_epochs());
     Ok(Scanned {
@@ -130,7 +148,7 @@ async fn replay_stream(
     administrator: &Administrator,
     // Of a record of any length only the newest part is kept.
     mut replay: Replay,
-    ends: bool,
+    reach: Reach,
     mut tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<Replay> {
     // A record that was cut off begins with an anchor, which was stored later.
@@ -154,13 +172,15 @@ async fn replay_stream(
         read.insert(epoch, through);
     }
     tell(Followed::Whole)?;
-    if ends {
+    if reach == Reach::Now {
         return Ok(replay);
     }
     let mut news = News::open(administrator, behind + 1, read).await?;
     // Also reported for the existing part.
     let mut due = Some(Instant::now());
-    while let Some(messages) = next_or_standing(&mut news, &mut due, &replay, &mut tell).await? {
+    while let Some(messages) =
+        next_or_standing(&mut news, &mut due, (&mut replay, reach), &mut tell).await?
+    {
         for message in messages {
             let (epoch, number, bytes) = block(&message)?;
             add(&mut replay, epoch, number, &bytes)?;
@@ -171,11 +191,11 @@ async fn replay_stream(
     Ok(replay)
 }
 
-/// The next blocks. Standing grants are reported when that is due, even if no blocks arrive.
+/// The next blocks. Standing grants and idle time are reported when that is due, even if no blocks arrive.
 async fn next_or_standing(
     news: &mut News,
     due: &mut Option<Instant>,
-    replay: &Replay,
+    (replay, reach): (&mut Replay, Reach),
     tell: &mut impl FnMut(Followed) -> Result<()>,
 ) -> Result<Option<Vec<jetstream::Message>>> {
     let mut next = pin!(news.next());
@@ -188,6 +208,9 @@ async fn next_or_standing(
             () = tokio::time::sleep_until(at) => {
                 *due = None;
                 tell(Followed::Standing(replay.standing()))?;
+                if reach == Reach::OnWithIdle {
+                    tell(Followed::Idle(replay.device_idle()))?;
+                }
             }
             messages = &mut next => return messages,
         }

@@ -85,7 +85,7 @@ pub struct WorkerArgs {
 /// If it cannot start, or an actor dies.
 pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
     follow_parent()?;
-    logs(settings)?;
+    logs(Role::Leader, settings)?;
     let credentials = credentials(settings)?;
     let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
     let mut leader = LeaderSettings::new(&credentials.url, cluster);
@@ -120,7 +120,7 @@ const MOST_THREADS: usize = 4_096;
 /// it lost.
 pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     follow_parent()?;
-    logs(settings)?;
+    logs(Role::Worker, settings)?;
     let credentials = credentials(settings)?;
     let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
     let gpu = gpu(args, settings, &credentials)?;

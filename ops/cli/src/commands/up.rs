@@ -110,7 +110,8 @@ fn metrics(options: &LocalOptions, settings: &Settings) -> Result<Option<u16>> {
     .metrics_fit();
     if !fits {
         bail!(UsageError(
-            "up.metrics leaves no ports for all leaders and workers: 9464 is usual".into()
+            "up.metrics leaves no ports for all leaders, workers and the tracer: 9464 is usual"
+                .into()
         ));
     }
     Ok(metrics)
@@ -121,6 +122,7 @@ fn metrics_urls(cluster: &LocalCluster) -> Vec<(&str, String)> {
     let leaders = cluster.leaders.iter().map(|(_, role)| role);
     let roles = leaders
         .chain(&cluster.workers)
+        .chain(&cluster.tracer)
         .map(crate::local::RoleProcess::name);
     let at = |name| Some((name, cluster.options().metrics_at(name)?));
     let urls = roles.filter_map(at);
@@ -139,6 +141,7 @@ fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
             "brokers": servers.iter().map(broker::Server::pid).collect::<Vec<_>>(),
             "leaders": cluster.leaders.iter().map(|(_, role)| role.pid()).collect::<Vec<_>>(),
             "workers": cluster.workers.iter().map(crate::local::RoleProcess::pid).collect::<Vec<_>>(),
+            "tracer": cluster.tracer.as_ref().map(crate::local::RoleProcess::pid),
             "controllers": cluster.controllers.iter().map(|controller| serde_json::json!({
                 "process": controller.role.pid(),
                 "url": controller.said.url,
@@ -160,6 +163,10 @@ fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
         output::line(format_args!("{name:<10} process {pid}  leader id {id}"))?;
     }
     for role in &cluster.workers {
+        let (name, pid) = (role.name(), role.pid());
+        output::line(format_args!("{name:<10} process {pid}"))?;
+    }
+    if let Some(role) = &cluster.tracer {
         let (name, pid) = (role.name(), role.pid());
         output::line(format_args!("{name:<10} process {pid}"))?;
     }

@@ -10,7 +10,8 @@ impl LocalOptions {
     #[must_use]
     pub fn metrics_fit(&self) -> bool {
         self.metrics.is_none_or(|first| {
-            let others = (self.leaders + self.workers).saturating_sub(1);
+            // The tracer has one too.
+            let others = self.leaders + self.workers;
             first != 0 && usize::from(first) + others <= usize::from(u16::MAX)
         })
     }
@@ -36,14 +37,15 @@ impl LocalOptions {
         Ok(())
     }
 
-    /// The metrics endpoint of the role with this name; `None` for leaders that were added later.
+    /// The metrics endpoint of the role with this name; `None` for leaders and workers that were added later.
     #[must_use]
     pub fn metrics_at(&self, name: &str) -> Option<SocketAddr> {
-        let (role, number) = name.rsplit_once('-')?;
+        let (role, number) = name.rsplit_once('-').unwrap_or((name, "0"));
         let number: usize = number.parse().ok()?;
         let behind = match role {
             "leader" if number < self.leaders => number,
-            "worker" => self.leaders.checked_add(number)?,
+            "worker" if number < self.workers => self.leaders.checked_add(number)?,
+            "tracer" => self.leaders.checked_add(self.workers)?,
             _ => return None,
         };
         let port = self.metrics?.checked_add(u16::try_from(behind).ok()?)?;
@@ -69,14 +71,16 @@ mod tests {
         assert_eq!(options.metrics_at("leader-0"), None);
         (options.leaders, options.workers, options.metrics) = (2, 2, Some(9_464));
         let ports = |options: &LocalOptions| {
-            let names = ["leader-0", "leader-1", "leader-2", "worker-0", "worker-1"];
+            let names = [
+                "leader-0", "leader-1", "leader-2", "worker-0", "worker-1", "tracer",
+            ];
             names.map(|name| options.metrics_at(name).map(|at| at.port()))
         };
-        let some = [Some(9_464), Some(9_465), None, Some(9_466), Some(9_467)];
+        let some = [9_464, 9_465, 0, 9_466, 9_467, 9_468].map(|port| (port > 0).then_some(port));
         assert_eq!(ports(&options), some);
         assert!(options.metrics_fit());
-        options.metrics = Some(65_533);
+        options.metrics = Some(65_532);
         assert!(!options.metrics_fit());
-        assert_eq!(ports(&options)[4], None);
+        assert_eq!(ports(&options)[5], None);
     }
 }

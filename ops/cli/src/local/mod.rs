@@ -61,7 +61,7 @@ pub struct LocalOptions {
     pub workers: usize,
     /// Controllers.
     pub controllers: usize,
-    /// The first port of this host at which metrics are read: the leaders', then the workers'.
+    /// The first port of this host at which metrics are read: the leaders', then the workers', then the tracer's.
     pub metrics: Option<u16>,
     /// Tenants with their settings.
     pub tenants: Vec<(Tenant, TenantSettings)>,
@@ -135,13 +135,23 @@ impl LocalOptions {
         Ok(())
     }
 
-    /// True if an endpoint for spans is set, by the settings or by this process's environment.
+    /// True if the cluster has a tracer: telemetry is exported or read, by the settings or by this process's
+    /// environment, and programs may report their requests.
     fn is_traced(&self) -> bool {
-        let mut settings = self.settings.iter().rev();
-        let endpoint = settings.find(|(key, _)| key == "telemetry.otlp");
-        let endpoint = endpoint.map_or("", |(_, value)| value);
+        if self.setting("telemetry.requests") == Some("off") {
+            return false;
+        }
+        let endpoint = self.setting("telemetry.otlp").unwrap_or_default();
         let chosen = TelemetrySettings::from_environment(Role::Tracer, &self.cluster, endpoint);
-        chosen.traces.is_some()
+        let page = self.metrics.is_some() || self.setting("tracer.metrics").is_some();
+        page || !chosen.is_off()
+    }
+
+    /// The last value of a setting, unless it is empty.
+    fn setting(&self, key: &str) -> Option<&str> {
+        let mut settings = self.settings.iter().rev();
+        let set = settings.find(|(of, _)| of == key)?;
+        Some(set.1.as_str()).filter(|value| !value.is_empty())
     }
 
     /// Passes on the settings for roles, programs and the broker's binary. Settings that the
@@ -310,6 +320,9 @@ impl LocalCluster {
     fn leader_role(&self, name: &str, id: LeaderId) -> Result<RoleProcess> {
         let mut arguments = vec!["--id".to_owned(), id.to_string()];
         arguments.extend(self.options.metrics_of("leader", name));
+        if self.tracer_asks() {
+            arguments.extend(["--set".to_owned(), "telemetry.requests=on".to_owned()]);
+        }
         self.role("leader", name, &arguments)
     }
 
@@ -356,7 +369,14 @@ impl LocalCluster {
     }
 
     fn tracer_role(&self) -> Result<RoleProcess> {
-        self.role("tracer", "tracer", &[])
+        let arguments = self.options.metrics_of("tracer", "tracer");
+        self.role("tracer", "tracer", &arguments)
+    }
+
+    /// True if the leaders must be told that there is a tracer.
+    fn tracer_asks(&self) -> bool {
+        let set = self.options.setting("telemetry.requests");
+        self.options.is_traced() && matches!(set, None | Some("auto"))
     }
 
     /// Starts `warploom <command>` as part of this cluster, with its stderr in `<name>.log`.

@@ -108,6 +108,18 @@ group's. So it is copied. */}}
     - {name: run, mountPath: /run/warploom}
 {{- end }}
 
+{{/* Attributes of telemetry: the pod, by OpenTelemetry's names. */}}
+{{- define "warploom.where" -}}
+- name: K8S_NODE
+  valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+- name: K8S_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: K8S_POD
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: k8s.node.name=$(K8S_NODE),k8s.namespace.name=$(K8S_NAMESPACE),k8s.pod.name=$(K8S_POD)
+{{- end }}
+
 {{- define "warploom.login-volumes" -}}
 - name: login
   secret:

@@ -17,6 +17,7 @@ use workloads::kernels::EMPTY;
 use super::args::BenchArgs;
 use super::bench_cluster::TENANT;
 use super::order::{backlog, own};
+use super::trace::names;
 use super::{bomb, chat, loading, preempt, swapping};
 use warploom_cli::client_settings::client_settings;
 
@@ -58,6 +59,9 @@ pub(super) struct Launched {
 /// [`UsageError`] for an unknown name; if the cluster is not reachable.
 pub(super) fn play(process: &str, args: &BenchArgs, settings: &Settings) -> Result<()> {
     process::follow_parent()?;
+    if process == names::PROCESS {
+        return names::play(settings);
+    }
     let tenant = match process {
         bomb::PROCESS | preempt::LONG_PROCESS | chat::CHAT | chat::TRAIN | loading::LOADER => {
             process

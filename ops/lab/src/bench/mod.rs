@@ -1,7 +1,7 @@
 //! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over the same
 //! broker. `client` measures the drop-in library, `control` the controller, and `memory` the cost of
 //! swapping. `order` measures the leader's order, and `ptx` the CPU device's engine beside PoCL and native
-//! loops. docs/evidence/benchmarks.md describes them.
+//! loops. `trace` measures what traces cost. docs/evidence/benchmarks.md describes them.
 
 mod args;
 mod baseline;
@@ -32,6 +32,7 @@ mod takeover;
 mod throughput;
 mod token;
 mod torch;
+mod trace;
 mod weights;
 
 use anyhow::{Result, bail};
@@ -58,17 +59,8 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     let Some(name) = args.name.as_deref() else {
         return output::line(fitted(&list()));
     };
-    if name == ptx::pocl::PROCESS {
-        return ptx::pocl::serve();
-    }
-    if name == client::PROCESS {
-        return client::serve();
-    }
-    if name == images::PROCESS {
-        return images::serve();
-    }
-    if name == torch::replay::PROCESS {
-        return torch::replay::serve();
+    if let Some(served) = serve(name, args) {
+        return served;
     }
     if let Some(process) = name.strip_prefix('.') {
         // On a thread of its own: a wait for an answer drives the client's connection, which a thread of a
@@ -94,7 +86,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     // The work of this thread comes first. It leaves nothing behind and reacts to signals as any program
     // does, which is no longer so while it waits for clusters.
     match name {
-        "bus" | "client" | "control" | "memory" => {}
+        "bus" | "client" | "control" | "memory" | "trace" => {}
         "order" => order::cores(reps, wanted, &mut tell),
         "ptx" if ptx::metrics().any(|spec| wanted(spec.name)) => {
             ptx::ptx(reps, 1, wanted, &mut tell);
@@ -114,6 +106,19 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
         true => told,
         false => output::line(fitted(&metric::table(&metrics))),
     }
+}
+
+/// Runs as a measured program that joins no cluster by our own client. `None` if the name is none of these.
+fn serve(name: &str, args: &BenchArgs) -> Option<Result<()>> {
+    Some(match name {
+        ptx::pocl::PROCESS => ptx::pocl::serve(),
+        client::PROCESS => client::serve(),
+        images::PROCESS => images::serve(),
+        torch::replay::PROCESS => torch::replay::serve(),
+        trace::program::PROCESS => trace::program::serve(),
+        trace::sampled::PROCESS => trace::sampled::become_tracer(args.reps),
+        _ => return None,
+    })
 }
 
 /// Runs the measurements on clusters, each of which ends with its measurement.
@@ -140,6 +145,7 @@ async fn clusters(
             order::clusters(reps, settings, &wanted, &mut tell).await?;
             chat::chat(reps, settings, wanted, tell).await
         }
+        "trace" => trace::trace(reps, settings, wanted, tell).await,
         _ => {
             loading::loading(reps, settings, &wanted, &mut tell).await?;
             preempt::preempt(reps, settings, &wanted, &mut tell).await?;
@@ -165,6 +171,7 @@ fn metrics_of_all() -> impl Iterator<Item = (&'static str, &'static Spec)> {
         .chain(swapping::METRICS.iter().map(|spec| ("memory", spec)))
         .chain(order.map(|spec| ("order", spec)))
         .chain(ptx.map(|spec| ("ptx", spec)))
+        .chain(trace::metrics().iter().map(|spec| ("trace", spec)))
 }
 
 /// The benchmarks by name.

@@ -99,7 +99,7 @@ fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> 
     for session in sessions {
         let mut arrived = BTreeMap::new();
         let mut waits = Vec::new();
-        let spans = receiver.of(session);
+        let spans = receiver.of(session)?;
         for span in spans.iter().filter(|span| span.name == "queue") {
             arrived.entry(&span.trace).or_insert(span.start);
         }

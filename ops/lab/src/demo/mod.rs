@@ -50,7 +50,7 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
         .as_deref()
         .map_or_else(|| Ok(standard()), plan::read)?;
     let work = async {
-        let mut demo = Demo::start(args, settings, plans).await?;
+        let mut demo = Demo::start(args, settings, plans, json).await?;
         let ended = demo.run().await;
         if let Some(dir) = &args.evidence
             && !ended.as_ref().is_ok_and(|report| report.ok)
@@ -116,6 +116,7 @@ impl<'a> Demo<'a> {
         args: &'a DemoArgs,
         settings: &Settings,
         plans: Vec<TenantPlan>,
+        json: bool,
     ) -> Result<Self> {
         let progress =
             ProgressLine::new(args.seconds, plans.iter().map(|plan| plan.tenant.as_str()));
@@ -123,9 +124,15 @@ impl<'a> Demo<'a> {
         let started = DemoCluster::start("demo", &plans, |options| {
             options.leaders = args.leaders;
             options.workers = args.workers;
+            // The control room is for people.
+            options.controllers = usize::from(!json);
             options.configure(settings);
         });
         let cluster = started.await?;
+        for controller in &cluster.cluster.controllers {
+            let link = &controller.said.link;
+            output::note(format_args!("control room  {link}  (until the demo ends)"));
+        }
         Ok(Self {
             args,
             plans,

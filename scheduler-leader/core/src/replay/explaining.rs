@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::Epoch;
+use bus_schemas::{Epoch, GpuId};
 
 use super::recompute::Replay;
 use super::replayed::ReplayedPosition;
 use crate::time::Nanos;
-use crate::why::{DeviceDay, Explainer};
+use crate::why::{DeviceDay, DeviceIdle, Explainer};
 
 impl Replay {
     /// Returns the same replay with timings. Each position has its times and the causes of its wait
@@ -59,6 +59,16 @@ impl Replay {
         };
         explainer.rest();
         explainer.days()
+    }
+
+    /// The idle time of each device, as far as the record is replayed.
+    #[must_use]
+    pub fn device_idle(&mut self) -> BTreeMap<GpuId, DeviceIdle> {
+        let Some(explainer) = &mut self.explainer else {
+            return BTreeMap::new();
+        };
+        explainer.rest();
+        explainer.idle()
     }
 
     /// Use of the devices before each replayed epoch served them, as far as it is known now. The

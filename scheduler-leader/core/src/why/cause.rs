@@ -94,6 +94,22 @@ impl Cause {
     }
 }
 
+/// Rank of the first cause that lasts only until the next grant.
+pub(super) const ORDER: usize = 6;
+
+/// The rank of a cause: among several causes, the one with the lowest rank counts for a device.
+pub(super) fn rank(cause: Cause) -> usize {
+    const FIRST: [Cause; ORDER] = [
+        Cause::Hold,
+        Cause::Cap,
+        Cause::Bound,
+        Cause::Target,
+        Cause::Memory,
+        Cause::Suspended,
+    ];
+    FIRST.iter().position(|it| *it == cause).unwrap_or(ORDER)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -189,6 +189,13 @@ impl Device {
         self.book_idle(now, None, days);
     }
 
+    /// Its number and the cause that keeps it idle, with the time up to which it is accounted; `None` if it has work.
+    pub(super) fn open(&self) -> Option<(GpuId, (Nanos, Cause))> {
+        let (since, (cause, _)) = self.idle.back()?;
+        let open = (self.until.max(*since), *cause);
+        (*cause != Cause::Worker).then_some((self.gpu, open))
+    }
+
     /// Adds to the sums what ran between these two times while a session waited: its own work, work
     /// of a higher priority, or else `cause`. Returns the nanoseconds in which nothing ran.
     pub(super) fn before(

@@ -7,9 +7,10 @@ use bus_schemas::{
     Outcome, ReportTimes, SessionId,
 };
 
-use super::cause::Cause;
+use super::cause::{Cause, ORDER, rank};
 use super::clock::WorkerClock;
 use super::device::{ALWAYS, Day, Days, Device, DeviceDay, Whose};
+use super::idle::{DeviceIdle, idle};
 use super::line::{Line, Waited};
 use super::position::{
     Granted, Timing, add_part, add_unknown, part_timing, slice_timing, stages_of, standing_timing,
@@ -413,6 +414,12 @@ impl Explainer {
         told(&sums)
     }
 
+    /// The idle time of the devices.
+    pub(crate) fn idle(&self) -> BTreeMap<GpuId, DeviceIdle> {
+        let resting = self.workers.values().filter(|it| it.has_no_slice());
+        idle(&self.days, resting.filter_map(|it| it.device.open()))
+    }
+
     /// The time of the devices before each epoch served them, as far as it is known now.
     pub(crate) fn days_before_epochs(&self) -> BTreeMap<Epoch, Vec<DeviceDay>> {
         let mut sums = BTreeMap::<(u64, GpuId), Day>::new();
@@ -445,25 +452,8 @@ impl Explainer {
     }
 }
 
-/// The days as they are told.
 fn told(sums: &BTreeMap<(u64, GpuId), Day>) -> Vec<DeviceDay> {
     sums.iter().map(|(place, day)| day.told(*place)).collect()
-}
-
-/// Rank of the first cause that lasts only until the next grant.
-const ORDER: usize = 6;
-
-/// The rank of a cause: among several causes, the one with the lowest rank counts for a device.
-fn rank(cause: Cause) -> usize {
-    const FIRST: [Cause; ORDER] = [
-        Cause::Hold,
-        Cause::Cap,
-        Cause::Bound,
-        Cause::Target,
-        Cause::Memory,
-        Cause::Suspended,
-    ];
-    FIRST.iter().position(|it| *it == cause).unwrap_or(ORDER)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! All metrics: the only table of names, units, meanings and labels. Instruments,
-//! `docs/reference/metrics.md` and `ops/grafana/warploom.json` are made from it.
+//! `docs/reference/signals.md` and `ops/grafana/warploom.json` are made from it. [`traces`] has spans and attributes.
+
+pub mod traces;
 
 use crate::settings::Role;
 
@@ -101,8 +103,14 @@ macro_rules! metrics {
 }
 
 metrics! {
-    REQUEST_DURATION: Histogram "warploom.request.duration" in "s" by ["tenant"] of [Client],
-        "time of a request, from its first op to the answer";
+    REQUEST_DURATION: Histogram "warploom.request.duration" in "s" by ["tenant"] of [Tracer],
+        "time of a request of a program, from its first op to the answer";
+    WAIT: Counter "warploom.wait" in "s" by ["tenant" "cause" "by"] of [Tracer],
+        "time for which the tenant's work waited, by cause and by the tenant behind it";
+    IDLE: Counter "warploom.idle" in "s" by ["gpu" "cause"] of [Tracer],
+        "time in which nothing ran on the device, by cause";
+    UNTRACED: Counter "warploom.requests.untraced" in "{request}" by [] of [Tracer],
+        "requests that were reported and are not traced: the record has nothing of them, or they were too many";
 
     EXECUTE_DURATION: Histogram "warploom.execute.duration" in "s" by ["tenant" "gpu"] of [Worker],
         "from a slice's start to its end";
@@ -145,6 +153,8 @@ metrics! {
 
     QUEUE_DURATION: Histogram "warploom.queue.duration" in "s" by ["tenant"] of [Leader],
         "from an intent's arrival to its last op's grant";
+    QUEUE_AGE: Gauge "warploom.queue.age" in "s" by ["tenant"] of [Leader],
+        "time for which the tenant's oldest op that is not granted waits; 0 if none does";
     WINDOW: Gauge "warploom.window" in "s" by ["gpu"] of [Leader],
         "the window in force; 0 unless leading";
     OUTSTANDING: Gauge "warploom.outstanding" in "s" by ["gpu"] of [Leader],
@@ -211,6 +221,8 @@ metrics! {
         "bytes that it holds on the device and is not charged, because they are shared";
     CLUSTER_CAPACITY: Gauge "warploom.cluster.capacity" in "By" by ["gpu"] of [Controller],
         "bytes that all sessions on the device may hold together";
+    PRICE: Gauge "warploom.price" in "{currency}" by ["credit" "currency"] of [Controller],
+        "the price of a credit; absent without a price list";
     ORDER_VERIFIED: Gauge "warploom.order.verified" in "{verification}" by [] of [Controller],
         "1 where the last verification of this controller found the order as recorded, 0 where it differed; \
          absent before the first";

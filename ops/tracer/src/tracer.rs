@@ -1,0 +1,259 @@
+//! The tracer itself, without its surroundings: it takes in reports and the record, and decides what becomes a trace.
+//! `T` marks the message of a request.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use bus_schemas::{CostClass, GpuId, KernelKey, KernelRecord, Tenant, TraceContext};
+use scheduler_leader_core::replay::ReplayedPosition;
+use scheduler_leader_core::why::DeviceIdle;
+use telemetry::{Exemplar, FinishedSpan, TracerMeters};
+
+use crate::idle::Idle;
+use crate::ids::Ids;
+use crate::join::{Join, Joined, Request};
+use crate::kernels::Kernels;
+use crate::sampling::Sampling;
+use crate::trace::{Context, root_of, spans, trace_of};
+use crate::waits::Waits;
+
+/// Time for which a joined request waits for the names of its kernels, nanoseconds. Workers record new kernels every
+/// two seconds.
+const NAMES: u64 = 3_000_000_000;
+/// Maximum number of requests that are under way; above it no more reports are taken from the stream.
+const UNDER_WAY: usize = 16_384;
+/// Number of them from which on a tenant with more than its share gets no more.
+const CROWDED: usize = UNDER_WAY / 2;
+/// Share of a tenant in crowded times.
+const SHARE: usize = UNDER_WAY / 4;
+/// Maximum number of traces of one batch, and number of spans at which it is full.
+const BATCH: (usize, usize) = (256, 4_096);
+
+/// A request that ended with an error, for the log.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) request: Request,
+    /// The span that stands for it.
+    pub(crate) span: TraceContext,
+}
+
+/// The result of a look at the requests.
+#[derive(Debug)]
+pub(crate) struct Looked<T> {
+    /// The marks of those that are not exported.
+    pub(crate) dropped: Vec<T>,
+    /// Those that ended with an error.
+    pub(crate) failed: Vec<Failed>,
+}
+
+/// Reports, the record, and the requests between both and the collector. Times are nanoseconds since 1970.
+#[derive(Debug)]
+pub(crate) struct Tracer<T> {
+    ids: Ids,
+    join: Join<T>,
+    kernels: Kernels,
+    sampling: Sampling,
+    waits: Waits,
+    idle: Idle,
+    /// True if there is a collector for spans.
+    exports: bool,
+    /// Kept requests with kernels that have no name yet, each with the time at which it goes all the same.
+    unnamed: VecDeque<(u64, Joined<T>)>,
+    named: VecDeque<Joined<T>>,
+    /// Number of requests that were reported and not traced, since the start.
+    untold: u64,
+}
+
+impl<T> Tracer<T> {
+    /// A tracer of a cluster. Without `exports` it measures only.
+    pub(crate) fn new(ids: Ids, share: f64, exports: bool) -> Self {
+        Self {
+            ids,
+            join: Join::new(),
+            kernels: Kernels::default(),
+            sampling: Sampling::new(share),
+            waits: Waits::default(),
+            idle: Idle::default(),
+            exports,
+            unnamed: VecDeque::new(),
+            named: VecDeque::new(),
+            untold: 0,
+        }
+    }
+
+    /// Notes that the record is read from its beginning, which tells everything again.
+    pub(crate) fn begins(&mut self, now: u64) {
+        self.join.begins(now);
+        self.waits.begins();
+        self.idle.begins();
+    }
+
+    /// Notes that the record is read up to now.
+    pub(crate) fn is_read(&mut self, now: u64) {
+        self.join.is_read(now);
+        self.waits.is_read();
+    }
+
+    /// True if the record is to be read from its beginning.
+    pub(crate) fn wants_again(&self, now: u64) -> bool {
+        self.join.wants_again(now)
+    }
+
+    /// Takes in a position of the record.
+    pub(crate) fn position(&mut self, position: &ReplayedPosition, meters: &TracerMeters) {
+        for wait in self.waits.position(position) {
+            meters.waited(
+                &position.tenant,
+                wait.cause.name(),
+                wait.of.as_ref(),
+                wait.ns,
+            );
+        }
+        self.join.position(position);
+    }
+
+    /// Takes in the idle time of all devices.
+    pub(crate) fn tell_idle(&mut self, devices: BTreeMap<GpuId, DeviceIdle>, now: u64) {
+        self.idle.tell(devices, now);
+    }
+
+    /// Takes in the record of a kernel.
+    pub(crate) fn learn(&mut self, key: KernelKey, record: &KernelRecord) {
+        self.kernels.learn(key, record);
+    }
+
+    /// Sets the targets of all tenants, nanoseconds.
+    pub(crate) fn set_targets(&mut self, targets: HashMap<Tenant, u64>) {
+        self.sampling.set_targets(targets);
+    }
+
+    /// True if no more reports may be taken from the stream.
+    pub(crate) fn is_full(&self) -> bool {
+        self.join.waiting() + self.unnamed.len() + self.named.len() >= UNDER_WAY
+    }
+
+    /// Takes in a request. Returns the mark of one that may not be told, or of a tenant that takes more than its share
+    /// of what is under way.
+    pub(crate) fn take(&mut self, request: Request, now: u64, mark: T) -> Option<T> {
+        let crowded = self.join.waiting() >= CROWDED && self.join.is_shared();
+        if crowded && self.join.waiting_of(&request.tenant) >= SHARE {
+            return Some(mark);
+        }
+        self.join.request(request, now, mark)
+    }
+
+    /// Looks at the requests. A tenant may report anything, so only requests with ops in the record count.
+    pub(crate) fn look(&mut self, now: u64, meters: &TracerMeters) -> Looked<T> {
+        for (gpu, cause, ns) in self.idle.look(now) {
+            meters.idle(gpu, cause.name(), ns);
+        }
+        let due = self.join.due(now);
+        self.join.forget(now);
+        let (mut dropped, mut failed, mut untold) = (Vec::new(), Vec::new(), 0);
+        for joined in due {
+            if joined.parts.is_empty() && !joined.has_run {
+                untold += 1;
+                dropped.push(joined.mark);
+                continue;
+            }
+            if joined.request.report.error.is_some() {
+                failed.push(self.failed(&joined.request));
+            }
+            match self.measure(&joined.request, meters) {
+                true => self.unnamed.push_back((now.saturating_add(NAMES), joined)),
+                false => dropped.push(joined.mark),
+            }
+        }
+        self.note_untold(untold, meters);
+        self.name(now);
+        Looked { dropped, failed }
+    }
+
+    fn failed(&self, request: &Request) -> Failed {
+        let trace = trace_of(request, &self.ids);
+        Failed {
+            request: request.clone(),
+            span: TraceContext {
+                trace,
+                span: root_of(request, &self.ids),
+                sampled: self.sampling.keeps(request, trace).is_some(),
+            },
+        }
+    }
+
+    /// Notes the duration of a request. Returns true if it is to be exported.
+    fn measure(&self, request: &Request, meters: &TracerMeters) -> bool {
+        let report = &request.report;
+        let trace = trace_of(request, &self.ids);
+        let is_kept = self.exports && self.sampling.keeps(request, trace).is_some();
+        let exemplar = is_kept.then(|| Exemplar {
+            trace,
+            span: root_of(request, &self.ids),
+            at: report.ended,
+        });
+        let took = Duration::from_nanos(report.ended.saturating_sub(report.began));
+        meters.request(&request.tenant, took, exemplar);
+        is_kept
+    }
+
+    /// Moves the requests on that have names for all kernels, or will get none.
+    fn name(&mut self, now: u64) {
+        for _ in 0..self.unnamed.len() {
+            if let Some((named_by, joined)) = self.unnamed.pop_front() {
+                match now >= named_by || self.is_named(&joined) {
+                    true => self.named.push_back(joined),
+                    false => self.unnamed.push_back((named_by, joined)),
+                }
+            }
+        }
+    }
+
+    fn is_named(&self, joined: &Joined<T>) -> bool {
+        let mut work = joined.parts.iter().flat_map(|part| part.work.iter());
+        work.all(|run| run.class != CostClass::Launch || self.kernels.knows(run.key))
+    }
+
+    /// Notes requests that were reported and are not traced: the record shows nothing of them, or their tenant has too
+    /// many. Warns at each power of two.
+    pub(crate) fn note_untold(&mut self, count: u64, meters: &TracerMeters) {
+        meters.untraced(count);
+        let before = self.untold;
+        self.untold += count;
+        if before.checked_ilog2() != self.untold.checked_ilog2() {
+            let untold = self.untold;
+            tracing::warn!(untold, "requests were reported and are not traced");
+        }
+    }
+
+    /// Makes the spans of the next batch. Returns them with the marks of their requests.
+    pub(crate) fn batch(&mut self) -> (Vec<FinishedSpan>, Vec<T>) {
+        let (mut batch, mut marks) = (Vec::new(), Vec::new());
+        while marks.len() < BATCH.0 && batch.len() < BATCH.1 {
+            let Some(joined) = self.named.pop_front() else {
+                break;
+            };
+            batch.extend(self.spans(&joined));
+            marks.push(joined.mark);
+        }
+        (batch, marks)
+    }
+
+    /// The spans of a request; none if it is not kept any more.
+    fn spans(&self, joined: &Joined<T>) -> Vec<FinishedSpan> {
+        let trace = trace_of(&joined.request, &self.ids);
+        let kept = self.sampling.keeps(&joined.request, trace);
+        let made = kept.map(|kept| {
+            let context = Context {
+                ids: &self.ids,
+                kernels: &self.kernels,
+                target: self.sampling.target(&joined.request.tenant),
+                kept,
+            };
+            spans(joined, &context)
+        });
+        made.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

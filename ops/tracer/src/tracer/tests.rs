@@ -1,0 +1,94 @@
+use telemetry::{Role, Telemetry, TelemetrySettings};
+
+use super::*;
+use crate::join::tests::{position, request};
+
+fn tracer(share: f64, exports: bool) -> Tracer<u64> {
+    let mut tracer = Tracer::new(Ids::new(&"test".parse().expect("a name")), share, exports);
+    tracer.begins(0);
+    tracer.is_read(0);
+    tracer
+}
+
+/// The page of metrics, without comments.
+fn page(telemetry: &Telemetry, name: &str) -> Vec<String> {
+    let page = telemetry.exposition().expect("it is enabled");
+    let lines = page.lines().filter(|line| line.starts_with(name));
+    lines.map(str::to_owned).collect()
+}
+
+fn measured() -> Telemetry {
+    let settings = TelemetrySettings {
+        page: true,
+        ..TelemetrySettings::off(Role::Tracer, "test")
+    };
+    Telemetry::start(&settings).expect("the settings are good")
+}
+
+/// Time at which requests with kernels of unknown names go.
+const LATER: u64 = 10 * NAMES;
+
+#[test]
+fn every_request_is_measured_and_those_that_are_kept_are_exported_once() {
+    for (share, exports, sent) in [(1.0, true, 1), (0.0, true, 0), (1.0, false, 0)] {
+        let (telemetry, mut tracer) = (measured(), tracer(share, exports));
+        let meters = telemetry.meters().tracer();
+        assert_eq!(tracer.take(request("chat", 1, (1, 4)), 0, 7), None);
+        tracer.position(&position("chat", 1, (1, 4), 1_100), meters);
+        let dropped = tracer.look(LATER, meters).dropped;
+        let later = tracer.look(2 * LATER, meters).dropped;
+        let (spans, marks) = tracer.batch();
+        assert_eq!(dropped.len() + later.len() + marks.len(), 1, "one mark");
+        assert_eq!(marks.len(), sent);
+        assert_eq!(spans.is_empty(), sent == 0);
+        assert!(tracer.batch().1.is_empty());
+        let count = page(&telemetry, "warploom_request_duration_seconds_count");
+        assert!(count[0].ends_with(" 1"), "{count:?}");
+        let waits = page(&telemetry, "warploom_wait_seconds_total");
+        let labels = "{warploom_by=\"other\",warploom_cause=\"priority\",warploom_tenant=\"chat\"";
+        assert!(
+            waits[0].contains(labels) && waits[0].ends_with(" 0.0000001"),
+            "{waits:?}"
+        );
+        let open = telemetry.openmetrics().expect("it is enabled");
+        let trace = spans.first().map(|span| span.trace.to_string());
+        let exemplars: Vec<_> = open
+            .lines()
+            .filter(|it| it.contains(" # {trace_id="))
+            .collect();
+        assert_eq!(exemplars.len(), sent, "{open}");
+        assert!(
+            exemplars
+                .iter()
+                .all(|it| trace.as_ref().is_some_and(|id| it.contains(id)))
+        );
+    }
+}
+
+#[test]
+fn a_report_of_what_the_record_does_not_have_is_counted_and_measures_nothing() {
+    let (telemetry, mut tracer) = (measured(), tracer(1.0, true));
+    let meters = telemetry.meters().tracer();
+    assert_eq!(tracer.take(request("chat", 1, (1, 4)), 0, 7), None);
+    assert_eq!(tracer.look(1_000_000_000_000, meters).dropped, [7]);
+    let untraced = page(&telemetry, "warploom_requests_untraced_total");
+    assert!(untraced[0].ends_with(" 1"), "{untraced:?}");
+    assert!(page(&telemetry, "warploom_request_duration_seconds_count").is_empty());
+}
+
+#[test]
+fn a_tenant_that_crowds_the_others_out_gets_no_more_than_its_share() {
+    let (telemetry, mut tracer) = (measured(), tracer(1.0, true));
+    let mut take = |tenant: &str, session: u64| {
+        let taken = tracer.take(request(tenant, session, (1, 4)), 0, session);
+        taken.is_none()
+    };
+    for session in 0..CROWDED as u64 - 1 {
+        assert!(take("flood", session));
+    }
+    assert!(take("chat", 1 << 20));
+    assert!(!take("flood", 1 << 21));
+    assert!(take("chat", 1 << 22));
+    assert!(!tracer.is_full());
+    drop(telemetry);
+}
