@@ -246,6 +246,9 @@ pub struct RequestReports {
     /// The ops of requests with ops that are not consecutive, in order.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RequestRun>,
+    /// The ops of the requests that load modules, in order.
+    #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<RequestRun>,
     /// The detail of the failure that ended the requests with an error, by [`RequestReports::told`].
     /// Empty if none did.
     #[serde(default, with = "text", skip_serializing_if = "String::is_empty")]
@@ -267,6 +270,13 @@ impl RequestReports {
     #[must_use]
     pub fn fault(&self) -> Option<KernelFault> {
         self.failure.parse().ok()
+    }
+
+    /// The loads of modules of a report: first and last of each run, in order.
+    pub fn loads_of(&self, index: usize) -> impl Iterator<Item = (OpNumber, OpNumber)> {
+        let loads = self.loads.iter();
+        let of = loads.filter(move |run| usize::try_from(run.report) == Ok(index));
+        of.map(|run| (run.first, run.last))
     }
 
     /// The ops of a report: first and last of each run, in order.
@@ -391,8 +401,12 @@ mod tests {
             dropped: 0,
             rows: vec![row(1, 4), row(2, 9), row(10, 12)],
             runs: vec![run(1, 2, 3), run(1, 6, 9), run(7, 1, 1)],
+            loads: vec![run(0, 3, 3), run(2, 11, 11), run(2, 12, 12)],
             failure: String::new(),
         };
+        let loads = |index| reports.loads_of(index).collect::<Vec<_>>();
+        assert_eq!(loads(0), [(3, 3)]);
+        assert_eq!((loads(1), loads(9)), (vec![], vec![]));
         let runs = |index| reports.runs_of(index).collect::<Vec<_>>();
         assert_eq!(runs(0), [(1, 4)]);
         assert_eq!(runs(1), [(2, 3), (6, 9)]);

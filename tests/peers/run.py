@@ -5,6 +5,7 @@
   tests/peers/run.py --fast                  a few minutes of it, as every test run does
   tests/peers/run.py --suite numba gpt2      these only
   tests/peers/run.py --suite cupy --resume   5,000 of CuPy's own tests, and with each run more
+  tests/peers/run.py --suite traces-programs traces-kills   the traces of CuPy, nvcc and torch, and under kills
   tests/peers/run.py --suite fresh           Numba, CuPy, Triton, torch as their manuals install them, not pinned
   tests/peers/run.py --tinygrad ~/tinygrad   with tinygrad's backend tests, from a checkout
   tests/peers/run.py --suite triton-own --triton ~/triton   Triton's own tests, from a checkout

@@ -421,6 +421,7 @@ pub(crate) fn request_reports() -> RequestReports {
                 last: 16,
             },
         ],
+        loads: Vec::new(),
         failure: String::new(),
     }
 }

@@ -22,6 +22,8 @@ const THREADS: usize = 256;
 const WAITED: usize = 4_096;
 /// Maximum number of runs of a request; the last one then reaches to its last op.
 const RUNS: usize = 256;
+/// Maximum number of runs of loads of a request that are told.
+const LOADS: usize = 64;
 
 /// The thread that calls, and its span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,8 @@ struct Request {
     last: OpNumber,
     /// Ops before those of `first`, if other threads' ops are between.
     before: Vec<(OpNumber, OpNumber)>,
+    /// Its loads of modules, in runs.
+    loads: Vec<(OpNumber, OpNumber)>,
     /// The first op of the whole request.
     start: OpNumber,
 }
@@ -57,6 +61,16 @@ impl Request {
             self.first = number;
         }
         self.last = number;
+    }
+
+    #[cold]
+    fn load(&mut self, number: OpNumber) {
+        let room = self.loads.len() < LOADS;
+        match self.loads.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ if room => self.loads.push((number, number)),
+            _ => {}
+        }
     }
 }
 
@@ -102,12 +116,15 @@ impl Requests {
         let launches = u32::from(matches!(op, Op::Launch(_)));
         let of_thread = |it: &Request| it.thread == caller.thread;
         let Some(at) = self.open.iter().position(of_thread) else {
-            self.begin(number, launches, caller, waits, now);
+            self.begin((op, number), launches, caller, now);
             return;
         };
         if let Some(open) = self.open.get_mut(at) {
             open.extend(number);
             open.launches = open.launches.saturating_add(launches);
+            if is_load(op) {
+                open.load(number);
+            }
         }
         if waits {
             let mut request = self.open.swap_remove(at);
@@ -119,13 +136,12 @@ impl Requests {
     #[cold]
     fn begin(
         &mut self,
-        number: OpNumber,
+        (op, number): (&Op, OpNumber),
         launches: u32,
         caller: Caller,
-        waits: bool,
         now: impl FnOnce() -> Nanos,
     ) {
-        let mut waited = self.waited.iter_mut();
+        let (waits, mut waited) = (op.has_result(), self.waited.iter_mut());
         // A wait right after an unanswered one belongs to the same request, as for the pieces of
         // one copy.
         if waits && let Some(request) = waited.rfind(|it| it.thread == caller.thread) {
@@ -135,7 +151,7 @@ impl Requests {
         if !waits && self.open.len() >= THREADS {
             self.finish_oldest(began);
         }
-        let request = Request {
+        let mut request = Request {
             thread: caller.thread,
             parent: caller.parent.or(self.parent),
             began,
@@ -144,8 +160,12 @@ impl Requests {
             first: number,
             last: number,
             before: Vec::new(),
+            loads: Vec::new(),
             start: number,
         };
+        if is_load(op) {
+            request.load(number);
+        }
         match waits {
             true => self.wait(request),
             false => self.open.push(request),
@@ -250,6 +270,7 @@ impl Requests {
             dropped: self.dropped,
             rows: Vec::with_capacity(self.finished.len()),
             runs: Vec::new(),
+            loads: Vec::new(),
             failure: String::new(),
         };
         while let Some(finished) = self.finished.front() {
@@ -257,7 +278,9 @@ impl Requests {
                 0 => 0,
                 before => before + 1,
             };
-            if reports.runs.len() + runs > limits::REQUEST_RUNS {
+            let loads = finished.request.loads.len();
+            let is_full = reports.runs.len() + runs > limits::REQUEST_RUNS;
+            if is_full || reports.loads.len() + loads > limits::REQUEST_RUNS {
                 // The next report has the rest.
                 break;
             }
@@ -277,14 +300,16 @@ impl Requests {
                 parent: request.parent,
                 error: finished.error,
             });
+            let run = |(first, last)| RequestRun {
+                report: index,
+                first,
+                last,
+            };
+            reports.loads.extend(request.loads.into_iter().map(run));
             if runs > 0 {
                 let last = (request.first, request.last);
                 let all = request.before.into_iter().chain([last]);
-                reports.runs.extend(all.map(|(first, last)| RequestRun {
-                    report: index,
-                    first,
-                    last,
-                }));
+                reports.runs.extend(all.map(run));
             }
         }
         if reports.rows.iter().any(|row| row.error.is_some()) {
@@ -294,9 +319,13 @@ impl Requests {
     }
 }
 
+fn is_load(op: &Op) -> bool {
+    matches!(op, Op::LoadModule { .. })
+}
+
 #[cfg(test)]
 mod tests {
-    use bus_schemas::{ShortText, SpanId, TraceId, decode};
+    use bus_schemas::{ModuleHash, ShortText, SpanId, TraceId, decode};
 
     use super::*;
 
@@ -371,6 +400,23 @@ mod tests {
             .map(|it| (it.first, it.last, it.ended - ZERO))
             .collect();
         assert_eq!(rows, [(1, 1, 30), (3, 3, 50)]);
+    }
+
+    #[test]
+    fn loads_of_modules_are_told_with_their_request() {
+        let load = Op::LoadModule {
+            slot: 1,
+            hash: ModuleHash([7; 32]),
+        };
+        let mut requests = Requests::default();
+        let ops = [load, load, FREE, load, Op::Sync, FREE, Op::Sync];
+        for (number, op) in (1..).zip(&ops) {
+            requests.pushed(op, number, caller(1), || number);
+        }
+        requests.answered(7, 9);
+        let report = reported(&mut requests, None).expect("asked for");
+        let loads = |index| report.loads_of(index).collect::<Vec<_>>();
+        assert_eq!((loads(0), loads(1)), (vec![(1, 2), (4, 4)], vec![]));
     }
 
     #[test]

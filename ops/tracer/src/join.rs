@@ -59,11 +59,25 @@ pub(crate) struct Request {
     pub(crate) session: SessionId,
     pub(crate) process: Option<ClientProcess>,
     pub(crate) report: RequestReport,
+    /// The detail of the failure that ended it; empty if the program did not tell it.
+    pub(crate) failure: Option<Rc<str>>,
     /// Its ops, in order.
     pub(crate) runs: Box<[(OpNumber, OpNumber)]>,
+    /// Its loads of modules, in order.
+    pub(crate) loads: Box<[(OpNumber, OpNumber)]>,
 }
 
 impl Request {
+    /// Number of its loads of modules in a part.
+    pub(crate) fn loads_in(&self, part: &Part) -> u64 {
+        let within = |(first, last): &(OpNumber, OpNumber)| {
+            let (first, last) = ((*first).max(part.first), (*last).min(part.last));
+            last.saturating_add(1).saturating_sub(first)
+        };
+        let loads = self.loads.iter().map(within);
+        loads.fold(0, u64::saturating_add)
+    }
+
     /// True if a part holds ops of it.
     fn needs(&self, part: &Part) -> bool {
         let at = self.runs.partition_point(|(_, last)| *last < part.first);

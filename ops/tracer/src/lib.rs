@@ -12,6 +12,7 @@
 mod clock;
 mod command;
 mod export;
+mod failed;
 mod fit;
 mod idle;
 mod ids;

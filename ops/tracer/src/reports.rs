@@ -144,7 +144,10 @@ fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<Vec<Request
             return None;
         }
     };
-    if reports.rows.len() > limits::REQUESTS || reports.runs.len() > limits::REQUEST_RUNS {
+    if reports.failure.len() > limits::REQUEST_FAILURE_BYTES
+        || reports.rows.len() > limits::REQUESTS
+        || reports.runs.len().max(reports.loads.len()) > limits::REQUEST_RUNS
+    {
         tracing::debug!(%tenant, "a report of too many requests");
         return None;
     }
@@ -152,19 +155,23 @@ fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<Vec<Request
         let (session, dropped) = (reports.session, reports.dropped);
         tracing::debug!(%tenant, %session, dropped, "requests were not reported");
     }
+    let failure: Rc<str> = reports.failure.as_str().into();
     let rows = reports.rows.iter().enumerate();
     let request = |(index, report): (usize, &RequestReport)| {
         let mut runs: Vec<_> = reports.runs_of(index).collect();
         // In order and within, as an honest program sends them.
         runs.sort_unstable();
         let within = |it: &&(u64, u64)| report.first <= it.0 && it.1 <= report.last;
+        let loads: Vec<_> = reports.loads_of(index).collect();
         let runs = runs.iter().filter(within).copied();
         Request {
             tenant: tenant.clone(),
             session: reports.session,
             process: reports.process,
             report: *report,
+            failure: report.error.map(|_| Rc::clone(&failure)),
             runs: runs.collect(),
+            loads: loads.iter().filter(within).copied().collect(),
         }
     };
     Some(rows.map(request).collect())

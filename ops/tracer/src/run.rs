@@ -21,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::clock::now;
 use crate::export::Exporter;
+use crate::failed::Failed as FailedRequest;
 use crate::ids::Ids;
 use crate::record;
 use crate::reports::{self, Mark, Reports};
@@ -142,10 +143,13 @@ async fn work(shared: Rc<Shared>) -> Result<()> {
 
 /// Logs a request that ended with an error, with the ids of its span.
 fn log(Failed { request, span }: &Failed) {
-    let code = request.report.error.map_or("", |code| code.name());
+    let Some(code) = request.report.error else {
+        return;
+    };
     let (tenant, session) = (request.tenant.as_str(), request.session.to_string());
+    let (code, why) = FailedRequest::new(code, request).status();
     in_span(*span, || {
-        tracing::warn!(tenant, session, code, "a request failed")
+        tracing::warn!(tenant, session, code, why, "a request failed");
     });
 }
 

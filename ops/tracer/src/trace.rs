@@ -12,6 +12,7 @@ use scheduler_leader_core::why::{Cause, Timing};
 use telemetry::catalogue::traces as names;
 use telemetry::{Attribute, Attributes, FinishedSpan, Role, SpanEvent};
 
+use crate::failed::Failed;
 use crate::fit::{distance, fit};
 use crate::ids::Ids;
 use crate::join::{Joined, Part, Request};
@@ -177,18 +178,15 @@ impl Trace<'_> {
         }
         let timings = slices.iter().map(|slice| &*slice.part.timing);
         attributes.extend(waits(timings));
-        let error = report
-            .error
-            .map(|code| (code.name(), code.meaning().to_owned()));
-        if let Some((code, _)) = &error {
-            attributes.push(text(names::ERROR_TYPE, code));
-        }
+        let failed = report.error.map(|code| Failed::new(code, self.request));
+        attributes.extend(failed.iter().flat_map(Failed::attributes));
         FinishedSpan {
             parent: report.parent.map(|parent| parent.span),
             is_remote: report.parent.is_some(),
             span: self.root,
             attributes,
-            error,
+            events: failed.iter().map(|it| it.event(self.bounds.1)).collect(),
+            error: failed.map(Failed::status),
             ..self.child(Role::Client, "request", [0, 0], self.bounds)
         }
     }
@@ -237,7 +235,8 @@ impl Trace<'_> {
         };
         let stretch = within((from, part.timing.ended), self.bounds);
         let kernels = self.context.kernels;
-        let name = execution_name(&part.work, kernels);
+        let loads = self.request.loads_in(part);
+        let name = execution_name(&part.work, loads, kernels);
         let mut span = self.of_part(Role::Worker, "execute", part, stretch);
         span.name = name;
         span.attributes
@@ -252,6 +251,14 @@ impl Trace<'_> {
             span.attributes.extend(waits([&*part.timing]));
         }
         span.events = events(part, stretch, kernels);
+        if loads > 0 {
+            let event = SpanEvent {
+                name: "load",
+                at: stretch.0,
+                attributes: vec![number(names::OPS, loads)],
+            };
+            span.events.insert(0, event);
+        }
         span
     }
 
@@ -359,7 +366,7 @@ impl Trace<'_> {
 }
 
 /// The name of a slice's execution: its longest kernel and the number of other launches, or its other work.
-fn execution_name(work: &[CostRun], kernels: &Kernels) -> String {
+fn execution_name(work: &[CostRun], loads: u64, kernels: &Kernels) -> String {
     let launches = work.iter().filter(|run| run.class == CostClass::Launch);
     let total: u64 = launches.clone().map(|run| u64::from(run.count)).sum();
     let time = |run: &&CostRun| {
@@ -383,6 +390,7 @@ fn execution_name(work: &[CostRun], kernels: &Kernels) -> String {
     let name = match () {
         () if has(CostClass::Copy) => "gpu copy",
         () if copies_out => "gpu copy out",
+        () if loads > 0 => "gpu load",
         () if has(CostClass::Sync) => "gpu sync",
         () if work.is_empty() => "gpu execute",
         () => "gpu memory",
@@ -457,11 +465,11 @@ fn waits<'a>(timings: impl IntoIterator<Item = &'a Timing>) -> Attributes {
     attributes
 }
 
-fn number(name: &'static str, value: u64) -> (Cow<'static, str>, Attribute) {
+pub(crate) fn number(name: &'static str, value: u64) -> (Cow<'static, str>, Attribute) {
     (Cow::Borrowed(name), Attribute::Number(value))
 }
 
-fn text(name: &'static str, value: &str) -> (Cow<'static, str>, Attribute) {
+pub(crate) fn text(name: &'static str, value: &str) -> (Cow<'static, str>, Attribute) {
     (Cow::Borrowed(name), Attribute::Text(value.to_owned()))
 }
 

@@ -14,7 +14,7 @@ from . import joined, wheels
 from .chart import Collector
 from .cluster import finish, stop
 from .traces import cluster_of, count, figures, fresh, keep
-from .traces_programs import Made
+from .traces_programs import Makers
 
 #: Programs, two for each worker: the library and the kind of its parents.
 PROGRAMS = (("numba", "spans"), ("nvcc", "set"), ("nvcc", "inherited"), ("cupy", "none"), ("torch", "none"))
@@ -150,10 +150,10 @@ def traces_kills(stage, row):
     each request has a trace. Of one on the dead worker only the last may have none."""
     folder = fresh(stage, "traces-kills")
     enough, programs = folder / "enough", {}
-    made = Made(stage, row, folder)
+    makers = Makers(stage, folder)
     for number, (name, parents) in enumerate(PROGRAMS):
         try:
-            program = getattr(made, name)(f"{name}-{number}", parents, "--until", enough, "--pause", PAUSE)
+            program = getattr(makers, name)(f"{name}-{number}", parents, "--until", enough, "--pause", PAUSE)
             programs[program.tenant] = program
         except wheels.Missing as missing:
             row.notes.append(f"{name} is left out: {missing}")

@@ -18,11 +18,11 @@ PARENTS = ("none", "inherited", "spans", "set")
 LIMIT = 900
 
 
-class Made:
+class Makers:
     """The programs as they are made on this machine."""
 
-    def __init__(self, stage, row, folder):
-        self.stage, self.row, self.folder = stage, row, folder
+    def __init__(self, stage, folder):
+        self.stage, self.folder = stage, folder
         self.started = Started(stage, folder)
 
     def numba(self, tenant, parents, *arguments):
@@ -65,18 +65,18 @@ def traces_programs(stage, row):
     """Programs on CuPy, the CUDA runtime and torch, with every kind of parent: each request has a trace, and a right
     one. A program with a parent that is not sampled has none."""
     folder = fresh(stage, "traces-programs")
-    made = Made(stage, row, folder)
+    makers = Makers(stage, folder)
     several = ("--requests", requests(stage))
     with Collector(stage, folder) as collector:
         with cluster_of(stage, folder, collector) as cluster:
-            for name, make in (("numba", made.numba), ("cupy", made.cupy), ("nvcc", made.nvcc), ("torch", made.torch)):
+            for name in ("numba", "cupy", "nvcc", "torch"):
                 try:
                     for parents in PARENTS:
-                        if program := make(f"{name}-{parents}", parents, *several):
+                        if program := getattr(makers, name)(f"{name}-{parents}", parents, *several):
                             judge(row, cluster, collector, program, LIMIT)
                 except wheels.Missing as missing:
                     row.notes.append(f"{name} is left out: {missing}")
-            unsampled = made.nvcc("unsampled", "none", *several)
+            unsampled = makers.nvcc("unsampled", "none", *several)
             unsampled.variables["TRACEPARENT"] = f"00-{PARENT[0]}-{PARENT[1]}-00"
             ran = cluster.run(unsampled.command, LIMIT, tenant=unsampled.tenant, variables=unsampled.variables)
         # The cluster has ended, and with it the export.

@@ -217,6 +217,7 @@ def check_rest(request, children, slices):
     """Checks the time at which nothing of a request waits or runs."""
     busy = [it for it in children if it["name"] == "queue" or it in slices]
     for name in OPERATIONS:
+        require(busy or not any(it["name"] == name for it in children), f"{name} without a slice", request)
         require(sum(it["name"] == name for it in children) <= 1, f"{name} twice", request)
     for child in children:
         if child["name"] == "submit":

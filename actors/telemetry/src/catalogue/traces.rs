@@ -130,6 +130,11 @@ const fn span(name: &'static str, role: Role, from: &'static str, to: &'static s
 pub static EVENTS: &[(&str, &str, &str)] = &[
     ("kernel", "gpu", "launches of one kernel in the slice"),
     ("copy", "gpu", "copies in the slice"),
+    (
+        "load",
+        "gpu",
+        "loads of modules in the slice, with their compilation on the worker",
+    ),
     ("exception", "request", "the error that ended the request"),
 ];
 
@@ -149,7 +154,7 @@ macro_rules! attributes {
 attributes! {
     TENANT: "warploom.tenant" on ["request" "submit" "queue" "gpu" "swap" "program" "answer"], "the request's tenant";
     SESSION: "warploom.session" on ["request" "submit" "queue" "gpu" "swap" "program" "answer"], "its session";
-    OPS: "warploom.ops" on ["request" "queue" "gpu" "copy"], "ops";
+    OPS: "warploom.ops" on ["request" "queue" "gpu" "copy" "load"], "ops";
     LAUNCHES: "warploom.launches" on ["request" "gpu" "kernel"], "launches among them";
     GPU: "warploom.gpu" on ["request" "queue" "gpu" "swap"], "the device's number in the cluster";
     HW_ID: "hw.id" on ["gpu" "swap"], "the same number, as text";

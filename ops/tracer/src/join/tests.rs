@@ -10,6 +10,7 @@ pub(crate) fn request(tenant: &str, session: u64, (first, last): (u64, u64)) -> 
         tenant: tenant.parse().expect("a name"),
         session: SessionId(session),
         process: None,
+        failure: None,
         report: RequestReport {
             thread: 1,
             launches: 2,
@@ -22,6 +23,7 @@ pub(crate) fn request(tenant: &str, session: u64, (first, last): (u64, u64)) -> 
             error: None,
         },
         runs: Box::new([(first, last)]),
+        loads: Box::default(),
     }
 }
 

@@ -1,4 +1,7 @@
-use bus_schemas::{Code, GrantKind, KernelKey, SpanId, TraceContext};
+use bus_schemas::{
+    Code, FaultAccess, FaultKind, GrantKind, KernelFault, KernelKey, SourceLine, SpanId,
+    TraceContext,
+};
 use scheduler_leader_core::why::Wait;
 
 use super::*;
@@ -184,7 +187,7 @@ fn work_without_launches_is_named_by_what_it_is() {
         bytes,
         count: 1,
     };
-    let name = |work: &[CostRun]| execution_name(work, &kernels());
+    let name = |work: &[CostRun]| execution_name(work, 0, &kernels());
     let sync = run(CostClass::Sync, 0);
     assert_eq!(name(&[run(CostClass::Copy, 9), sync]), "gpu copy");
     assert_eq!(name(&[run(CostClass::Sync, 9), sync]), "gpu copy out");
@@ -251,4 +254,137 @@ fn many_slices_are_bounded_and_none_of_their_waits_is_lost() {
         .filter(|it| attribute(it, "warploom.wait_ns").is_some());
     let waited: u64 = waited.map(|it| amount(it, "warploom.wait_ns")).sum();
     assert_eq!(waited, amount(&spans[0], "warploom.wait_ns"));
+}
+
+/// Checks that names of spans, events and attributes are of the table, and are on the spans that it names.
+fn check_names(spans: &[FinishedSpan]) {
+    let first = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
+    let has = |name: &str, on: &str| {
+        let cause = name.strip_prefix("warploom.wait.");
+        let cause = cause.and_then(|it| it.strip_suffix("_ns"));
+        let entry = match cause {
+            Some(cause) => {
+                assert!(Cause::ALL.iter().any(|it| it.name() == cause), "{name}");
+                names::WAIT_CAUSE_NS
+            }
+            None => name,
+        };
+        let mut entries = names::ATTRIBUTES.iter().filter(|it| it.name == entry);
+        entries.next().is_some_and(|it| it.on.contains(&on))
+    };
+    for span in spans {
+        let kind = first(&span.name);
+        assert!(
+            names::SPANS.iter().any(|it| first(it.name) == kind),
+            "{}",
+            span.name
+        );
+        for (name, _) in &span.attributes {
+            assert!(has(name, &kind), "{name} of {}", span.name);
+        }
+        for event in &span.events {
+            let known = names::EVENTS
+                .iter()
+                .any(|(name, of, _)| (*name, *of) == (event.name, &*kind));
+            assert!(known, "{} of {}", event.name, span.name);
+            for (name, _) in &event.attributes {
+                assert!(has(name, event.name), "{name} of {}", event.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_is_told_with_all_that_is_known_of_it_and_every_name_is_of_the_table() {
+    let mut joined = joined();
+    joined.request.report.error = Some(Code::IllegalAddress);
+    let source = SourceLine::new("saxpy.cu", 12);
+    let fault = KernelFault::new(
+        FaultKind::IllegalAddress,
+        "saxpy",
+        34,
+        ([1, 0, 0], [5, 0, 0]),
+    );
+    let access = FaultAccess {
+        write: false,
+        bytes: 4,
+    };
+    let fault = fault
+        .at(source)
+        .of(Some(access), Some(0x7f00))
+        .because("4 bytes past the end");
+    joined.request.failure = Some(fault.to_string().as_str().into());
+    let spans = made(&joined);
+    check_names(&spans);
+    let root = &spans[0];
+    for (name, value) in [
+        (names::ERROR_TYPE, Code::IllegalAddress.name()),
+        (names::CODE_FUNCTION, "saxpy"),
+        (names::CODE_FILE, "saxpy.cu"),
+        (names::FAULT_BLOCK, "1,0,0"),
+        (names::FAULT_THREAD, "5,0,0"),
+        (names::FAULT_ADDRESS, "0x7f00"),
+    ] {
+        assert_eq!(
+            attribute(root, name),
+            Some(&Attribute::Text(value.into())),
+            "{name}"
+        );
+    }
+    assert_eq!(
+        (
+            amount(root, names::CODE_LINE),
+            amount(root, names::FAULT_PTX_LINE)
+        ),
+        (12, 34)
+    );
+    let [event] = &root.events[..] else {
+        panic!("{:?}", root.events);
+    };
+    let told = (
+        Cow::Borrowed(names::EXCEPTION_MESSAGE),
+        Attribute::Text(fault.to_string()),
+    );
+    assert!(
+        event.name == "exception" && event.attributes.contains(&told),
+        "{event:?}"
+    );
+    // An error of another kind has words only, and one without a detail those of its code.
+    joined.request.failure = Some("the worker is gone".into());
+    let spans = made(&joined);
+    let status = spans[0].error.as_ref().map(|(_, words)| words.as_str());
+    assert_eq!(status, Some("the worker is gone"));
+    assert_eq!(attribute(&spans[0], names::CODE_FUNCTION), None);
+    joined.request.failure = None;
+    let words = Code::IllegalAddress.meaning().to_owned();
+    assert_eq!(
+        made(&joined)[0].error,
+        Some((Code::IllegalAddress.name(), words))
+    );
+}
+
+#[test]
+fn a_slice_that_loads_modules_is_named_by_that_and_its_kernels_go_first() {
+    let mut joined = joined();
+    joined.request.loads = Box::new([(2, 3), (5, 9)]);
+    let spans = made(&joined);
+    check_names(&spans);
+    let loads = |name: &str| -> Vec<_> {
+        let events = named(&spans, name)
+            .into_iter()
+            .flat_map(|span| &span.events);
+        let loads = events.filter(|event| event.name == "load");
+        loads.map(|event| event.attributes[0].1.clone()).collect()
+    };
+    assert_eq!(loads("gpu launch softmax +2"), [Attribute::Number(2)]);
+    assert_eq!(loads("gpu launch softmax +1"), [Attribute::Number(1)]);
+    let light = CostRun {
+        class: CostClass::Light,
+        key: KernelKey(0),
+        bytes: 0,
+        count: 2,
+    };
+    let kernels = kernels();
+    assert_eq!(execution_name(&[light], 1, &kernels), "gpu load");
+    assert_eq!(execution_name(&[light], 0, &kernels), "gpu memory");
 }

@@ -1,0 +1,81 @@
+//! The error that ended a request, as its span tells it.
+
+use std::borrow::Cow;
+
+use bus_schemas::{Code, KernelFault};
+use telemetry::catalogue::traces as names;
+use telemetry::{Attribute, Attributes, SpanEvent};
+
+use crate::join::Request;
+use crate::trace::{number, text};
+
+/// The error that ended a request.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    code: Code,
+    /// The error in words.
+    words: String,
+    /// The kernel's fault, if it was one.
+    fault: Option<KernelFault>,
+}
+
+impl Failed {
+    /// The error of a request, by its code and the detail that its program told.
+    pub(crate) fn new(code: Code, request: &Request) -> Self {
+        let told = request.failure.as_deref().unwrap_or_default();
+        let words = match told.is_empty() {
+            true => code.meaning(),
+            false => told,
+        };
+        Self {
+            code,
+            words: words.to_owned(),
+            fault: told.parse().ok(),
+        }
+    }
+
+    /// The attributes of the request.
+    pub(crate) fn attributes(&self) -> Attributes {
+        let mut attributes = vec![text(names::ERROR_TYPE, self.code.name())];
+        let Some(fault) = &self.fault else {
+            return attributes;
+        };
+        attributes.extend([
+            text(names::CODE_FUNCTION, fault.kernel()),
+            number(names::FAULT_PTX_LINE, fault.ptx_line().into()),
+            text(names::FAULT_BLOCK, &place(fault.block())),
+            text(names::FAULT_THREAD, &place(fault.thread())),
+        ]);
+        if let Some(source) = fault.source() {
+            attributes.push(text(names::CODE_FILE, source.file()));
+            attributes.push(number(names::CODE_LINE, source.line().into()));
+        }
+        if let Some(address) = fault.address() {
+            attributes.push(text(names::FAULT_ADDRESS, &format!("{address:#x}")));
+        }
+        attributes
+    }
+
+    /// The event of the request.
+    pub(crate) fn event(&self, at: u64) -> SpanEvent {
+        let attribute =
+            |name, value: &str| (Cow::Borrowed(name), Attribute::Text(value.to_owned()));
+        SpanEvent {
+            name: "exception",
+            at,
+            attributes: vec![
+                attribute(names::EXCEPTION_TYPE, self.code.name()),
+                attribute(names::EXCEPTION_MESSAGE, &self.words),
+            ],
+        }
+    }
+
+    /// The status of the span: the code and the error in words.
+    pub(crate) fn status(self) -> (&'static str, String) {
+        (self.code.name(), self.words)
+    }
+}
+
+fn place(at: [u32; 3]) -> String {
+    at.map(|it| it.to_string()).join(",")
+}
