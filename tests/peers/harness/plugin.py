@@ -23,7 +23,9 @@ WANTED = {
     "test_captured": "passed", "test_without_a_device": "passed",
 }
 #: What it must say at its end; the process that crashed took its own counts along.
-SAID = ("assert 42 == 43", " warploom ", "E-KERNEL-TRAP: trap in kernel `trapped`", "block [0, 0, 0], thread [0, 0, 0]", "kernels run: 2, launches: 7, processes: 3", "no PTX: 2 of memory", "collected 14 items / 1 deselected / 13 selected",
+SAID = ("assert 42 == 43", "E-KERNEL-TRAP: trap in kernel `trapped`", "\nblock [0, 0, 0], thread [0, 0, 0]",
+        "kernels run: 2, launches: 7, processes: 3", "no PTX: 2 of memory",
+        "collected 14 items / 1 deselected / 13 selected",
         "3 failed, 9 passed, 1 skipped")
 
 
