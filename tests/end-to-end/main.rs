@@ -22,6 +22,7 @@ mod every_command;
 mod exposition;
 mod facts;
 mod failover;
+mod fault_text;
 mod faults;
 mod flood;
 mod guest;
