@@ -60,7 +60,7 @@ known! {
     "log.filter" = "warn", "what is logged to stderr: error, warn, info, debug, trace or a tracing filter";
     "log.format" = "text", "text or json";
     "telemetry.otlp" = "", "OTLP/HTTP endpoint for traces and metrics; empty: off";
-    "telemetry.requests" = "auto", "whether programs report requests to a tracer: on, off or auto, by the endpoint for spans";
+    "telemetry.requests" = "auto", "whether programs report requests to a tracer: on, off or auto, by telemetry.otlp";
     "metrics.public" = "off", "whether leaders, workers and tracers tell metrics, which name tenants, to other hosts: on or off";
     "metrics.dcgm" = "off", "whether a worker has metrics under the names of NVIDIA's exporter too, by tenant: on or off";
     "role.deadline" = "30s", "a leader or worker that has not reached its broker so long after its start ends";
