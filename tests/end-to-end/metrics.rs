@@ -121,9 +121,9 @@ async fn what_every_role_tells_adds_up_and_is_what_is_billed() {
         BTreeSet::from([cluster.as_str()])
     );
     shares(&loaded, &viewer).await;
-    waits(&loaded).await;
     memory(&loaded, &viewer).await;
     controller(&viewer, &auditor).await;
+    waits(&loaded).await;
     loaded.demo.stop().await.expect("they stop");
     billed(&loaded).await;
 }
@@ -163,8 +163,7 @@ async fn shares(loaded: &LoadedCluster, viewer: &Interface) {
     .await;
 }
 
-/// Checks that the tracer has the requests and waits of both tenants, and that the device's idle time with its active
-/// time is all of the time.
+/// Checks that the tracer has the requests and waits of both tenants, and the idle time of a hold.
 async fn waits(loaded: &LoadedCluster) {
     until(loaded, "requests and waits of both tenants", async || {
         let tracer = scrape(loaded, "tracer").await;
@@ -180,26 +179,30 @@ async fn waits(loaded: &LoadedCluster) {
         }
     })
     .await;
-    let now = async || {
-        let active = scrape(loaded, "worker-0")
-            .await
-            .sum("warploom_gpu_active_seconds_total");
-        let idle = scrape(loaded, "tracer")
-            .await
-            .sum("warploom_idle_seconds_total");
-        (Instant::now(), active + idle)
-    };
-    // A worker counts work when it has ended, and the record tells it later: so over seconds it is the same.
-    let (began, before) = now().await;
-    until(loaded, "all time is active or idle", async || {
-        let (ended, after) = now().await;
-        let (took, told) = ((ended - began).as_secs_f64(), after - before);
-        match took >= 3.0 && (told / took - 1.0).abs() <= 0.1 {
+    // While all grants are held, the device is idle for that, second by second.
+    loaded.demo.administrator.hold(true).await.expect("held");
+    let mut begin: Option<(Instant, f64)> = None;
+    until(loaded, "idle time of the hold", async || {
+        let tracer = scrape(loaded, "tracer").await;
+        let idle = tracer.by("warploom_idle_seconds_total", "warploom_cause");
+        let (now, held) = (Instant::now(), idle.get("hold").copied().unwrap_or(0.0));
+        let Some((began, before)) = begin else {
+            begin = (held > 0.0).then_some((now, held));
+            return Err(format!("{idle:?}"));
+        };
+        let (took, told) = ((now - began).as_secs_f64(), held - before);
+        match took >= 2.0 && (told / took - 1.0).abs() <= 0.1 {
             true => Ok(()),
             false => Err(format!("{told} of {took}")),
         }
     })
     .await;
+    loaded
+        .demo
+        .administrator
+        .hold(false)
+        .await
+        .expect("released");
 }
 
 /// Checks that worker and controller report the same memory of each tenant.
