@@ -135,13 +135,6 @@ fn check_metrics(received: &[Value]) {
     ] {
         assert!(value(name) >= 0.0);
     }
-    let waits = last("warploom.wait");
-    assert_eq!(text(&waits["attributes"], "warploom.tenant"), TENANT);
-    assert_eq!(
-        number(&last("warploom.idle")["attributes"]["warploom.gpu"]),
-        0
-    );
-    assert_eq!(value("warploom.requests.untraced"), 0.0);
     assert!(number(&last("warploom.takeover.duration")["count"]) >= 1);
     assert!(value("warploom.grants") >= 1.0);
 }

@@ -263,7 +263,17 @@ impl RequestReports {
     /// A failure's text for a report, of at most [`limits::REQUEST_FAILURE_BYTES`].
     #[must_use]
     pub fn told(failure: &Failure) -> String {
-        cut(&failure.detail, limits::REQUEST_FAILURE_BYTES).to_owned()
+        let told = cut(&failure.detail, limits::REQUEST_FAILURE_BYTES);
+        match failure.detail.parse::<KernelFault>() {
+            // The end of a fault's text is its explanation.
+            Ok(fault) if told.len() < failure.detail.len() => {
+                let beyond = failure.detail.len() - told.len();
+                let left = fault.detail().len().saturating_sub(beyond);
+                let detail = cut(fault.detail(), left).to_owned();
+                fault.because(&detail).to_string()
+            }
+            _ => told.to_owned(),
+        }
     }
 
     /// The fault that ended the requests with an error, if a kernel's fault did.

@@ -17,6 +17,7 @@ use opentelemetry::{Context, SpanId, TraceId};
 use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
 use opentelemetry_otlp::{LogExporter, Protocol, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::logs::SdkLoggerProvider;
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
@@ -25,15 +26,8 @@ use crate::error::TelemetryError;
 use crate::export::{collector, resource};
 use crate::settings::TelemetrySettings;
 
-/// Targets with events of the export itself. To export them would make more of them.
-const OWN: [&str; 6] = [
-    "opentelemetry",
-    "opentelemetry_sdk",
-    "opentelemetry_otlp",
-    "telemetry",
-    "reqwest",
-    "hyper",
-];
+/// Beginnings of targets with events of the export itself. To export them would make more of them.
+const OWN: [&str; 4] = ["opentelemetry", "telemetry", "reqwest", "hyper"];
 /// The export of this process's logs.
 static EXPORT: OnceLock<SdkLoggerProvider> = OnceLock::new();
 
@@ -153,9 +147,9 @@ where
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     let exported = provider.map(|provider| {
-        let own = OWN.map(|target| format!(",{target}=off")).concat();
-        let filter = parsed(&format!("{filter}{own}"))?;
-        Ok::<_, TelemetryError>(OpenTelemetryTracingBridge::new(provider).with_filter(filter))
+        let others = filter_fn(|event| !OWN.iter().any(|own| event.target().starts_with(own)));
+        let bridge = OpenTelemetryTracingBridge::new(provider);
+        Ok::<_, TelemetryError>(bridge.with_filter(parsed(filter)?.and(others)))
     });
     let subscriber = Registry::default()
         .with(lines.with_filter(parsed(filter)?))

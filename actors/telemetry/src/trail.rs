@@ -34,6 +34,8 @@ impl TrailMark {
 pub struct Trail {
     marks: VecDeque<TrailMark>,
     marked: OpNumber,
+    /// The first mark that was dropped and has not ended.
+    dropped: Option<TrailMark>,
 }
 
 impl Trail {
@@ -47,7 +49,8 @@ impl Trail {
             return;
         }
         if self.marks.len() == MARKS {
-            self.marks.pop_front();
+            let dropped = self.marks.pop_front();
+            self.dropped = self.dropped.or(dropped);
         }
         self.marked = last;
         self.marks.push_back(TrailMark {
@@ -60,12 +63,14 @@ impl Trail {
     /// Returns the time at which the oldest ops arrived that have not ended.
     #[must_use]
     pub fn oldest(&self) -> Option<Instant> {
-        self.marks.front().map(|mark| mark.received)
+        let oldest = self.dropped.as_ref().or(self.marks.front());
+        oldest.map(|mark| mark.received)
     }
 
     /// Ends the ops up to `last`: yields the marks that end with them, oldest first, and drops
     /// them. Marks that are not taken from the iterator are kept.
     pub fn through(&mut self, last: OpNumber) -> impl Iterator<Item = TrailMark> + '_ {
+        self.dropped = self.dropped.filter(|mark| mark.last > last);
         std::iter::from_fn(move || self.marks.pop_front_if(|mark| mark.last <= last))
     }
 }
@@ -100,9 +105,16 @@ mod tests {
     #[test]
     fn a_session_that_gets_nothing_is_bounded() {
         let mut trail = Trail::default();
-        for op in 1..=3 * MARKS as u64 {
+        let first = Instant::now();
+        trail.received(1, 1, first);
+        for op in 2..=3 * MARKS as u64 {
             trail.received(op, op, Instant::now());
         }
+        assert_eq!(
+            trail.oldest(),
+            Some(first),
+            "the age is that of a dropped mark"
+        );
         assert_eq!(trail.through(u64::MAX).count(), MARKS);
         trail.received(u64::MAX, u64::MAX, Instant::now());
         trail.received(u64::MAX, u64::MAX, Instant::now());

@@ -2,11 +2,16 @@
 
 use std::io::Write;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use bus_schemas::{Code, Failure, KernelFault, SessionId};
+use client_session::without_signals;
 
 use crate::fork::is_forked;
 use crate::lock::lock;
+
+/// Time that a failure waits for stderr.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Number of failures so far, and the last one in words.
 static LAST: Mutex<(u64, String)> = Mutex::new((0, String::new()));
@@ -26,8 +31,22 @@ pub(crate) fn note(failure: &Failure, session: SessionId) {
         return;
     }
     let text = words.replace('\n', "\nwarploom:   ");
-    // stderr may be closed. In one piece, so that no other line comes between.
-    let _ = std::io::stderr().write_all(format!("warploom: {text}\n").as_bytes());
+    say(format!("warploom: {text}\n"));
+}
+
+/// Writes a text to stderr. A pipe that is closed must not end the program by a signal, and one that is full must not
+/// hold up its session: a thread of its own writes, without signals.
+fn say(text: String) {
+    let (said, is_said) = std::sync::mpsc::channel();
+    let write = move || {
+        // In one piece, so that no other line comes between. stderr may be closed.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        let _ = said.send(());
+    };
+    let thread = without_signals(|| std::thread::Builder::new().spawn(write));
+    if thread.is_ok() {
+        let _ = is_said.recv_timeout(PATIENCE);
+    }
 }
 
 /// Number of sessions that have failed, and the last failure in words.

@@ -84,7 +84,10 @@ impl SourceLines {
                 self.disordered = true;
                 self.rows = Vec::new();
             }
-            Some(last) if last.from == row.from => *last = row,
+            // Instructions of one line of text cannot be told apart.
+            Some(last) if last.from == row.from && *last != row => {
+                (last.file, last.line) = (0, 0);
+            }
             Some(last) if (last.file, last.line) == (row.file, row.line) => {}
             _ => self.rows.push(row),
         }
@@ -113,6 +116,8 @@ fn named(file: &str) -> Option<(u32, Box<str>)> {
         },
         _ => first.to_owned(),
     };
+    // A linked module has the path as a text again: no escapes.
+    let path = path.replace(['\\', '"'], "/");
     let from = path.len().saturating_sub(PATH);
     let from = (from..=path.len()).find(|at| path.is_char_boundary(*at))?;
     Some((number, path[from..].into()))

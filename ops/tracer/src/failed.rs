@@ -34,6 +34,14 @@ impl Failed {
         }
     }
 
+    /// The kernel's fault in words; empty if it was none.
+    pub(crate) fn fault(&self) -> String {
+        self.fault
+            .as_ref()
+            .map(KernelFault::to_string)
+            .unwrap_or_default()
+    }
+
     /// The attributes of the request.
     pub(crate) fn attributes(&self) -> Attributes {
         let mut attributes = vec![text(names::ERROR_TYPE, self.code.name())];

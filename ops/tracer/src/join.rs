@@ -213,13 +213,16 @@ impl<T> Join<T> {
         self.tenants.get(tenant).copied().unwrap_or(0)
     }
 
-    /// Takes in a request. Returns the mark of one that may not be told: its session is another tenant's, or its thread
-    /// has reported later ops.
-    pub(crate) fn request(&mut self, request: Request, now: u64, mark: T) -> Option<T> {
+    /// Takes in a request. Returns the mark of one that is not to be told, with true if it was told before: its thread
+    /// has reported later ops. Else its session is another tenant's.
+    pub(crate) fn request(&mut self, request: Request, now: u64, mark: T) -> Option<(T, bool)> {
         let mut parts = Vec::new();
         if let Some(session) = self.sessions.get_mut(&request.session) {
-            if session.tenant != request.tenant || !session.admits(&request.report) {
-                return Some(mark);
+            if session.tenant != request.tenant {
+                return Some((mark, false));
+            }
+            if !session.admits(&request.report) {
+                return Some((mark, true));
             }
             parts = session.of(&request);
         }

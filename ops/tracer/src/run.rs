@@ -89,7 +89,12 @@ async fn run(
     let administrator = Rc::new(Administrator::as_role(settings, None).await?);
     let subjects = administrator.subjects().clone();
     let jetstream = jetstream::new(administrator.client().clone());
-    let tracer = Tracer::new(Ids::new(subjects.cluster()), share, exporter.is_some());
+    let tracer = Tracer::new(
+        Ids::new(subjects.cluster()),
+        share,
+        exporter.is_some(),
+        now(),
+    );
     let shared = Rc::new(Shared {
         storage: Storage::new(jetstream, &subjects),
         administrator,
@@ -147,7 +152,9 @@ fn log(Failed { request, span }: &Failed) {
         return;
     };
     let (tenant, session) = (request.tenant.as_str(), request.session.to_string());
-    let (code, why) = FailedRequest::new(code, request).status();
+    // Other texts are the program's own words.
+    let failed = FailedRequest::new(code, request);
+    let (code, why) = (code.name(), failed.fault());
     in_span(*span, || {
         tracing::warn!(tenant, session, code, why, "a request failed");
     });
@@ -234,9 +241,10 @@ async fn take_from(mut messages: reports::Messages, reports: &Reports, shared: &
             .await
         {
             let refused = shared.tracer.borrow_mut().take(request, now(), mark);
-            if let Some(refused) = refused {
+            if let Some((refused, was_told)) = refused {
                 let meters = shared.telemetry.meters().tracer();
-                shared.tracer.borrow_mut().note_untold(1, meters);
+                let count = u64::from(!was_told);
+                shared.tracer.borrow_mut().note_untold(count, meters);
                 refused.done().await;
             }
         }
@@ -270,7 +278,7 @@ async fn learn_from(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Reads the tenants' targets from time to time.
+/// Reads the tenants' targets from time to time, and asks for the leader.
 async fn read_targets(shared: &Shared) {
     loop {
         match shared.administrator.tenants().await {
@@ -282,6 +290,9 @@ async fn read_targets(shared: &Shared) {
                 shared.tracer.borrow_mut().set_targets(targets);
             }
             Err(error) => tracing::debug!("the tenants' targets: {error:#}"),
+        }
+        if shared.administrator.status(TARGETS).await.is_ok() {
+            shared.tracer.borrow_mut().is_led(now());
         }
         tokio::time::sleep(TARGETS).await;
     }

@@ -29,6 +29,34 @@ const SHARE: usize = UNDER_WAY / 4;
 /// Maximum number of traces of one batch, and number of spans at which it is full.
 const BATCH: (usize, usize) = (256, 4_096);
 
+/// Time after the answer of a leader for which idle time that goes on is counted, nanoseconds.
+const LED: u64 = 30_000_000_000;
+/// Longest duration that is measured, nanoseconds: a day.
+const LONGEST: u64 = 86_400_000_000_000;
+/// Maximum number of failed requests of a tenant that are logged in a second.
+const LOGGED: u32 = 4;
+
+/// Numbers of failed requests that were logged in the present second.
+#[derive(Debug, Default)]
+struct Logged {
+    second: u64,
+    tenants: HashMap<Tenant, u32>,
+}
+
+impl Logged {
+    /// True if one more of this tenant may be logged.
+    fn admits(&mut self, tenant: &Tenant, now: u64) -> bool {
+        let second = now / 1_000_000_000;
+        if second != self.second {
+            self.second = second;
+            self.tenants.clear();
+        }
+        let count = self.tenants.entry(tenant.clone()).or_default();
+        *count = count.saturating_add(1);
+        *count <= LOGGED
+    }
+}
+
 /// A request that ended with an error, for the log.
 #[derive(Debug)]
 pub(crate) struct Failed {
@@ -62,22 +90,27 @@ pub(crate) struct Tracer<T> {
     named: VecDeque<Joined<T>>,
     /// Number of requests that were reported and not traced, since the start.
     untold: u64,
+    /// Time at which a leader answered last.
+    led: u64,
+    logged: Logged,
 }
 
 impl<T> Tracer<T> {
     /// A tracer of a cluster. Without `exports` it measures only.
-    pub(crate) fn new(ids: Ids, share: f64, exports: bool) -> Self {
+    pub(crate) fn new(ids: Ids, share: f64, exports: bool, now: u64) -> Self {
         Self {
             ids,
             join: Join::new(),
             kernels: Kernels::default(),
             sampling: Sampling::new(share),
-            waits: Waits::default(),
+            waits: Waits::new(now),
             idle: Idle::default(),
             exports,
             unnamed: VecDeque::new(),
             named: VecDeque::new(),
             untold: 0,
+            led: 0,
+            logged: Logged::default(),
         }
     }
 
@@ -127,24 +160,30 @@ impl<T> Tracer<T> {
         self.sampling.set_targets(targets);
     }
 
+    /// Notes that a leader answered. Idle time that goes on counts for a while from then.
+    pub(crate) fn is_led(&mut self, now: u64) {
+        self.led = now;
+    }
+
     /// True if no more reports may be taken from the stream.
     pub(crate) fn is_full(&self) -> bool {
         self.join.waiting() + self.unnamed.len() + self.named.len() >= UNDER_WAY
     }
 
-    /// Takes in a request. Returns the mark of one that may not be told, or of a tenant that takes more than its share
-    /// of what is under way.
-    pub(crate) fn take(&mut self, request: Request, now: u64, mark: T) -> Option<T> {
+    /// Takes in a request. Returns the mark of one that is not to be told, with true if it was told before. Else its
+    /// session is another tenant's, or its tenant takes more than its share of what is under way.
+    pub(crate) fn take(&mut self, request: Request, now: u64, mark: T) -> Option<(T, bool)> {
         let crowded = self.join.waiting() >= CROWDED && self.join.is_shared();
         if crowded && self.join.waiting_of(&request.tenant) >= SHARE {
-            return Some(mark);
+            return Some((mark, false));
         }
         self.join.request(request, now, mark)
     }
 
     /// Looks at the requests. A tenant may report anything, so only requests with ops in the record count.
     pub(crate) fn look(&mut self, now: u64, meters: &TracerMeters) -> Looked<T> {
-        for (gpu, cause, ns) in self.idle.look(now) {
+        let idle_until = now.min(self.led.saturating_add(LED));
+        for (gpu, cause, ns) in self.idle.look(idle_until) {
             meters.idle(gpu, cause.name(), ns);
         }
         let due = self.join.due(now);
@@ -156,10 +195,11 @@ impl<T> Tracer<T> {
                 dropped.push(joined.mark);
                 continue;
             }
-            if joined.request.report.error.is_some() {
+            let is_error = joined.request.report.error.is_some();
+            if is_error && self.logged.admits(&joined.request.tenant, now) {
                 failed.push(self.failed(&joined.request));
             }
-            match self.measure(&joined.request, meters) {
+            match self.measure(&joined.request, now, meters) {
                 true => self.unnamed.push_back((now.saturating_add(NAMES), joined)),
                 false => dropped.push(joined.mark),
             }
@@ -182,16 +222,18 @@ impl<T> Tracer<T> {
     }
 
     /// Notes the duration of a request. Returns true if it is to be exported.
-    fn measure(&self, request: &Request, meters: &TracerMeters) -> bool {
+    fn measure(&self, request: &Request, now: u64, meters: &TracerMeters) -> bool {
         let report = &request.report;
         let trace = trace_of(request, &self.ids);
         let is_kept = self.exports && self.sampling.keeps(request, trace).is_some();
         let exemplar = is_kept.then(|| Exemplar {
             trace,
             span: root_of(request, &self.ids),
-            at: report.ended,
+            at: report.ended.min(now),
         });
-        let took = Duration::from_nanos(report.ended.saturating_sub(report.began));
+        // A tenant may report any time.
+        let took = report.ended.saturating_sub(report.began).min(LONGEST);
+        let took = Duration::from_nanos(took);
         meters.request(&request.tenant, took, exemplar);
         is_kept
     }

@@ -14,38 +14,52 @@ const SESSIONS: usize = 65_536;
 /// Time after its last work at which a session may be forgotten, nanoseconds.
 const OLD: u64 = 3_600_000_000_000;
 
-/// The last op of a session that was told, and the time of its end.
+/// The last op of a session that was told.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     last: OpNumber,
+    /// The time of its end.
     ended: u64,
+    /// The reading of the record that told the session first.
+    reading: u64,
 }
 
 /// The sessions of the record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Waits {
     sessions: HashMap<SessionId, Told>,
-    /// True once the record was read up to its end.
-    has_read: bool,
+    /// Number of readings of the record from its beginning.
+    reading: u64,
     /// True while the record is followed without a gap.
     is_whole: bool,
     /// The latest end that was told.
     record: u64,
-    /// The latest end before the record was read from its beginning last.
+    /// The latest end before the record was read from its beginning last, or the start of the tracer.
     before: u64,
 }
 
 impl Waits {
+    /// Counts what ends from now on, nanoseconds since 1970.
+    pub(crate) fn new(now: u64) -> Self {
+        Self {
+            sessions: HashMap::new(),
+            reading: 0,
+            is_whole: false,
+            record: now,
+            before: now,
+        }
+    }
+
     /// Notes that the record is read from its beginning.
     pub(crate) fn begins(&mut self) {
         self.is_whole = false;
+        self.reading += 1;
         self.before = self.record;
     }
 
     /// Notes that the record is read up to now.
     pub(crate) fn is_read(&mut self) {
         self.is_whole = true;
-        self.has_read = true;
     }
 
     /// Takes in a position. Returns its waits if they are to be counted.
@@ -67,22 +81,23 @@ impl Waits {
         let told = Told {
             last: position.last,
             ended: timing.ended,
+            reading: self.reading,
         };
-        let known = self.sessions.insert(position.session, told);
+        let known = self.sessions.get(&position.session).copied();
+        let reading = known.map_or(told.reading, |known| known.reading);
+        if known.is_none_or(|known| known.last < told.last) {
+            let told = Told { reading, ..told };
+            self.sessions.insert(position.session, told);
+        }
         if self.sessions.len() > SESSIONS {
             let record = self.record;
             self.sessions
                 .retain(|_, it| it.ended.saturating_add(OLD) > record);
         }
-        match known {
-            Some(known) if known.last >= position.last => {
-                self.sessions.insert(position.session, known);
-                false
-            }
-            Some(_) => self.has_read,
-            // It was closed, or is as old as what was told before.
-            None => self.has_read && (self.is_whole || timing.ended > self.before),
-        }
+        let is_later = known.is_none_or(|known| known.last < position.last);
+        // A session that this reading told first was unknown or closed before: the time of its end decides.
+        let is_sure = self.is_whole || reading < self.reading;
+        is_later && (is_sure || timing.ended > self.before)
     }
 }
 
@@ -111,19 +126,22 @@ mod tests {
 
     #[test]
     fn each_wait_since_the_start_is_told_once_however_often_the_record_is_read() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(30);
         let history = [at(1, 1, 10), at(2, 4, 20), at(1, 2, 30)];
         waits.begins();
         let before: u64 = history.iter().map(|it| counted(&mut waits, it)).sum();
         assert_eq!(before, 0, "it ended before the start");
+        // It ended before the record was read up to its end.
+        assert_eq!(counted(&mut waits, &at(2, 5, 35)), 35);
         waits.is_read();
         assert_eq!(counted(&mut waits, &at(1, 3, 40)), 40);
         assert_eq!(counted(&mut waits, &at(3, 1, 50)), 50);
+        assert_eq!(counted(&mut waits, &at(3, 2, 51)), 51);
         let mut close = at(3, 1, 0);
         close.kind = GrantKind::Close;
         assert_eq!(counted(&mut waits, &close), 0);
         waits.begins();
-        let later = [at(1, 3, 40), at(3, 1, 50)];
+        let later = [at(1, 3, 40), at(3, 1, 50), at(3, 2, 51)];
         let again = history.iter().chain(&later);
         let again: u64 = again.map(|it| counted(&mut waits, it)).sum();
         assert_eq!(again, 0);
@@ -131,12 +149,12 @@ mod tests {
         assert_eq!(counted(&mut waits, &at(1, 4, 60)), 60);
         assert_eq!(counted(&mut waits, &at(4, 1, 70)), 70);
         waits.is_read();
-        assert_eq!(counted(&mut waits, &at(2, 5, 80)), 80);
+        assert_eq!(counted(&mut waits, &at(2, 6, 80)), 80);
     }
 
     #[test]
     fn sessions_that_never_close_are_bounded() {
-        let mut waits = Waits::default();
+        let mut waits = Waits::new(0);
         waits.is_read();
         for session in 0..2 * SESSIONS as u64 {
             counted(&mut waits, &at(session, 1, session * OLD / 1_000));

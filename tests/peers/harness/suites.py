@@ -223,8 +223,8 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory, files, api,
-                                                       traces, traces_programs, traces_kills,
+SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, nvml, tiny, mlp, numba, ipc, gpt2, two, memory,
+                                                       files, api, traces, traces_programs, traces_kills,
                                                        backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
                                                        warp, jax, chart, fresh)}

@@ -3,8 +3,8 @@
 
   traces.py received.jsonl [--tenant NAME] [--may-repeat N] [--killed POST …] [--since NS]
 
-It shares no code with Warploom. It fails at the first rule that does not hold, and else prints one JSON object: what the
-traces of requests say, for a test to compare with what its programs did. rules.py has the rules of one request.
+It shares no code with Warploom. It fails at the first rule that does not hold, and else prints one JSON object: what
+the traces of requests say, for a test to compare with what its programs did. rules.py has the rules of one request.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def settled(span):
 
 
 def once(spans, may_repeat, killed):
-    """The spans without those that came again, and their number. A killed tracer may leave one post that comes again."""
+    """The spans without those that came again, and their number. A killed tracer leaves one post that comes again."""
     seen, repeated, posts = {}, 0, collections.defaultdict(set)
     for span in spans:
         before = seen.setdefault(span["span"], span)
@@ -51,7 +51,8 @@ def once(spans, may_repeat, killed):
         require(settled(before) == settled(span), "two spans of one id", before, span)
         if killed is not None:
             died = bisect.bisect_left(killed, before["post"])
-            require(died < bisect.bisect_left(killed, span["post"]), "a span again, and no tracer was killed", before, span)
+            is_after = died < bisect.bisect_left(killed, span["post"])
+            require(is_after, "a span again, and no tracer was killed", before, span)
             posts[died].add(before["post"])
     if repeated > may_repeat:
         raise Broken(f"{repeated} spans came twice, of which {may_repeat} may")

@@ -5,10 +5,12 @@
 
 A request is 1 to 4 launches and a wait: a copy back, or a synchronization and then a copy as a request of its own. The
 result of each is checked. With `--parents spans` a span of OpenTelemetry's global provider is around each request. With
-`set` each has a parent by warploom.set_traceparent. With --until it goes on until that file exists. With --pause it sleeps
-in each request before it waits. Prints one JSON object: the time from which on it counts, and of each request the
-thread, the launches, its begin and end, and the trace and the id of its parent. If its device is lost, `lost` is the
-error, and requests are those that had ended before.
+`set` each has a parent by warploom.set_traceparent. With --until it goes on until that file exists. With --pause it
+sleeps in each request before it waits.
+
+Prints one JSON object: the time from which on it counts, and of each request the thread, the launches, its begin and
+end, and the trace and the id of its parent. If its device is lost, `lost` is the error, and requests are those that had
+ended before.
 """
 
 import argparse

@@ -255,6 +255,7 @@ impl Memory {
             return Err(MemoryError::OutOfMemory(len));
         }
         self.used += len;
+        self.freed.reused(addr, end);
         let live = Live {
             start: addr,
             end,

@@ -11,7 +11,7 @@ use admin::credentials::credentials;
 use admin::errors::{ErrorCode, UsageError};
 use admin::process::{follow_parent, has_parent, stop_signal};
 use admin::settings::Settings;
-use admin::telemetry::{logs, metrics, telemetry};
+use admin::telemetry::{end_logs, logs, metrics, telemetry};
 use anyhow::{Context, Result, bail};
 use broker::Credentials;
 use bus_schemas::{GpuId, Tenant};
@@ -223,6 +223,8 @@ fn begin_anew() -> anyhow::Error {
         Ok(this) => this,
         Err(error) => return error.into(),
     };
+    // The process goes on, but its threads do not.
+    end_logs();
     let mut command = std::process::Command::new(this);
     command.args(std::env::args_os().skip(1)).exec().into()
 }

@@ -4,7 +4,8 @@ use super::*;
 use crate::join::tests::{position, request};
 
 fn tracer(share: f64, exports: bool) -> Tracer<u64> {
-    let mut tracer = Tracer::new(Ids::new(&"test".parse().expect("a name")), share, exports);
+    let ids = Ids::new(&"test".parse().expect("a name"));
+    let mut tracer = Tracer::new(ids, share, exports, 0);
     tracer.begins(0);
     tracer.is_read(0);
     tracer
@@ -91,4 +92,21 @@ fn a_tenant_that_crowds_the_others_out_gets_no_more_than_its_share() {
     assert!(take("chat", 1 << 22));
     assert!(!tracer.is_full());
     drop(telemetry);
+}
+
+#[test]
+fn a_tenant_does_not_fill_the_log_with_failed_requests() {
+    let (telemetry, mut tracer) = (measured(), tracer(0.0, true));
+    let meters = telemetry.meters().tracer();
+    let mut fail = |session: u64, now: u64| {
+        let mut failed = request("chat", session, (1, 4));
+        failed.report.error = Some(bus_schemas::Code::Trap);
+        failed.failure = Some("a text of the program".into());
+        assert_eq!(tracer.take(failed, 0, session), None);
+        tracer.position(&position("chat", session, (1, 4), 1_100), meters);
+        tracer.look(now, meters).failed.len()
+    };
+    let logged: usize = (1..100).map(|session| fail(session, LATER)).sum();
+    assert_eq!(logged, LOGGED as usize);
+    assert_eq!(fail(100, LATER + 1_000_000_000), 1);
 }

@@ -67,7 +67,6 @@ impl Replay {
         let Some(explainer) = &mut self.explainer else {
             return BTreeMap::new();
         };
-        explainer.rest();
         explainer.idle()
     }
 

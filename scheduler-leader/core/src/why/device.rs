@@ -251,7 +251,10 @@ impl Device {
                     let day = days.entry((epoch, day, gpu)).or_default();
                     day.idle.add(key, ns);
                 });
-                booked.push_back((part, key.clone()));
+                match booked.back_mut() {
+                    Some((last, known)) if last.1 == part.0 && known == key => last.1 = part.1,
+                    _ => booked.push_back((part, key.clone())),
+                }
             };
             // A position was granted: its times give the causes. For a standing grant, the time
             // before its ops is its program's.

@@ -414,8 +414,14 @@ impl Explainer {
         told(&sums)
     }
 
-    /// The idle time of the devices.
-    pub(crate) fn idle(&self) -> BTreeMap<GpuId, DeviceIdle> {
+    /// The idle time of the devices. Work under a standing grant is told when it has ended, so a device with work is
+    /// not accounted.
+    pub(crate) fn idle(&mut self) -> BTreeMap<GpuId, DeviceIdle> {
+        for worker in self.workers.values_mut() {
+            if worker.has_no_slice() && worker.device.open().is_some() {
+                worker.device.rest(self.now, &mut self.days);
+            }
+        }
         let resting = self.workers.values().filter(|it| it.has_no_slice());
         idle(&self.days, resting.filter_map(|it| it.device.open()))
     }

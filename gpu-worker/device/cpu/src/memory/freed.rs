@@ -18,6 +18,11 @@ impl Freed {
         self.0.push_back((start, end));
     }
 
+    /// Forgets those that overlap a new allocation: their bytes are in use again.
+    pub(crate) fn reused(&mut self, start: u64, end: u64) {
+        self.0.retain(|freed| freed.1 <= start || end <= freed.0);
+    }
+
     /// The last freed allocation that an access was within.
     pub(crate) fn find(&self, addr: u64, end: u64) -> Option<(u64, u64)> {
         let mut all = self.0.iter().rev();
