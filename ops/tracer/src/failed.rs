@@ -1,13 +1,11 @@
 //! The error that ended a request, as its span tells it.
 
-use std::borrow::Cow;
-
 use bus_schemas::{Code, KernelFault};
 use telemetry::catalogue::traces as names;
-use telemetry::{Attribute, Attributes, SpanEvent};
+use telemetry::{Attributes, SpanEvent};
 
+use crate::attribute::{number, text};
 use crate::join::Request;
-use crate::trace::{number, text};
 
 /// The error that ended a request.
 #[derive(Debug)]
@@ -72,8 +70,8 @@ impl Failed {
             name: "exception",
             at,
             attributes: vec![
-                attribute(names::EXCEPTION_TYPE, self.code.name()),
-                attribute(names::EXCEPTION_MESSAGE, &self.words),
+                text(names::EXCEPTION_TYPE, self.code.name()),
+                text(names::EXCEPTION_MESSAGE, &self.words),
             ],
         }
     }

@@ -9,6 +9,7 @@
 //! of spans are functions of what they stand for, so a tracer that is started again exports no request under a second
 //! id.
 
+mod attribute;
 mod clock;
 mod command;
 mod export;

@@ -12,6 +12,7 @@ use scheduler_leader_core::why::{Cause, Timing};
 use telemetry::catalogue::traces as names;
 use telemetry::{Attribute, Attributes, FinishedSpan, Role, SpanEvent};
 
+use crate::attribute::{number, text};
 use crate::failed::Failed;
 use crate::fit::{distance, fit};
 use crate::ids::Ids;
@@ -463,14 +464,6 @@ fn waits<'a>(timings: impl IntoIterator<Item = &'a Timing>) -> Attributes {
         (Cow::Owned(name), Attribute::Number(ns))
     }));
     attributes
-}
-
-pub(crate) fn number(name: &'static str, value: u64) -> (Cow<'static, str>, Attribute) {
-    (Cow::Borrowed(name), Attribute::Number(value))
-}
-
-pub(crate) fn text(name: &'static str, value: &str) -> (Cow<'static, str>, Attribute) {
-    (Cow::Borrowed(name), Attribute::Text(value.to_owned()))
 }
 
 #[cfg(test)]

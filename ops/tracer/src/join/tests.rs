@@ -133,7 +133,10 @@ fn a_request_of_a_thread_takes_only_parts_with_its_ops() {
 fn a_foreign_session_is_refused_and_one_that_never_was_has_no_parts() {
     let mut join = read();
     join.position(&position("chat", 1, (1, 4), 1_000));
-    assert_eq!(join.request(request("mallory", 1, (1, 4)), 10, 1), Some((1, false)));
+    assert_eq!(
+        join.request(request("mallory", 1, (1, 4)), 10, 1),
+        Some((1, false))
+    );
     // Reported before the record has its owner.
     join.request(request("mallory", 2, (1, 4)), 10, 2);
     join.position(&position("chat", 2, (1, 4), 1_000));
