@@ -64,8 +64,6 @@ impl Failed {
 
     /// The event of the request.
     pub(crate) fn event(&self, at: u64) -> SpanEvent {
-        let attribute =
-            |name, value: &str| (Cow::Borrowed(name), Attribute::Text(value.to_owned()));
         SpanEvent {
             name: "exception",
             at,

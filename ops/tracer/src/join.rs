@@ -78,6 +78,21 @@ impl Request {
         loads.fold(0, u64::saturating_add)
     }
 
+    /// True if parts, in the order of their ops, hold all its ops.
+    fn is_held(&self, parts: &[Rc<Part>]) -> bool {
+        self.runs.iter().all(|(first, last)| {
+            let mut next = *first;
+            let at = parts.partition_point(|part| part.last < next);
+            for part in parts.iter().skip(at) {
+                if part.first > next || next > *last {
+                    break;
+                }
+                next = next.max(part.last.saturating_add(1));
+            }
+            next > *last
+        })
+    }
+
     /// True if a part holds ops of it.
     fn needs(&self, part: &Part) -> bool {
         let at = self.runs.partition_point(|(_, last)| *last < part.first);
@@ -415,7 +430,12 @@ fn state<T>(
     let since = waiting.since.max(read);
     match () {
         () if has_run && waiting.is_cut => State::Unrecorded,
-        () if has_run && first.is_some_and(|first| first <= report.first) => State::Whole,
+        () if has_run && first.is_some_and(|first| first <= report.first) => {
+            match waiting.request.is_held(&waiting.parts) {
+                true => State::Whole,
+                false => State::Unrecorded,
+            }
+        }
         () if !is_read => State::Waits,
         () if has_run => {
             let kept = session.and_then(|it| it.parts.front());

@@ -280,3 +280,32 @@ fn threads_come_and_go() {
     }
     assert_eq!(join.sessions[&SessionId(1)].reported.len(), THREADS);
 }
+
+#[test]
+fn a_request_with_ops_between_others_that_no_part_holds_is_not_whole() {
+    for (parts, runs, is_whole) in [
+        (&[(1, 4), (5, 6)][..], &[(1, 6)][..], true),
+        (&[(1, 4), (6, 6)], &[(1, 6)], false),
+        (&[(1, 4), (5, 5)], &[(1, 6)], false),
+        // Those between are another thread's.
+        (&[(1, 4), (6, 6)], &[(1, 4), (6, 6)], true),
+        (&[(1, 2), (3, 9)], &[(2, 3), (6, 6)], true),
+    ] {
+        let mut join = read();
+        for part in parts {
+            join.position(&position("chat", 1, *part, 1_000));
+        }
+        // Its session has run later ops.
+        join.position(&position("chat", 1, (10, 11), 1_000));
+        let (first, last) = (runs[0].0, runs[runs.len() - 1].1);
+        let mut of = request("chat", 1, (first, last));
+        of.runs = runs.into();
+        assert_eq!(join.request(of, 10, 1), None);
+        let joined = join.due(10).remove(0);
+        assert_eq!(
+            (joined.is_whole, joined.has_run),
+            (is_whole, true),
+            "{parts:?} {runs:?}"
+        );
+    }
+}
