@@ -34,8 +34,8 @@ pub(crate) fn note(failure: &Failure, session: SessionId) {
     say(format!("warploom: {text}\n"));
 }
 
-/// Writes a text to stderr, on a thread without signals. A pipe that is closed does not end the program, and one that is
-/// full holds up its session for [`PATIENCE`] only.
+/// Writes a text to stderr, on a thread without signals. A pipe that is closed does not end the program, and one that
+/// is full holds up its session for [`PATIENCE`] only.
 fn say(text: String) {
     let (said, is_said) = std::sync::mpsc::channel();
     let write = move || {
