@@ -8,7 +8,7 @@ use bus_schemas::{
 };
 use telemetry::{
     ClusterReading, ControllerMeters, DeviceIdentity, Exemplar, MemoryReading, Price, Role,
-    TargetReading, Telemetry, TenantMemoryReading, TenantReading, Verified,
+    TargetReading, Telemetry, TenantMemoryReading, TenantReading, TracerMeters, Verified,
 };
 
 /// Makes each measurement of a role once.
@@ -18,18 +18,7 @@ pub(crate) fn measures(role: Role, telemetry: &Telemetry) {
     match role {
         Role::Controller => controller(meters.controller(), tenant),
         Role::Client => {}
-        Role::Tracer => {
-            let tracer = meters.tracer();
-            let exemplar = Exemplar {
-                trace: TraceId([1; 16]),
-                span: SpanId([2; 8]),
-                at: 1_764_500_000_250_000_000,
-            };
-            tracer.request(&tenant, Duration::from_millis(4), Some(exemplar));
-            tracer.waited(&tenant, "share", Some(&tenant), 3);
-            tracer.idle(1, "program", 5);
-            tracer.untraced(2);
-        }
+        Role::Tracer => tracer(meters.tracer(), &tenant),
         Role::Leader => {
             meters.tenant(&tenant).queue(Duration::from_micros(30));
             let queue = meters.tenant(&tenant).add_queue();
@@ -90,6 +79,18 @@ pub(crate) fn measures(role: Role, telemetry: &Telemetry) {
             meters.moves(1, [(tenant, moves)].into());
         }
     }
+}
+
+fn tracer(meters: &TracerMeters, tenant: &Tenant) {
+    let exemplar = Exemplar {
+        trace: TraceId([1; 16]),
+        span: SpanId([2; 8]),
+        at: 1_764_500_000_250_000_000,
+    };
+    meters.request(tenant, Duration::from_millis(4), Some(exemplar));
+    meters.waited(tenant, "share", Some(tenant), 3);
+    meters.idle(1, "program", 5);
+    meters.untraced(2);
 }
 
 fn controller(meters: &ControllerMeters, tenant: Tenant) {

@@ -17,7 +17,10 @@ impl Memory {
     pub(crate) fn missed(&self, addr: u64, len: u64) -> Option<String> {
         let end = addr.checked_add(len)?;
         if end <= NULL {
-            return Some(format!("{} past a null pointer", bytes(addr)));
+            return Some(match addr {
+                0 => "a null pointer".into(),
+                _ => format!("{} past a null pointer", bytes(addr)),
+            });
         }
         if let Some((start, end)) = self.freed.find(addr, end) {
             let size = bytes(end - start);
@@ -134,10 +137,16 @@ mod tests {
         let wanted = "within an allocation of 512 bytes at 0x100000000 that was freed";
         assert_eq!(memory.missed(BASE + 508, 4).as_deref(), Some(wanted));
         assert_eq!(memory.missed(BASE + 510, 4), None);
-        for _ in 0..64 {
-            memory.alloc(BASE + 0x1000, 8).expect("free");
-            memory.free(BASE + 0x1000).expect("an allocation");
+        for at in 1..=64 {
+            memory.alloc(BASE + 0x1000 * at, 8).expect("free");
+            memory.free(BASE + 0x1000 * at).expect("an allocation");
         }
         assert_eq!(memory.missed(BASE + 508, 4), None);
+        // Bytes that are in use again belong to their new allocation.
+        memory.alloc(BASE + 0x1000, 512).expect("free");
+        memory.free(BASE + 0x1000).expect("an allocation");
+        memory.alloc(BASE + 0x1000, 8).expect("free");
+        let wanted = "8 bytes past the end of an allocation of 8 bytes at 0x100001000";
+        assert_eq!(memory.missed(BASE + 0x1010, 4).as_deref(), Some(wanted));
     }
 }
