@@ -50,6 +50,7 @@ EVENTS = {
     "kernel": ("gpu", {"warploom.kernel": str, "warploom.launches": int, "warploom.device_ns": int,
                        "warploom.estimated": bool}),
     "copy": ("gpu", {"warploom.ops": int, "warploom.bytes": int}),
+    "load": ("gpu", {"warploom.ops": int}),
     "exception": ("request", {"exception.type": str, "exception.message": str}),
 }
 #: The values of attributes of messages.
