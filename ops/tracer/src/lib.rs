@@ -19,6 +19,7 @@ mod idle;
 mod ids;
 mod join;
 mod kernels;
+mod parts;
 mod record;
 mod reports;
 mod run;

@@ -1,6 +1,6 @@
-use bus_schemas::{CostClass, Incarnation, KernelKey, Outcome};
+use bus_schemas::{CostClass, CostRun, Incarnation, KernelKey, Outcome};
 use scheduler_leader_core::replay::End;
-use scheduler_leader_core::why::{Cause, Wait};
+use scheduler_leader_core::why::{Cause, Timing, Wait};
 
 use super::*;
 
