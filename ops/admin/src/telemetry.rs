@@ -17,7 +17,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Sends logs to stderr and to the collector, according to the settings.
 ///
 /// # Errors
-/// [`UsageError`] if the filter or the format is invalid, or as [`telemetry`].
+/// [`UsageError`] if the filter or the format is invalid, or as [`telemetry()`].
 pub fn logs(role: Role, settings: &Settings) -> Result<()> {
     let format: LogFormat = settings
         .text("log.format")

@@ -5,9 +5,9 @@
 //! exports one trace for each request over OTLP. It works beside the launch path: no launch waits for it, and no
 //! message of a launch carries a trace.
 //!
-//! [`tracer`] and the modules below it are pure. [`run`], [`record`], [`reports`] and [`export`] are its shell. The ids
-//! of spans are functions of what they stand for, so a tracer that is started again exports no request under a second
-//! id.
+//! [`mod@tracer`] and the modules below it are pure. [`run`], [`record`], [`reports`] and [`export`] are its shell.
+//! The ids of spans are functions of what they stand for, so a tracer that is started again exports no request under
+//! a second id.
 
 mod attribute;
 mod clock;
