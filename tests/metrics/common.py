@@ -56,7 +56,7 @@ def until(what, patience, look):
 
 
 def ports(count):
-    """The first of so many ports in a row that nobody listens on."""
+    """The first of so many free ports in a row."""
     for _ in range(100):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

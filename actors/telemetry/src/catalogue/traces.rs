@@ -130,11 +130,7 @@ const fn span(name: &'static str, role: Role, from: &'static str, to: &'static s
 pub static EVENTS: &[(&str, &str, &str)] = &[
     ("kernel", "gpu", "launches of one kernel in the slice"),
     ("copy", "gpu", "copies in the slice"),
-    (
-        "load",
-        "gpu",
-        "loads of modules in the slice, with their compilation on the worker",
-    ),
+    ("load", "gpu", "loads of modules in the slice"),
     ("exception", "request", "the error that ended the request"),
 ];
 

@@ -295,7 +295,7 @@ fn memory() -> Vec<Panel> {
         panel(
             "Memory on the device, by tenant",
             "bytes",
-            "Bytes that a tenant is charged; what sharing saves is charged to nobody.",
+            "Bytes that a tenant is charged; what sharing saves is not charged.",
             vec![
                 (sum(&table::VRAM_RESIDENT, BY_TENANT), TENANT),
                 (sum(&table::VRAM_SAVED, BY_CLUSTER), "saved by sharing"),
