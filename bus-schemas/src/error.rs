@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::decode_budget::text;
+use crate::kernel_fault::{KernelFault, cut};
+use crate::limits;
 
 macro_rules! codes {
     ($($name:ident = $number:literal, $text:literal, $cuda:literal, $retry:literal, $meaning:literal;)*) => {
@@ -216,6 +218,22 @@ impl Failure {
             code,
             retryable: code.retryable(),
             detail: detail.into(),
+        }
+    }
+
+    /// The detail in at most [`limits::BRIEF_FAILURE_BYTES`]. A kernel's fault stays readable: of
+    /// its explanation the end is cut.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        let brief = cut(&self.detail, limits::BRIEF_FAILURE_BYTES);
+        match self.detail.parse::<KernelFault>() {
+            Ok(fault) if brief.len() < self.detail.len() => {
+                let beyond = self.detail.len() - brief.len();
+                let left = fault.detail().len().saturating_sub(beyond);
+                let detail = cut(fault.detail(), left).to_owned();
+                fault.because(&detail).to_string()
+            }
+            _ => brief.to_owned(),
         }
     }
 }

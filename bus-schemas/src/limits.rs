@@ -51,8 +51,8 @@ pub const FUNCTIONS: u32 = 65_536;
 pub const REQUESTS: usize = 256;
 /// Maximum number of runs in one [`crate::RequestReports`].
 pub const REQUEST_RUNS: usize = 2_048;
-/// Maximum bytes of the failure's text in one [`crate::RequestReports`].
-pub const REQUEST_FAILURE_BYTES: usize = 1_024;
+/// Maximum bytes of a failure's text in brief ([`crate::Failure::brief`]).
+pub const BRIEF_FAILURE_BYTES: usize = 1_024;
 /// Maximum bytes of a kernel's name in a [`crate::KernelFault`].
 pub const FAULT_KERNEL_BYTES: usize = 256;
 /// Maximum bytes of a source file's path in a [`crate::KernelFault`].

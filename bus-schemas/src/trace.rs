@@ -9,10 +9,9 @@ use crate::codec::column::{Fields, Row, put};
 use crate::codec::decode_budget::{rows, text};
 use crate::codec::message::Message;
 use crate::control::process::ClientProcess;
-use crate::error::{Code, Failure};
+use crate::error::Code;
 use crate::id::{OpNumber, SessionId};
-use crate::kernel_fault::{KernelFault, cut};
-use crate::limits;
+use crate::kernel_fault::KernelFault;
 
 /// Length of a version-00 traceparent.
 const LENGTH: usize = 55;
@@ -249,7 +248,7 @@ pub struct RequestReports {
     /// The ops of the requests that load modules, in order.
     #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<RequestRun>,
-    /// The detail of the failure that ended the requests with an error, by [`RequestReports::told`].
+    /// The detail of the failure that ended the requests with an error, by [`crate::Failure::brief`].
     /// Empty if none did.
     #[serde(default, with = "text", skip_serializing_if = "String::is_empty")]
     pub failure: String,
@@ -260,22 +259,6 @@ impl Message for RequestReports {
 }
 
 impl RequestReports {
-    /// A failure's text for a report, of at most [`limits::REQUEST_FAILURE_BYTES`].
-    #[must_use]
-    pub fn told(failure: &Failure) -> String {
-        let told = cut(&failure.detail, limits::REQUEST_FAILURE_BYTES);
-        match failure.detail.parse::<KernelFault>() {
-            // The end of a fault's text is its explanation.
-            Ok(fault) if told.len() < failure.detail.len() => {
-                let beyond = failure.detail.len() - told.len();
-                let left = fault.detail().len().saturating_sub(beyond);
-                let detail = cut(fault.detail(), left).to_owned();
-                fault.because(&detail).to_string()
-            }
-            _ => told.to_owned(),
-        }
-    }
-
     /// The fault that ended the requests with an error, if a kernel's fault did.
     #[must_use]
     pub fn fault(&self) -> Option<KernelFault> {

@@ -159,8 +159,8 @@ fn reports_of_requests_tell_a_failure_where_one_ended_them() {
     let place = ([0, 0, 0], [5, 0, 0]);
     let fault = KernelFault::new(FaultKind::Trap, "add", 34, place).because(&"x".repeat(4_000));
     let failure = Failure::new(Code::Trap, fault.to_string());
-    reports.failure = RequestReports::told(&failure);
-    assert_eq!(reports.failure.len(), limits::REQUEST_FAILURE_BYTES);
+    reports.failure = failure.brief();
+    assert_eq!(reports.failure.len(), limits::BRIEF_FAILURE_BYTES);
     let read: RequestReports = decode(&encode(&reports)).expect("it is read");
     assert_eq!(read, reports);
     assert_eq!(read.fault().map(|it| it.ptx_line()), Some(34));

@@ -105,6 +105,7 @@ const EVENTS = {
   position: model("Position"),
   standing: list("Position"),
   problem: model("Problem"),
+  fault: model("FaultModel"),
   status: {
     type: "object",
     required: ["cluster", "workers", "tenants"],

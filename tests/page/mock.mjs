@@ -26,6 +26,29 @@ const STANDING = 250;
 /** What only a leader can tell. */
 const LEADERS = /^\/(cluster|tenants|workers|sessions|groups)\b/;
 
+/** A session that a kernel's fault ended. */
+export const FAULT = {
+  session: "00000000000000f1",
+  tenant: OWN,
+  gpu: 1,
+  op: 1742,
+  at_ms: Date.now() - 60_000,
+  code: "E-KERNEL-ADDRESS",
+  text: "illegal address in kernel `saxpy`, src/saxpy.cu:12, PTX line 34, block [1, 0, 0], thread [5, 0, 0], read of 4 bytes at 0x7f0000001000: at the end of an allocation of 4096 bytes at 0x7f0000000000",
+  kernel: {
+    kind: "illegal address",
+    name: "saxpy",
+    file: "src/saxpy.cu",
+    line: 12,
+    ptx_line: 34,
+    block: [1, 0, 0],
+    thread: [5, 0, 0],
+    access: "read of 4 bytes",
+    address: "0x7f0000001000",
+    detail: "at the end of an allocation of 4096 bytes at 0x7f0000000000",
+  },
+};
+
 /** All files of the page, as they are served. */
 export function files(root = PAGE) {
   const all = new Map();
@@ -81,6 +104,8 @@ export class Mock {
         expires_ms: Date.now() + 27 * DAY,
       },
     ];
+    /** Sessions that failed, the oldest first. */
+    this.faults = [FAULT, { ...FAULT, session: "00000000000000f2", tenant: "batch", kernel: null, text: "the worker ran out of memory for the launch" }];
     this.pinned = null;
     this.profiles = ["a9d0c41f77", "51be20cc9e", "0f3377ab12"].map((start, at) => ({
       hash: start.repeat(6),
@@ -102,6 +127,7 @@ export class Mock {
       this.cluster.positions = [];
       this.cluster.rate = 0;
       this.tokens = [];
+      this.faults = [];
       this.profiles = [];
     }
   }
@@ -248,8 +274,18 @@ export class Mock {
       checkEvent(name, value);
       response.write(`event: ${name}\ndata: ${JSON.stringify(value)}\n\n`);
     };
-    send();
-    const timer = setInterval(send, 1000);
+    let told = 0;
+    const tell = () => {
+      const news = this.faults.slice(told).filter((it) => this.sees(it.tenant));
+      told = this.faults.length;
+      for (const it of news) {
+        checkEvent("fault", it);
+        response.write(`event: fault\ndata: ${JSON.stringify(it)}\n\n`);
+      }
+      send();
+    };
+    tell();
+    const timer = setInterval(tell, 1000);
     return () => clearInterval(timer);
   }
 

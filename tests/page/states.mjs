@@ -1,5 +1,5 @@
 // What is shown where there is nothing, where something went wrong, to other roles, and while it is read.
-import { Mock } from "./mock.mjs";
+import { FAULT, Mock } from "./mock.mjs";
 import { PAGES, open, visit } from "./browser.mjs";
 import { violationsOf } from "./axe.mjs";
 
@@ -57,6 +57,24 @@ async function alone(browser, fail) {
   const text = await page.textContent(".detail");
   if (!text.includes("A standing grant, running") || !text.includes("Took so far")) fail(`alone: its detail says "${text}"`);
   for (const it of await violationsOf(page)) fail(`alone: ${it}`);
+  await context.close();
+  mock.stop();
+}
+
+/** Failures of sessions are listed; one that comes while the page is open is told at once. */
+async function failures(browser, fail) {
+  const mock = new Mock({ role: "tenant-admin" });
+  const base = await mock.start();
+  const { page, context } = await open(browser);
+  await visit(page, base, "sessions", 700);
+  await page.waitForSelector(".faults");
+  const listed = await page.textContent(".faults");
+  for (const part of ["src/saxpy.cu:12", "thread 5, 0, 0", "0x7f0000001000", "at the end of an allocation"])
+    if (!listed.includes(part)) fail(`failures: "${part}" is not listed`);
+  if (listed.includes("batch")) fail("failures: another tenant's failure is listed");
+  mock.faults.push({ ...FAULT, session: "00000000000000f3", text: "trap in kernel `f`", kernel: null });
+  await page.waitForFunction(() => document.querySelector(".notices")?.textContent.includes("trap in kernel"));
+  for (const it of await violationsOf(page)) fail(`failures: ${it}`);
   await context.close();
   mock.stop();
 }
@@ -261,6 +279,7 @@ export async function states({ browser, fail, out }) {
   await empty(browser, fail);
   await idle(browser, fail);
   await alone(browser, fail);
+  await failures(browser, fail);
   await outside(browser, fail, out);
   await roles(browser, fail);
   await slow(browser, fail);

@@ -217,7 +217,7 @@ impl Requests {
     pub fn over(&mut self, failure: Option<&Failure>, now: Nanos) {
         let error = failure.map(|failure| failure.code);
         if let Some(failure) = failure {
-            self.failure = RequestReports::told(failure);
+            self.failure = failure.brief();
         }
         let waited = std::mem::take(&mut self.waited);
         let mut open = std::mem::take(&mut self.open);

@@ -1,5 +1,6 @@
-//! Positions of the launch order as they end. One reader follows the record for all watchers. The
-//! newest positions are kept, so that a disconnected watcher can resume.
+//! Positions of the launch order as they end, and sessions that failed. One reader follows the
+//! record for all watchers. The newest positions are kept, so that a disconnected watcher can
+//! resume.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,6 +12,7 @@ use admin::record::{Followed, follow_explained};
 use scheduler_leader_core::replay::ReplayedPosition;
 use tokio::sync::watch;
 
+use crate::faults::{FaultModel, Faults};
 use crate::position::{At, Position};
 use crate::position_event::PositionEvent;
 
@@ -144,14 +146,24 @@ pub(crate) struct Follower {
     news: watch::Receiver<u64>,
     whole: watch::Receiver<bool>,
     standing: watch::Receiver<Arc<Vec<Position>>>,
+    faults: Faults,
 }
 
 impl OrderFeed {
+    /// Starts to follow the record, if not yet started. Returns the sessions that failed, which
+    /// gather as the record is read.
+    pub(crate) fn faults(&self, administrator: &Arc<Administrator>) -> Faults {
+        self.follower(administrator).faults.clone()
+    }
+
+    fn follower(&self, administrator: &Arc<Administrator>) -> &Follower {
+        self.begun.get_or_init(|| start(Arc::clone(administrator)))
+    }
+
     /// Starts to follow the record, if not yet started, and waits until the existing record has
     /// been read.
     pub(crate) async fn begin(&self, administrator: &Arc<Administrator>) -> Follower {
-        let follower = self.begun.get_or_init(|| start(Arc::clone(administrator)));
-        let follower = follower.clone();
+        let follower = self.follower(administrator).clone();
         let mut whole = follower.whole.clone();
         // The sender lives as long as the process.
         let _ = whole.wait_for(|whole| *whole).await;
@@ -241,7 +253,9 @@ fn start(administrator: Arc<Administrator>) -> Follower {
         news,
         whole,
         standing,
+        faults: Faults::default(),
     };
+    let faults = follower.faults.clone();
     tokio::spawn(async move {
         loop {
             let mut reading = Reading::new(&locked(&ring));
@@ -264,6 +278,7 @@ fn start(administrator: Arc<Administrator>) -> Follower {
                     Followed::Standing(grants) => {
                         stand.send_if_modified(|known| has_changed(known, &grants));
                     }
+                    Followed::Failed(fault) => faults.push(FaultModel::from(&*fault)),
                     Followed::Idle(_) => {}
                 }
                 let end = locked(&ring).end();

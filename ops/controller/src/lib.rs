@@ -6,6 +6,7 @@ mod api;
 mod cluster;
 mod command;
 mod explained;
+mod faults;
 mod feed;
 mod http;
 mod mcp;

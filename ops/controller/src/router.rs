@@ -13,8 +13,8 @@ use utoipa_axum::routes;
 
 use crate::api::document::Document;
 use crate::api::{
-    cluster, document, events, groups, identity, metrics, order, profiles, sessions, settings,
-    tenants, tokens, usage, why, workers,
+    cluster, document, events, faults, groups, identity, metrics, order, profiles, sessions,
+    settings, tenants, tokens, usage, why, workers,
 };
 use crate::cluster::Shared;
 use crate::http::etag;
@@ -46,6 +46,7 @@ fn operations() -> OpenApiRouter<Shared> {
         .routes(routes!(tenants::renew_login))
         .routes(routes!(sessions::sessions))
         .routes(routes!(sessions::session, sessions::end_session))
+        .routes(routes!(faults::faults))
         .routes(routes!(why::why_tenant))
         .routes(routes!(why::why_session))
         .routes(routes!(why::why_device))

@@ -114,7 +114,7 @@ impl Standing {
     /// The device time that was used since the last report.
     fn news(&mut self, told: Followed) -> Vec<Ran> {
         match told {
-            Followed::Whole | Followed::Idle(_) => Vec::new(),
+            Followed::Whole | Followed::Idle(_) | Followed::Failed(_) => Vec::new(),
             Followed::Ended {
                 position,
                 news_of_ms,

@@ -31,7 +31,7 @@ pub(crate) async fn follow<T>(
                 }
                 Followed::Whole => tracer.is_read(now()),
                 Followed::Idle(devices) => tracer.tell_idle(devices, now()),
-                Followed::Standing(_) => {}
+                Followed::Standing(_) | Followed::Failed(_) => {}
             }
             Ok(())
         });

@@ -144,7 +144,7 @@ fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<Vec<Request
             return None;
         }
     };
-    if reports.failure.len() > limits::REQUEST_FAILURE_BYTES
+    if reports.failure.len() > limits::BRIEF_FAILURE_BYTES
         || reports.rows.len() > limits::REQUESTS
         || reports.runs.len().max(reports.loads.len()) > limits::REQUEST_RUNS
     {

@@ -1,6 +1,7 @@
 //! The controller: its operations, logins, roles and live data, over HTTP, against a real cluster.
 
 mod agents;
+mod failures;
 mod faults;
 pub(crate) mod interface;
 mod logins;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use bus_schemas::{Epoch, GpuId};
-use scheduler_leader_core::replay::{Anchor, Replay, ReplayedPosition};
+use scheduler_leader_core::replay::{Anchor, Replay, ReplayedFault, ReplayedPosition};
 use scheduler_leader_core::why::{DeviceDay, DeviceIdle};
 use storage::EpochDays;
 use tokio::time::Instant;
@@ -38,6 +38,8 @@ pub enum Followed {
     /// In an explaining replay: the open standing grants, as far as they have run. Sent after
     /// possible changes, at least [`STANDING`] apart.
     Standing(Vec<ReplayedPosition>),
+    /// In [`follow_explained`]: a session's failure. A reader may hear of a session again.
+    Failed(Box<ReplayedFault>),
     /// In [`follow_in_parts`]: the idle time of each device. Sent as [`Followed::Standing`] is.
     Idle(BTreeMap<GpuId, DeviceIdle>),
 }
@@ -70,7 +72,7 @@ pub async fn follow(
         .map(drop)
 }
 
-/// As [`follow`], with the waits of each position.
+/// As [`follow`], with the waits of each position, and with the failures of sessions.
 ///
 /// # Errors
 /// As [`follow`].
@@ -78,7 +80,7 @@ pub async fn follow_explained(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
-    let replay = Replay::forgetful().explaining();
+    let replay = Replay::forgetful().explaining().telling_faults();
     replay_stream(administrator, replay, Reach::On, tell)
         .await
         .map(drop)
@@ -274,7 +276,9 @@ fn advance(
         }
     });
     advanced.context(ErrorCode::Replay.failed("the record does not replay"))?;
-    told
+    told?;
+    let mut faults = replay.take_faults().into_iter();
+    faults.try_for_each(|fault| tell(Followed::Failed(Box::new(fault))))
 }
 
 fn add(replay: &mut Replay, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<()> {

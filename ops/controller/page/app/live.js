@@ -4,8 +4,10 @@ import { get, Problem } from "./api.js";
 import { follow } from "./stream.js";
 import { shadeOf } from "./colours.js";
 import { loggedOut, may } from "./identity.js";
+import { say } from "../parts/notice.js";
 
 const KEPT = 180;
+const FAULTS = 200;
 const POLL = 5000;
 
 /** "connecting", "live", "leaderless" or "lost". */
@@ -14,10 +16,14 @@ export const cluster = signal(null);
 /** Null until they are known. */
 export const workers = signal(null);
 export const tenants = signal(null);
+/** Sessions that failed, the newest first. */
+export const faults = signal([]);
 /** What went wrong where nothing is known. */
 export const liveProblem = signal(null);
 
 const past = new Map();
+/** Whether the stream has told of a status. */
+let streamed = false;
 
 function remember(key, value) {
   let row = past.get(key);
@@ -77,11 +83,21 @@ export async function refresh() {
 /** Whether the controller is there, and the cluster's leader is not. */
 const isLeaderless = (problem) => problem?.status === 503;
 
+/** Takes in the sessions that failed; those that were not there at first are told at once. */
+function failed(told) {
+  const known = new Set(faults.value.map((it) => it.session));
+  const news = told.filter((it) => !known.has(it.session)).reverse();
+  if (!news.length) return;
+  faults.value = [...news, ...faults.value].slice(0, FAULTS);
+  if (streamed) for (const it of news.slice(0, 3)) say(`${it.tenant}: ${it.text}`);
+}
+
 /** Takes in what the stream tells: its state, or why that is unknown. */
 function told({ event, data }) {
   if (event === "status") take(JSON.parse(data));
   else liveProblem.value = new Problem(503, JSON.parse(data));
   connection.value = event === "status" ? "live" : "leaderless";
+  streamed ||= event === "status";
 }
 
 /** Begins to follow; called once. */
@@ -98,6 +114,8 @@ export function startLive() {
     {
       events: (events) => {
         const last = events.findLast((it) => it.event === "status" || it.event === "problem");
+        const news = events.filter((it) => it.event === "fault").map((it) => JSON.parse(it.data));
+        failed(news);
         if (last) told(last);
       },
       state: (state, problem) => {

@@ -10,7 +10,7 @@ use bus_schemas::{
 
 use super::context::Context;
 use super::event::{Action, TermEnd};
-use super::record_times::SaidTimes;
+use super::record_times::Said;
 use super::term::Term;
 use crate::input::{Input, Rows};
 
@@ -186,7 +186,7 @@ impl Term {
                 incarnation: worker,
                 reports: Rows(reports),
             };
-            self.apply_timed(input, SaidTimes::new(done.times, known), cx);
+            self.apply_timed(input, Said::new(done.times, known), cx);
             if let (Some(behind), Some(stream)) = (behind, self.streams.get_mut(&worker)) {
                 // Inputs fed while leaving are not recorded: the successor learns of them by a
                 // seal.
@@ -221,8 +221,9 @@ impl Term {
             let session = self.scheduler.session(fault.session);
             if session.is_some_and(|session| session.incarnation == worker && !session.closing) {
                 let (session, op, code) = (fault.session, fault.op, fault.failure.code);
+                let words = fault.failure.brief();
                 self.clients.failed(session, fault.failure);
-                self.apply(Input::Fault { session, op, code }, cx);
+                self.apply_timed(Input::Fault { session, op, code }, Said::words(&words), cx);
             }
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::LeaderConfig;
 use super::event::Action;
-use super::record_times::{SaidTimes, TimesBuffer};
+use super::record_times::{Said, TimesBuffer};
 use crate::input::Input;
 use crate::policy::ORDER_VERSION;
 use crate::time::Nanos;
@@ -179,7 +179,7 @@ impl Recorder {
     pub(super) fn push(
         &mut self,
         now: Nanos,
-        (input, said): (&Input, SaidTimes<'_>),
+        (input, said): (&Input, Said<'_>),
         (most, config): (usize, &LeaderConfig),
         actions: &mut Vec<Action>,
     ) -> bool {

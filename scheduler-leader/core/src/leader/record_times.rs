@@ -1,20 +1,22 @@
 //! Arrival times of inputs, stored beside the record and outside the order. They show which work
-//! launches waited for. If they are missing or nonsense, the order is the same.
+//! launches waited for. With them go the words of a session's failure. If they are missing or
+//! nonsense, the order is the same.
 
 use bus_schemas::{DoneTimes, limits};
 use serde::{Deserialize, Serialize};
 
 use crate::time::Nanos;
 
-/// A worker's raw report of the times of its reports.
+/// The bytes of a worker that are stored beside an input: the times of its reports, or the words of
+/// a failure.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SaidTimes<'a> {
+pub(super) struct Said<'a> {
     bytes: &'a [u8],
     /// Number of reports of the message that were known before it.
     known: usize,
 }
 
-impl<'a> SaidTimes<'a> {
+impl<'a> Said<'a> {
     /// The times of a done message with `known` reports at its start that were known before. Bytes
     /// longer than honest times count as none.
     pub(super) fn new(bytes: &'a [u8], known: usize) -> Self {
@@ -23,12 +25,23 @@ impl<'a> SaidTimes<'a> {
             false => Self::default(),
         }
     }
+
+    /// The words of a failure, by [`bus_schemas::Failure::brief`]. Longer ones count as none.
+    pub(super) fn words(brief: &'a str) -> Self {
+        match brief.len() <= limits::BRIEF_FAILURE_BYTES {
+            true => Self {
+                bytes: brief.as_bytes(),
+                known: 0,
+            },
+            false => Self::default(),
+        }
+    }
 }
 
 /// Maximum bytes of an input's times, beside the worker's.
 const TIME_BYTES: usize = 32;
 
-impl SaidTimes<'_> {
+impl Said<'_> {
     /// Maximum bytes of a block that they take.
     pub(super) fn room(&self) -> usize {
         TIME_BYTES + self.bytes.len()
@@ -40,8 +53,24 @@ impl SaidTimes<'_> {
 pub(crate) struct InputTimes {
     /// Time at which the leader applied it, by the leader's monotonic clock.
     pub(crate) at: Nanos,
-    /// For done reports, the worker's times.
-    pub(crate) done: Option<DoneTimes>,
+    said: Vec<u8>,
+    known: u64,
+}
+
+impl InputTimes {
+    /// For done reports, the worker's times of those that were not known.
+    pub(crate) fn done(&self) -> Option<DoneTimes> {
+        let mut done = DoneTimes::decode(&self.said)?;
+        let known = usize::try_from(self.known).unwrap_or(usize::MAX);
+        done.rows.drain(..known.min(done.rows.len()));
+        Some(done)
+    }
+
+    /// For a session's fault, the failure in words; empty if the record has none.
+    pub(crate) fn words(&self) -> &str {
+        let words = self.said.get(..limits::BRIEF_FAILURE_BYTES);
+        std::str::from_utf8(words.unwrap_or(&self.said)).unwrap_or_default()
+    }
 }
 
 /// The encoding of one input's times. The fields are: nanoseconds since the previous input, or
@@ -66,7 +95,7 @@ pub(super) struct TimesBuffer {
 
 impl TimesBuffer {
     /// Adds the time of an input.
-    pub(super) fn push(&mut self, now: Nanos, said: SaidTimes<'_>) {
+    pub(super) fn push(&mut self, now: Nanos, said: Said<'_>) {
         let since = now.saturating_sub(self.last);
         self.last = self.last.max(now);
         let before = self.bytes.len();
@@ -103,17 +132,11 @@ pub(crate) fn read_times(bytes: &[u8], inputs: usize) -> Option<Vec<InputTimes>>
         at = at.checked_add(since)?;
         times.push(InputTimes {
             at,
-            done: done(&said, known),
+            said: said.into_vec(),
+            known,
         });
     }
     (rest.is_empty() && times.len() == inputs).then_some(times)
-}
-
-fn done(said: &[u8], known: u64) -> Option<DoneTimes> {
-    let mut done = DoneTimes::decode(said)?;
-    let known = usize::try_from(known).unwrap_or(usize::MAX);
-    done.rows.drain(..known.min(done.rows.len()));
-    Some(done)
 }
 
 #[cfg(test)]
@@ -133,14 +156,14 @@ mod tests {
             rows: vec![row(70), row(80)],
         };
         let mut buffer = TimesBuffer::default();
-        buffer.push(1_000, SaidTimes::default());
-        buffer.push(1_250, SaidTimes::new(&said.encode(), 1));
+        buffer.push(1_000, Said::default());
+        buffer.push(1_250, Said::new(&said.encode(), 1));
         let bytes = buffer.bytes().to_vec();
         buffer.clear();
         let read = read_times(&bytes, 2).unwrap();
         assert_eq!(read[0].at, 1_000);
         assert_eq!(read[1].at, 1_250);
-        assert_eq!(read[1].done.as_ref().unwrap().rows, [row(80)]);
+        assert_eq!(read[1].done().unwrap().rows, [row(80)]);
         for (bytes, inputs) in [
             (&bytes[..], 1),
             (&bytes[..], 3),
@@ -150,7 +173,13 @@ mod tests {
             assert_eq!(read_times(bytes, inputs), None);
         }
         assert_eq!(buffer.len(), 0);
-        buffer.push(2_000, SaidTimes::new(&[0; 1 << 20], 0));
+        buffer.push(1_500, Said::words("trap in kernel `f`"));
+        buffer.push(1_600, Said::words(&"x".repeat(5_000)));
+        let read = read_times(buffer.bytes(), 2).unwrap();
+        assert_eq!(read[0].words(), "trap in kernel `f`");
+        assert_eq!((read[1].words(), read[1].done()), ("", None));
+        buffer.clear();
+        buffer.push(2_000, Said::new(&[0; 1 << 20], 0));
         assert!(buffer.len() < 16, "what no honest worker says is not kept");
         assert_eq!(read_times(buffer.bytes(), 1).unwrap()[0].at, 2_000);
     }

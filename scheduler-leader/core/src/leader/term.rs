@@ -21,7 +21,7 @@ use super::grant_streams::GrantStreams;
 use super::learning::Learner;
 use super::publisher::Publisher;
 use super::record::{Gap, Recorder};
-use super::record_times::SaidTimes;
+use super::record_times::Said;
 use super::resumed::Resumed;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
@@ -147,11 +147,11 @@ impl Term {
 
     /// Applies an input: records it, decides, and carries out the effects.
     pub(super) fn apply(&mut self, input: Input, cx: &mut Context<'_>) {
-        self.apply_timed(input, SaidTimes::default(), cx);
+        self.apply_timed(input, Said::default(), cx);
     }
 
     /// Applies an input and records the worker's times of its reports beside it.
-    pub(super) fn apply_timed(&mut self, input: Input, said: SaidTimes<'_>, cx: &mut Context<'_>) {
+    pub(super) fn apply_timed(&mut self, input: Input, said: Said<'_>, cx: &mut Context<'_>) {
         if self.leaving.is_some() || self.recorder.is_closed() {
             // The successor starts from the workers; decisions made now would be lost to replay.
             return;

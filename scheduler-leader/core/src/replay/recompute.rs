@@ -8,6 +8,7 @@ use super::anchor::{Anchor, Before};
 use super::chains::{AnchoredChains, Chains, Proposed};
 use super::costs::Costs;
 use super::error::ReplayError;
+use super::faults::{self, ReplayedFault};
 use super::launches::Launches;
 use super::replayed::{Replayed, ReplayedPosition};
 use super::reports::Reports;
@@ -47,6 +48,8 @@ pub struct Replay {
     /// Set if it tells the costs of positions.
     pub(super) costs: Option<Costs>,
     pub(super) reports: Reports,
+    /// Set if it tells the faults of sessions: those that were not taken.
+    pub(super) faults: Option<Vec<ReplayedFault>>,
     pub(super) epochs: u64,
     pub(super) inputs: u64,
     pub(super) anchors: BTreeMap<(Epoch, LeaderId), Anchor>,
@@ -69,6 +72,7 @@ struct Kept<'a> {
     launches: &'a mut Launches,
     costs: Option<&'a mut Costs>,
     reports: &'a mut Reports,
+    faults: Option<&'a mut Vec<ReplayedFault>>,
     explainer: Option<&'a mut Explainer>,
 }
 
@@ -137,6 +141,7 @@ impl Replay {
                     launches: &mut self.launches,
                     costs: self.costs.as_mut(),
                     reports: &mut self.reports,
+                    faults: self.faults.as_mut(),
                     explainer: self.explainer.as_deref_mut(),
                 };
                 term.recompute(&inputs, kept, &mut ended)?;
@@ -255,6 +260,9 @@ impl ReplayedTerm {
             self.anchor(input, kept.chains);
             self.scheduler.apply(input, &mut effects);
             self.check_profile(input)?;
+            if let Some(faults) = kept.faults.as_deref_mut() {
+                faults::collect(faults, self.of.0, (input, times.as_ref()), &self.scheduler);
+            }
             for effect in effects.drain(..) {
                 self.carry_out(effect, &mut kept);
             }

@@ -281,7 +281,7 @@ impl Explainer {
         times: Option<&InputTimes>,
         reports: &[DoneReport],
     ) -> Vec<ReportTimes> {
-        let said = times.and_then(|times| Some((times.at, times.done.as_ref()?)));
+        let said = times.and_then(|times| Some((times.at, times.done()?)));
         let worker = self.workers.get_mut(&incarnation);
         let (Some((at, said)), Some(worker)) = (said, worker) else {
             return Vec::new();

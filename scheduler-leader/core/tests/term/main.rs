@@ -4,6 +4,7 @@
 mod cutting;
 mod devices;
 mod drains;
+mod faults;
 mod lost;
 mod memory;
 mod outlasting;

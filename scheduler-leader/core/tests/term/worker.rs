@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
-    Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, GpuId, Grant, GrantBatch,
-    GrantKind, Incarnation, LeaderId, Outcome, Quotas, Refusal, Residency, Seal, SealAnswer,
-    SealPage, SealReply, SealedGrant, SealedSession, SessionId, Tenant, WIRE_VERSION, WorkerBeat,
-    encode,
+    Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, FaultRow, GpuId, Grant,
+    GrantBatch, GrantKind, Incarnation, LeaderId, Outcome, Quotas, Refusal, Residency, Seal,
+    SealAnswer, SealPage, SealReply, SealedGrant, SealedSession, SessionFault, SessionId, Tenant,
+    WIRE_VERSION, WorkerBeat, encode,
 };
 
 /// The only tenant.
@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) residency: Option<Residency>,
     /// Number of returns that it ended.
     pub(crate) returned: usize,
+    /// The failure of a session that it tells of.
+    pub(crate) fault: Option<SessionFault>,
 }
 
 /// The device properties that a worker reports.
@@ -81,6 +83,7 @@ impl Worker {
             takes_quotas: true,
             residency: None,
             returned: 0,
+            fault: None,
             leaves: false,
             noted: false,
         }
@@ -133,7 +136,7 @@ impl Worker {
             tail_recorded: 0,
             tail: rest.to_vec(),
             ordinals: vec![(tenant(), 1)],
-            faults: Vec::new(),
+            faults: self.fault.iter().cloned().collect(),
             named: Vec::new(),
             forgotten: None,
         };
@@ -249,6 +252,9 @@ impl Worker {
 
     pub(crate) fn done(&self) -> Vec<u8> {
         let (mut reports, mut received) = (Vec::new(), Vec::new());
+        let (mut faults, mut details) = (Vec::new(), String::new());
+        let fault = self.fault.iter();
+        let fault: Vec<_> = fault.map(|it| FaultRow::of(it, &mut details)).collect();
         let unacknowledged = &self.reports[self.acknowledged as usize..];
         let rows: Vec<_> = self
             .sessions
@@ -266,8 +272,8 @@ impl Worker {
             first: self.acknowledged + 1,
             reports: Column::pack(unacknowledged, &mut reports),
             received: Column::pack(&rows, &mut received),
-            faults: Column::default(),
-            details: "",
+            faults: Column::pack(&fault, &mut faults),
+            details: &details,
             times: &[],
         })
     }

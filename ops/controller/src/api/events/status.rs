@@ -1,4 +1,4 @@
-//! Events for the cluster's status, once a second.
+//! Events for the cluster's status, once a second, and for sessions that failed.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::stream::{Source, StreamSlot, Woken, respond};
 use crate::access::{Operation, Scope};
 use crate::api::cluster::ClusterModel;
+use crate::api::faults::sees;
 use crate::api::tenants::{Figures, TenantModel};
 use crate::api::workers::WorkerModel;
 use crate::cluster::Shared;
@@ -23,6 +24,8 @@ struct Statuses {
     slot: StreamSlot,
     cluster: Shared,
     pause: Duration,
+    /// Number of the next failure to send.
+    next_fault: u64,
 }
 
 #[derive(Serialize)]
@@ -52,7 +55,8 @@ impl Source for Statuses {
                 Ok(status) => {
                     // Serializing numbers and short texts to JSON cannot fail.
                     let data = serde_json::to_string(&status).unwrap_or_default();
-                    format!("event: status\ndata: {data}\n\n").into()
+                    let faults = self.faults();
+                    format!("{faults}event: status\ndata: {data}\n\n").into()
                 }
                 Err(problem) => {
                     let data = serde_json::to_string(&problem).unwrap_or_default();
@@ -64,6 +68,20 @@ impl Source for Statuses {
 }
 
 impl Statuses {
+    /// Events of the failures that were not sent yet.
+    fn faults(&mut self) -> String {
+        let faults = self.cluster.order.faults(&self.cluster.administrator);
+        let (rows, next) = faults.from(self.next_fault);
+        self.next_fault = next;
+        let seen = rows.iter().filter(|row| sees(self.slot.identity(), row));
+        seen.map(|row| {
+            // Serializing numbers and short texts to JSON cannot fail.
+            let data = serde_json::to_string(&**row).unwrap_or_default();
+            format!("event: fault\ndata: {data}\n\n")
+        })
+        .collect()
+    }
+
     async fn status(&self) -> Result<StatusModel, Problem> {
         let moment = self.cluster.moment().await?;
         let figures = Figures::of(&moment);
@@ -82,7 +100,8 @@ impl Statuses {
 }
 
 /// Streams the cluster, workers and tenants once a second: `event: status`, without an id; `event:
-/// problem` if no leader answers.
+/// problem` if no leader answers. Before a status comes `event: fault` for each session that has
+/// failed, with an item of `GET /api/v1/faults` as data; at first for those that are kept.
 #[utoipa::path(get, path = "/api/v1/events/status", tag = "events",
     extensions(("x-operation" = json!("events.read"))),
     responses((status = 200, description = "events", body = String, content_type = "text/event-stream")))]
@@ -95,5 +114,6 @@ pub(crate) async fn status_events(
         slot,
         cluster,
         pause: Duration::ZERO,
+        next_fault: 0,
     }))
 }

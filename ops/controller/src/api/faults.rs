@@ -1,0 +1,72 @@
+//! Sessions that failed.
+
+use axum::Json;
+use axum::extract::State;
+use bus_schemas::Tenant;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::identity::visible;
+use crate::access::{Identity, Operation, Scope};
+use crate::cluster::Shared;
+use crate::faults::FaultModel;
+use crate::http::extract::{QueryParams, Who};
+use crate::http::paging::limit;
+use crate::problem::Problem;
+
+/// Selection of failures.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FaultQuery {
+    /// Only this tenant.
+    tenant: Option<String>,
+    /// Maximum number of items, 1 to 1,000; the default is 100.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// Failures of sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct FaultsModel {
+    /// The failures, the newest first.
+    items: Vec<FaultModel>,
+}
+
+/// Returns true if the caller may see the sessions of a failure's tenant.
+pub(crate) fn sees(who: &Identity, fault: &FaultModel) -> bool {
+    match who.scope(Operation::SessionsRead) {
+        Scope::All => true,
+        Scope::None => false,
+        Scope::Own => {
+            let own = who.tenant.as_ref().map(Tenant::as_str);
+            own == Some(fault.tenant.as_str())
+        }
+    }
+}
+
+/// Lists sessions that failed, the newest first. At least 1,000 are kept, as far back as the record
+/// goes. For a kernel's fault it tells the kernel, the line, the thread and the allocation that it
+/// missed.
+#[utoipa::path(get, path = "/api/v1/faults", tag = "sessions", params(FaultQuery),
+    extensions(("x-operation" = json!("sessions.read"))),
+    responses((status = 200, body = FaultsModel)))]
+pub(crate) async fn faults(
+    State(cluster): State<Shared>,
+    who: Who,
+    QueryParams(asked): QueryParams<FaultQuery>,
+) -> Result<Json<FaultsModel>, Problem> {
+    let tenant = asked.tenant.as_deref().map(str::parse::<Tenant>);
+    let tenant = tenant.transpose();
+    let tenant = tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
+    if let Some(tenant) = &tenant {
+        visible(&who.0, tenant)?;
+    }
+    let limit = limit(asked.limit)?;
+    let _whole = cluster.order.begin(&cluster.administrator).await;
+    let (rows, _) = cluster.order.faults(&cluster.administrator).from(0);
+    let rows = rows.iter().rev().filter(|row| sees(&who.0, row));
+    let rows = rows.filter(|row| tenant.as_ref().is_none_or(|it| it.as_str() == row.tenant));
+    Ok(Json(FaultsModel {
+        items: rows.take(limit).map(|row| FaultModel::clone(row)).collect(),
+    }))
+}

@@ -1,0 +1,97 @@
+//! The sessions that failed, as the record tells of them.
+
+use bus_schemas::{
+    Code, Epoch, Failure, GpuId, Incarnation, InputNumber, OpNumber, SessionFault, SessionId,
+    Tenant,
+};
+
+use super::recompute::Replay;
+use crate::input::Input;
+use crate::leader::InputTimes;
+use crate::scheduler::Scheduler;
+use crate::time::Nanos;
+
+/// A session's failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayedFault {
+    /// The epoch of the leader that heard of it.
+    pub epoch: Epoch,
+    /// The input of that epoch.
+    pub input: InputNumber,
+    /// Time of the input, nanoseconds of the leader's clock; `None` if the record has no times.
+    pub at: Option<Nanos>,
+    /// The session's device.
+    pub gpu: GpuId,
+    /// The session.
+    pub session: SessionId,
+    /// Its tenant.
+    pub tenant: Tenant,
+    /// The op that failed; 0 if none did.
+    pub op: OpNumber,
+    /// The stable code.
+    pub code: Code,
+    /// The failure in words, by [`Failure::brief`]; empty in older records.
+    pub words: String,
+}
+
+impl Replay {
+    /// Returns the same replay with the faults of sessions, to be taken by [`Self::take_faults`].
+    #[must_use]
+    pub fn telling_faults(mut self) -> Self {
+        self.faults.get_or_insert_default();
+        self
+    }
+
+    /// The faults of the inputs applied since the last call. A seal before the end of a session
+    /// tells its fault again.
+    pub fn take_faults(&mut self) -> Vec<ReplayedFault> {
+        self.faults.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// Adds the faults of an input that the order has just applied.
+pub(super) fn collect(
+    faults: &mut Vec<ReplayedFault>,
+    epoch: Epoch,
+    (input, times): (&Input, Option<&InputTimes>),
+    scheduler: &Scheduler,
+) {
+    let fault = |session, op, code, words: String| {
+        let view = scheduler.session(session)?;
+        Some(ReplayedFault {
+            epoch,
+            input: scheduler.input(),
+            at: times.map(|times| times.at),
+            gpu: scheduler.worker(view.incarnation)?.gpu,
+            session,
+            tenant: view.tenant,
+            op,
+            code,
+            words,
+        })
+    };
+    match input {
+        Input::Fault { session, op, code } => {
+            let words = times.map(InputTimes::words).unwrap_or_default();
+            faults.extend(fault(*session, *op, *code, words.to_owned()));
+        }
+        Input::WorkerSealed {
+            incarnation,
+            answer,
+        } => {
+            let there = answer.faults.iter();
+            let there = there.filter(|it| is_on(it, *incarnation, scheduler));
+            faults.extend(there.filter_map(|it| {
+                let failure: &Failure = &it.failure;
+                fault(it.session, it.op, failure.code, failure.brief())
+            }));
+        }
+        _ => {}
+    }
+}
+
+/// Returns true if the worker that tells of a fault has its session.
+fn is_on(fault: &SessionFault, incarnation: Incarnation, scheduler: &Scheduler) -> bool {
+    let session = scheduler.session(fault.session);
+    session.is_some_and(|session| session.incarnation == incarnation)
+}
