@@ -31,6 +31,10 @@ async fn traced(leaders: usize, receiver: &Receiver) -> LoadedCluster {
 
 /// Starts `traced.c`: threads, requests of each, and how it names its parent.
 fn start(loaded: &LoadedCluster, program: &Path, arguments: [&str; 3]) -> Command {
+    start_as(TENANT, loaded, program, arguments)
+}
+
+fn start_as(tenant: &str, loaded: &LoadedCluster, program: &Path, arguments: [&str; 3]) -> Command {
     let mut command = Command::new(WARPLOOM);
     command
         .env(
@@ -38,7 +42,7 @@ fn start(loaded: &LoadedCluster, program: &Path, arguments: [&str; 3]) -> Comman
             loaded.demo.cluster.credentials(),
         )
         .env_remove("TRACEPARENT")
-        .args(["run", "--tenant", TENANT, "--"])
+        .args(["run", "--tenant", tenant, "--"])
         .arg(program)
         .args(arguments)
         .stdout(Stdio::piped());
@@ -61,7 +65,7 @@ async fn received(
     let asked = Instant::now();
     loop {
         loaded.demo.cluster.tend();
-        let said = match receiver.traces(TENANT, REPEATED) {
+        let said = match receiver.traces(Some(TENANT), REPEATED) {
             Ok(said) => said,
             Err(broken) => loaded.panic(&broken),
         };
@@ -153,11 +157,47 @@ async fn the_threads_of_a_program_are_traced_with_and_without_a_parent() {
         .expect("every role ends by itself");
     assert_eq!(
         number(
-            &receiver.traces(TENANT, REPEATED).expect("whole"),
+            &receiver.traces(Some(TENANT), REPEATED).expect("whole"),
             "incomplete"
         ),
         0
     );
+}
+
+#[tokio::test]
+async fn a_wait_for_another_tenant_is_linked_to_the_slice_that_ran() {
+    let receiver = Receiver::start(0, None);
+    let mut loaded = traced(1, &receiver).await;
+    loaded.guest("b", &TenantSettings::default()).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "traced");
+    let enough = dir.path().join("enough");
+    let running = [TENANT, "b"].map(|tenant| {
+        let mut running = start_as(tenant, &loaded, &program, ["2", "1", "none"]);
+        running.arg(&enough).spawn().expect("it starts")
+    });
+    let linked = async |loaded: &mut LoadedCluster, is_enough: fn(u64, u64) -> bool| {
+        let asked = Instant::now();
+        loop {
+            loaded.demo.cluster.tend();
+            let said = match receiver.traces(None, REPEATED) {
+                Ok(said) => said,
+                Err(broken) => loaded.panic(&broken),
+            };
+            if is_enough(number(&said, "links"), number(&said, "links_absent")) {
+                return said;
+            }
+            if asked.elapsed() > SOON {
+                loaded.panic(&format!("links of {said}"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    linked(&mut loaded, |links, _| links > 20).await;
+    std::fs::write(enough, "").expect("written");
+    running.into_iter().map(ended).for_each(drop);
+    // All traces are kept: once all are exported, every link leads to a span.
+    linked(&mut loaded, |links, absent| links > 20 && absent == 0).await;
 }
 
 #[tokio::test]
@@ -173,7 +213,7 @@ async fn killed_tracers_and_leaders_lose_no_trace_and_double_none() {
     // Each is killed once more traces have come since the last one was.
     while tracers < 3 || leaders < 1 {
         loaded.demo.cluster.tend();
-        let said = match receiver.traces(TENANT, REPEATED) {
+        let said = match receiver.traces(Some(TENANT), REPEATED) {
             Ok(said) => said,
             Err(broken) => loaded.panic(&broken),
         };

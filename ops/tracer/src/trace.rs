@@ -5,7 +5,6 @@
 //! its last op.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 
 use bus_schemas::{CostClass, CostRun, SpanId, TraceId};
 use scheduler_leader_core::why::{Cause, Timing};
@@ -18,14 +17,10 @@ use crate::fit::{distance, fit};
 use crate::ids::Ids;
 use crate::join::{Joined, Part, Request};
 use crate::kernels::Kernels;
+use crate::links::Links;
 use crate::sampling::Kept;
+use crate::slices::{Slice, slices};
 use crate::timeline::{Stretch, uncovered, within};
-
-/// Maximum number of slices that have spans of their own; the later ones share one.
-const SLICES: usize = 128;
-
-/// Maximum number of kinds of work of a span that are told apart.
-const KINDS: usize = 32;
 
 /// The things that a trace is made from, besides its request.
 #[derive(Debug)]
@@ -35,6 +30,8 @@ pub(crate) struct Context<'c> {
     /// The target of the tenant, nanoseconds.
     pub(crate) target: Option<u64>,
     pub(crate) kept: Kept,
+    /// The slices of other tenants that may be linked to.
+    pub(crate) links: &'c Links,
 }
 
 /// Returns the trace that a request belongs to.
@@ -47,6 +44,12 @@ pub(crate) fn trace_of(request: &Request, ids: &Ids) -> TraceId {
 /// Returns the span that stands for a request.
 pub(crate) fn root_of(request: &Request, ids: &Ids) -> SpanId {
     ids.span("request", request.session, request.report.first, [0, 0])
+}
+
+/// Returns the span that stands for the execution of a slice.
+pub(crate) fn execution_of(request: &Request, part: &Part, ids: &Ids) -> SpanId {
+    let slice = [part.position, part.first];
+    ids.span("execute", request.session, request.report.first, slice)
 }
 
 /// Returns the spans of a request; the first is the request itself.
@@ -62,79 +65,18 @@ pub(crate) fn spans<T>(joined: &Joined<T>, context: &Context<'_>) -> Vec<Finishe
     let moved = distance(&joined.request, &joined.parts);
     let parts = slices(&joined.parts, moved, trace.bounds);
     let mut spans = vec![trace.whole(joined, &parts)];
-    for part in &parts {
-        spans.extend(trace.queue(part));
+    for (part, own) in parts.iter().zip(&joined.parts) {
+        let links = || context.links.of(&joined.request.tenant, own);
+        spans.extend(trace.queue(part).map(|queue| FinishedSpan {
+            links: links(),
+            ..queue
+        }));
         spans.push(trace.execution(part));
     }
     let returns = joined.returns.iter();
     spans.extend(returns.map(|part| trace.swap(&fit(part, moved, trace.bounds))));
     spans.extend(trace.rest(&parts));
     spans
-}
-
-/// One slice of a request, or several that share a span.
-#[derive(Debug)]
-struct Slice {
-    part: Part,
-    /// Number of slices.
-    slices: u64,
-}
-
-/// The slices with spans of their own, and one that stands for the later ones.
-fn slices(parts: &[Rc<Part>], moved: i64, bounds: Stretch) -> Vec<Slice> {
-    let own = if parts.len() > SLICES {
-        SLICES - 1
-    } else {
-        parts.len()
-    };
-    let mut slices: Vec<Slice> = Vec::with_capacity(own + 1);
-    for part in parts {
-        let part = fit(part, moved, bounds);
-        match slices.get_mut(own) {
-            Some(rest) => {
-                add(&mut rest.part, &part);
-                rest.slices += 1;
-            }
-            None => slices.push(Slice { part, slices: 1 }),
-        }
-    }
-    slices
-}
-
-/// Adds a later slice to one that stands for several.
-fn add(all: &mut Part, part: &Part) {
-    all.last = part.last;
-    all.launches = all
-        .launches
-        .zip(part.launches)
-        .map(|(one, other)| one + other);
-    all.device_ns = all.device_ns.saturating_add(part.device_ns);
-    let mut work = std::mem::take(&mut all.work).into_vec();
-    for run in &part.work {
-        let full = work.len() >= KINDS;
-        let same = |it: &CostRun| it.class == run.class && it.key == run.key;
-        let at = work.iter().position(same);
-        let at = at.or_else(|| work.iter().position(|it| full && it.class == run.class));
-        match at.and_then(|at| work.get_mut(at)) {
-            Some(known) => {
-                known.count = known.count.saturating_add(run.count);
-                known.bytes = known.bytes.saturating_add(run.bytes);
-            }
-            None => work.push(*run),
-        }
-    }
-    all.work = work.into();
-    let timing = &mut all.timing;
-    timing.ended = timing.ended.max(part.timing.ended);
-    timing.waited_ns = timing.waited_ns.saturating_add(part.timing.waited_ns);
-    for wait in &part.timing.waits {
-        let same =
-            |it: &&mut scheduler_leader_core::why::Wait| it.cause == wait.cause && it.of == wait.of;
-        match timing.waits.iter_mut().find(same) {
-            Some(known) => known.ns = known.ns.saturating_add(wait.ns),
-            None => timing.waits.push(wait.clone()),
-        }
-    }
 }
 
 struct Trace<'t> {

@@ -13,6 +13,7 @@ use crate::idle::Idle;
 use crate::ids::Ids;
 use crate::join::{Join, Joined, Request};
 use crate::kernels::Kernels;
+use crate::links::Links;
 use crate::sampling::Sampling;
 use crate::trace::{Context, root_of, spans, trace_of};
 use crate::waits::Waits;
@@ -83,6 +84,7 @@ pub(crate) struct Tracer<T> {
     sampling: Sampling,
     waits: Waits,
     idle: Idle,
+    links: Links,
     /// True if there is a collector for spans.
     exports: bool,
     /// Kept requests with kernels that have no name yet, each with the time at which it goes all the same.
@@ -105,6 +107,7 @@ impl<T> Tracer<T> {
             sampling: Sampling::new(share),
             waits: Waits::new(now),
             idle: Idle::default(),
+            links: Links::default(),
             exports,
             unnamed: VecDeque::new(),
             named: VecDeque::new(),
@@ -243,7 +246,10 @@ impl<T> Tracer<T> {
         for _ in 0..self.unnamed.len() {
             if let Some((named_by, joined)) = self.unnamed.pop_front() {
                 match now >= named_by || self.is_named(&joined) {
-                    true => self.named.push_back(joined),
+                    true => {
+                        self.links.add(&joined, &self.ids);
+                        self.named.push_back(joined);
+                    }
                     false => self.unnamed.push_back((named_by, joined)),
                 }
             }
@@ -290,6 +296,7 @@ impl<T> Tracer<T> {
                 kernels: &self.kernels,
                 target: self.sampling.target(&joined.request.tenant),
                 kept,
+                links: &self.links,
             };
             spans(joined, &context)
         });

@@ -67,8 +67,8 @@ impl Receiver {
         self.base.clone()
     }
 
-    /// Checks the traces of a tenant received so far by `tests/peers/otlp/traces.py`. Returns what they say, or the
-    /// rule that does not hold. So many spans may come twice, the same: a killed tracer does not know if its last batch
+    /// Checks the traces of a tenant, or of all, received so far by
+    /// `tests/peers/otlp/traces.py`. Returns what they say, or the rule that does not hold. So many spans may come twice, the same: a killed tracer does not know if its last batch
     /// was taken.
     ///
     /// # Panics
@@ -76,7 +76,7 @@ impl Receiver {
     ///
     /// # Errors
     /// The first rule that does not hold.
-    pub fn traces(&self, tenant: &str, may_repeat: u64) -> Result<Value, String> {
+    pub fn traces(&self, tenant: Option<&str>, may_repeat: u64) -> Result<Value, String> {
         let received = self.dir.path().join("received.jsonl");
         if !received.exists() {
             fs::write(&received, "").expect("written");
@@ -84,7 +84,7 @@ impl Receiver {
         let checked = Command::new("python3")
             .arg(script("traces.py"))
             .arg(received)
-            .args(["--tenant", tenant])
+            .args(tenant.iter().flat_map(|tenant| ["--tenant", tenant]))
             .args(["--may-repeat", &may_repeat.to_string()])
             .output()
             .expect("python3 starts");

@@ -108,6 +108,7 @@ def spans(request):
                     "events": [{"name": event.name, "at": event.time_unix_nano,
                                 "attributes": attributes(event.attributes)}
                                for event in span.events],
+                    "links": [{"trace": link.trace_id.hex(), "span": link.span_id.hex()} for link in span.links],
                     "error": span.status.message if span.status.code == 2 else "",
                 }
 

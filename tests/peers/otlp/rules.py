@@ -7,6 +7,8 @@ import re
 SHARE, ROUNDING_NS = 0.01, 1_000
 #: Slices of a request with spans of their own, at most.
 SLICES = 128
+#: Links of a queue, at most.
+LINKS = 8
 
 #: The service of each kind of span, and OpenTelemetry's kind.
 SERVICES = {
@@ -105,6 +107,8 @@ def check_span(span):
     require(0 < span["start"] <= span["end"], "an end before its start", span)
     check_attributes(span, which)
     check_events(span, which)
+    require(which == "queue" or not span["links"], "a link of another span than a queue", span)
+    require(len(span["links"]) <= LINKS, f"{len(span['links'])} links", span)
     if "warploom.wait_ns" in span["attributes"]:
         check_waits(span)
     if which in OPERATIONS:

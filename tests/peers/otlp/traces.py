@@ -18,6 +18,9 @@ sys.dont_write_bytecode = True
 from rules import (Broken, causes, check_children, check_request, check_span, covered, kind, place,  # noqa: E402
                    require)
 
+#: Time by which the slices of two programs may be moved apart.
+MOVED_NS = 5_000_000
+
 
 def read(path, tenant):
     """The spans of a tenant, or of all, of the posts that are there as a whole."""
@@ -37,6 +40,8 @@ def settled(span):
     kept["attributes"] = {key: value for key, value in span["attributes"].items() if key not in changing}
     if kind(span) == "gpu":
         kept["name"] = kept["events"] = None
+    # A tracer that began anew knows other slices of other tenants.
+    del kept["links"]
     return kept
 
 
@@ -90,6 +95,30 @@ def check_slices(slices):
             require(last < other["attributes"]["warploom.op"], f"an op ran twice, up to {last}", one, other)
 
 
+def check_links(spans):
+    """Checks that a queue is linked to slices of other tenants that ran while it waited; returns the numbers of
+    links, and of those whose span is not there."""
+    known, count, absent = {(span["trace"], span["span"]): span for span in spans}, 0, 0
+    for queue in spans:
+        tenants = set()
+        for link in queue["links"]:
+            ran, count = known.get((link["trace"], link["span"])), count + 1
+            if not ran:
+                absent += 1
+                continue
+            other = ran["attributes"]["warploom.tenant"]
+            require(kind(ran) == "gpu", "a link to a span that is no slice", queue, ran)
+            require(other != queue["attributes"]["warploom.tenant"], "a link to its own tenant", queue, ran)
+            require(other not in tenants, "two links to a tenant", queue)
+            require(ran["attributes"]["warploom.gpu"] == queue["attributes"]["warploom.gpu"],
+                    "a link to another device", queue, ran)
+            # Slices are moved into the clocks of their programs.
+            require(ran["start"] < queue["end"] + MOVED_NS and queue["start"] < ran["end"] + MOVED_NS,
+                    "a link to what ran at another time", queue, ran)
+            tenants.add(other)
+    return count, absent
+
+
 def check(spans, options):
     """Check all traces; give what they say."""
     for span in spans:
@@ -107,8 +136,9 @@ def check(spans, options):
         check_children(request, children[key])
     check_threads(requests.values())
     check_slices([span for span in spans if kind(span) == "gpu"])
+    links, absent = check_links(spans)
     counted = [(request, children[key]) for key, request in requests.items() if request["start"] >= options.since]
-    return {"repeated": repeated, "spans": len(spans), **sums(counted)}
+    return {"repeated": repeated, "spans": len(spans), "links": links, "links_absent": absent, **sums(counted)}
 
 
 def sums(counted):

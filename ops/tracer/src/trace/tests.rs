@@ -1,3 +1,5 @@
+use std::rc::Rc;
+
 use bus_schemas::{
     Code, FaultAccess, FaultKind, GrantKind, KernelFault, KernelKey, SourceLine, SpanId,
     TraceContext,
@@ -7,6 +9,7 @@ use scheduler_leader_core::why::Wait;
 use super::*;
 use crate::join::Join;
 use crate::join::tests::{position, request};
+use crate::slices::SLICES;
 
 fn kernels() -> Kernels {
     Kernels::with(&[(7, "softmax", 10), (8, "matmul", 1_000)])
@@ -19,6 +22,7 @@ fn made(joined: &Joined<u8>) -> Vec<FinishedSpan> {
         kernels: &kernels(),
         target: Some(500),
         kept: Kept::Slow,
+        links: &Links::default(),
     };
     spans(joined, &context)
 }
