@@ -68,8 +68,8 @@ impl Receiver {
     }
 
     /// Checks the traces of a tenant, or of all, received so far by
-    /// `tests/peers/otlp/traces.py`. Returns what they say, or the rule that does not hold. So many spans may come twice, the same: a killed tracer does not know if its last batch
-    /// was taken.
+    /// `tests/peers/otlp/traces.py`. Returns what they say, or the rule that does not hold. So many
+    /// spans may come twice, the same: a killed tracer does not know if its last batch was taken.
     ///
     /// # Panics
     /// If python is missing, or its answer is not JSON.
