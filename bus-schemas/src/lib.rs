@@ -93,7 +93,7 @@ pub use launch_path::tensor_map::{
     TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TENSOR_MAP_PARAMETER, TensorMap, TensorPart,
 };
 pub use launch_path::texture::{AddressMode, Channel, TEXTURE_BYTES, Texture, TextureShape};
-pub use launch_path::times::{DoneTimes, ReportTimes};
+pub use launch_path::times::{COMPILATIONS, Compilation, DoneTimes, ReportTimes};
 pub use record::chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
 pub use record::kernel::{KernelRecord, Spread};
 pub use record::profile::ProfileHash;

@@ -169,6 +169,22 @@ proptest! {
     }
 
     #[test]
+    fn arbitrary_times_do_no_harm(
+        bytes in prop::collection::vec(any::<u8>(), 0..90),
+        behind in any::<bool>(),
+    ) {
+        let whole = match behind {
+            true => [&sample::done_times()[..], &bytes].concat(),
+            false => bytes,
+        };
+        if let Some(times) = DoneTimes::decode(&whole) {
+            prop_assert!(times.compiled.len() <= COMPILATIONS);
+            prop_assert!(times.compiled.iter().all(|(report, _)| *report < times.rows.len()));
+            prop_assert_eq!(DoneTimes::decode(&times.encode()), Some(times));
+        }
+    }
+
+    #[test]
     fn damaged_messages_do_no_harm(
         which in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),

@@ -276,6 +276,7 @@ mod tests {
                 bytes: 0,
                 variables: 0,
                 heap: 0,
+                compiled: None,
             })
         }
 

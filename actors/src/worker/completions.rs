@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix::{Context, Handler};
+use bus_schemas::Compilation;
 use device::{Completion, Moved, SwapUse};
 use gpu_worker_core::worker::{CompletedSlice, Event};
 
@@ -57,11 +58,16 @@ impl GpuWorker {
             }
             DeviceEvent::Moved(moves, used) => self.on_moved(moves, used),
             DeviceEvent::Prepared(hash, answer) => {
+                let compiled = answer.as_ref().ok().and_then(|info| info.compiled);
+                let compilation = compiled.map(|(began, ended)| Compilation {
+                    began: self.at(began),
+                    ended: self.at(ended),
+                });
                 let answer = answer.map(|info| {
                     let bytes = info.bytes;
                     (Module::new(hash, info).into(), bytes)
                 });
-                self.handle_event(Event::Prepared(hash, answer));
+                self.handle_event(Event::Prepared(hash, answer, compilation));
             }
             DeviceEvent::Compiled(tenant, took) => {
                 self.handle_event(Event::Compiled(&tenant, super::nanos_of(took)));

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus_schemas::{
     Code, DeviceProperties, EventTime, Failure, KernelKey, ModuleHash, Op, ResultKind, Row,
@@ -178,6 +178,7 @@ impl Compiler for TestCompiler {
         image: &[u8],
         _: &dyn device::Watch,
     ) -> Result<PreparedModule, Failure> {
+        let began = Instant::now();
         let text = String::from_utf8_lossy(image);
         let Some(names) = text.strip_prefix("functions:") else {
             return Err(Failure::new(Code::BadModule, "line 1, column 1: no module"));
@@ -196,6 +197,7 @@ impl Compiler for TestCompiler {
             bytes: if names.contains("huge") { 200 << 20 } else { 0 },
             variables: 0,
             heap: 0,
+            compiled: Some((began, Instant::now())),
         })
     }
 

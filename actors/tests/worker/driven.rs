@@ -139,7 +139,7 @@ impl DrivenWorker {
             epoch,
             leader: LeaderId(leader),
             after: None,
-            times: false,
+            times: true,
         };
         let subject = self.subjects.seal(WORKER);
         let reply = self

@@ -3,7 +3,10 @@
 use crate::device;
 use crate::driven::{DrivenWorker, Program, grant, window};
 use crate::tour::{IMAGE, result, stage_image};
-use bus_schemas::{Code, Done, Failure, GrantKind, ModuleHash, Op, ResultKind, WorkerAck, decode};
+use bus_schemas::{
+    Code, Done, DoneReport, DoneTimes, Failure, GrantKind, ModuleHash, Op, ResultKind, WorkerAck,
+    decode,
+};
 use std::time::{Duration, Instant};
 
 /// Its hash is checked on another thread, and the client goes on once all bytes are received.
@@ -109,6 +112,41 @@ async fn a_module_that_compiles_holds_back_its_own_session_only() {
     device::SLOW.store(true, std::sync::atomic::Ordering::SeqCst);
     let (op, kind, ..) = result(&mut driven).await;
     assert_eq!((op, kind), (4, ResultKind::Sync));
+}
+
+#[tokio::test]
+async fn the_compilation_of_a_module_is_told_with_its_first_load() {
+    let mut driven = DrivenWorker::start(false).await;
+    driven.begin().await;
+    for (session, position) in [(1, 2), (2, 4)] {
+        driven.open(session).await;
+        driven
+            .stage(session, 1, IMAGE, Some(ModuleHash::of(IMAGE)))
+            .await;
+        assert_eq!(refusal(&mut driven, 1).await, None);
+        let load = Op::LoadModule {
+            slot: 0,
+            hash: ModuleHash::of(IMAGE),
+        };
+        driven
+            .run(session, 1, &Program::default().plain(load))
+            .await;
+        let of_load = |report: &DoneReport| report.position == position;
+        let ran = |done: &Done<'_>| done.reports.iter().any(|report| of_load(&report));
+        let heard = driven.done(ran).await;
+        let done: Done<'_> = decode(&heard.payload).unwrap();
+        let times = DoneTimes::decode(done.times).expect("times");
+        let of_load = done.reports.iter().position(|report| of_load(&report));
+        let row = times.rows[of_load.unwrap()];
+        match &times.compiled[..] {
+            [(report, compiled)] if session == 1 => {
+                assert_eq!(Some(*report), of_load);
+                assert!(0 < compiled.began && compiled.began <= compiled.ended);
+                assert!(compiled.ended <= row.ended, "{compiled:?} of {row:?}");
+            }
+            compiled => assert_eq!((session, compiled.len()), (2, 0)),
+        }
+    }
 }
 
 /// Two images that the test device declares too large to be kept together without a user.

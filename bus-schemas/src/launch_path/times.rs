@@ -10,6 +10,10 @@ use crate::limits;
 const ROW_BYTES: usize = 1 + 5 * 9;
 /// Maximum encoded bytes before them.
 const HEAD_BYTES: usize = 16;
+/// Maximum encoded bytes of a compilation.
+const COMPILATION_BYTES: usize = 1 + 3 * 9;
+/// Maximum number of compilations in one message. Further ones are not told.
+pub const COMPILATIONS: usize = 64;
 
 /// Wait and run times of one report's work: nanoseconds of a monotonic clock with an arbitrary
 /// zero. For a part of a standing grant, `accepted` is the arrival of its first op.
@@ -28,6 +32,16 @@ pub struct ReportTimes {
     pub ended: u64,
 }
 
+/// A compilation of a module that work of a report loaded. It has ended before that work went to the
+/// device, and may have begun before the worker had the grant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compilation {
+    /// Time at which it began.
+    pub began: u64,
+    /// Time at which it ended.
+    pub ended: u64,
+}
+
 /// The times of a done message's reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DoneTimes {
@@ -35,30 +49,51 @@ pub struct DoneTimes {
     pub clock: u64,
     /// The times of each report, in order.
     pub rows: Vec<ReportTimes>,
+    /// Compilations, each with the index of the report of the first load, [`COMPILATIONS`] at most.
+    pub compiled: Vec<(usize, Compilation)>,
 }
 
 /// The encoded form: differences back from the clock, because they are short numbers.
 #[derive(Deserialize)]
 struct Written(u64, Vec<[u64; 5]>);
 
+/// The encoded form of compilations.
+type WrittenCompilations = Vec<[u64; 3]>;
+
 impl DoneTimes {
     /// Returns the maximum encoded bytes of the times of so many reports.
     #[must_use]
     pub const fn bytes(reports: usize) -> usize {
-        HEAD_BYTES + reports * ROW_BYTES
+        HEAD_BYTES + reports * ROW_BYTES + COMPILATIONS * COMPILATION_BYTES
     }
 
     /// Encodes as MessagePack: an array of the clock and an array of rows. A row is an array of
     /// five numbers: from its end to the clock, from start to end, from begun to start, from
     /// accepted to begun, and the lacked time.
+    ///
+    /// If there are compilations, a second array follows. Its rows have three numbers: the index of the
+    /// report, from the end to the clock, and from begin to end. A reader of an earlier version does not
+    /// read it.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD_BYTES + self.rows.len() * ROW_BYTES / 2);
         // Plain data cannot fail to encode.
-        match rmp_serde::encode::write(&mut out, self) {
-            Ok(()) => out,
-            Err(_) => Vec::new(),
+        if rmp_serde::encode::write(&mut out, self).is_err() {
+            return Vec::new();
         }
+        if !self.compiled.is_empty() {
+            let told = self.compiled.iter().take(COMPILATIONS);
+            let rows = told.map(|(report, it)| {
+                let ago = self.clock.saturating_sub(it.ended);
+                [*report as u64, ago, it.ended.saturating_sub(it.began)]
+            });
+            let rows: WrittenCompilations = rows.collect();
+            let whole = out.len();
+            if rmp_serde::encode::write(&mut out, &rows).is_err() {
+                out.truncate(whole);
+            }
+        }
+        out
     }
 
     /// Decodes the output of [`Self::encode`]; `None` if the bytes are invalid or too long.
@@ -67,7 +102,8 @@ impl DoneTimes {
         if bytes.len() > Self::bytes(limits::DONE_REPORTS) {
             return None;
         }
-        let Written(clock, rows) = rmp_serde::from_slice(bytes).ok()?;
+        let mut rest = bytes;
+        let Written(clock, rows) = rmp_serde::from_read(&mut rest).ok()?;
         let row = |[ago, ran, queued, waited, lacked]: [u64; 5]| {
             let ended = clock.checked_sub(ago)?;
             let started = ended.checked_sub(ran)?;
@@ -81,9 +117,40 @@ impl DoneTimes {
                 ended,
             })
         };
-        let rows = rows.into_iter().map(row).collect::<Option<_>>()?;
-        Some(Self { clock, rows })
+        let rows = rows.into_iter().map(row).collect::<Option<Vec<_>>>()?;
+        let compiled = compilations(rest, clock, rows.len()).unwrap_or_default();
+        Some(Self {
+            clock,
+            rows,
+            compiled,
+        })
     }
+
+    /// Forgets the first `count` reports.
+    pub fn skip(&mut self, count: usize) {
+        self.rows.drain(..count.min(self.rows.len()));
+        self.compiled.retain_mut(|(report, _)| {
+            let left = report.checked_sub(count);
+            *report = left.unwrap_or(0);
+            left.is_some()
+        });
+    }
+}
+
+/// Reads the compilations of a number of reports; `None` if there are none, or nonsense.
+fn compilations(bytes: &[u8], clock: u64, reports: usize) -> Option<Vec<(usize, Compilation)>> {
+    if bytes.is_empty() {
+        return None;
+    }
+    let rows: WrittenCompilations = rmp_serde::from_slice(bytes).ok()?;
+    let compilation = |[report, ago, took]: [u64; 3]| {
+        let report = usize::try_from(report).ok().filter(|it| *it < reports)?;
+        let ended = clock.checked_sub(ago)?;
+        let began = ended.checked_sub(took)?;
+        Some((report, Compilation { began, ended }))
+    };
+    let told = rows.into_iter().take(COMPILATIONS);
+    told.map(compilation).collect()
 }
 
 impl Serialize for DoneTimes {
@@ -125,6 +192,7 @@ mod tests {
         DoneTimes {
             clock: 31_000,
             rows: vec![row; 3],
+            compiled: Vec::new(),
         }
     }
 
@@ -172,8 +240,43 @@ mod tests {
         let times = DoneTimes {
             clock: u64::MAX,
             rows: vec![row; limits::DONE_REPORTS],
+            compiled: vec![(limits::DONE_REPORTS - 1, Compilation::default()); COMPILATIONS + 1],
         };
         assert!(times.encode().len() <= DoneTimes::bytes(limits::DONE_REPORTS));
-        assert!(DoneTimes::decode(&times.encode()).is_some());
+        let read = DoneTimes::decode(&times.encode()).unwrap();
+        assert_eq!(read.compiled.len(), COMPILATIONS);
+    }
+
+    #[test]
+    fn compilations_stand_behind_the_times_and_change_nothing_before_them() {
+        let plain = times().encode();
+        let compiled = |began, ended| Compilation { began, ended };
+        let mut times = times();
+        times.compiled = vec![(0, compiled(100, 700)), (2, compiled(2_000, 8_000))];
+        let bytes = times.encode();
+        assert_eq!(bytes[..plain.len()], plain);
+        assert_eq!(DoneTimes::decode(&bytes), Some(times.clone()));
+        times.skip(1);
+        assert_eq!(times.rows.len(), 2);
+        assert_eq!(times.compiled, [(1, compiled(2_000, 8_000))]);
+        times.skip(7);
+        assert_eq!((times.rows.len(), times.compiled.len()), (0, 0));
+    }
+
+    #[test]
+    fn nonsense_behind_the_times_is_no_compilation() {
+        let plain = times();
+        for behind in [
+            &[0xc0][..],
+            &[0x91, 0x93, 3, 1, 1],
+            &[0x91, 0x92, 0, 1],
+            &[0x91, 0x93, 0, 0xcd, 0xff, 0xff, 1],
+            &[0xdd, 0xff, 0xff, 0xff, 0xff],
+            &[0xff; 99],
+        ] {
+            let bytes = [&plain.encode()[..], behind].concat();
+            let read = DoneTimes::decode(&bytes);
+            assert_eq!(read, Some(plain.clone()), "{behind:?}");
+        }
     }
 }

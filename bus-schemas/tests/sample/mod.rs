@@ -58,6 +58,15 @@ macro_rules! for_every_message {
                 &$crate::sample::done_times()
             )
         );
+        $call!(
+            compiled_done,
+            Done<'_>,
+            $crate::sample::timed_done(
+                &mut [Vec::new(), Vec::new(), Vec::new()],
+                &mut String::new(),
+                &$crate::sample::compiled_times()
+            )
+        );
         $call!(timed_seal, Seal, $crate::sample::timed_seal());
         $call!(
             admission_request,

@@ -109,6 +109,23 @@ pub(crate) fn timed_done<'a>(
 }
 
 pub(crate) fn done_times() -> Vec<u8> {
+    times().encode()
+}
+
+/// The same times with a compilation.
+pub(crate) fn compiled_times() -> Vec<u8> {
+    let compiled = Compilation {
+        began: 930_000,
+        ended: 1_240_000,
+    };
+    DoneTimes {
+        compiled: vec![(0, compiled)],
+        ..times()
+    }
+    .encode()
+}
+
+fn times() -> DoneTimes {
     let row = ReportTimes {
         accepted: 1_000_000,
         begun: 1_250_000,
@@ -119,8 +136,8 @@ pub(crate) fn done_times() -> Vec<u8> {
     DoneTimes {
         clock: 1_300_000,
         rows: vec![row],
+        compiled: Vec::new(),
     }
-    .encode()
 }
 
 pub(crate) fn timed_seal() -> Seal {

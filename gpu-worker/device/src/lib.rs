@@ -61,6 +61,9 @@ pub struct PreparedModule {
     pub variables: u64,
     /// Bytes that the heap of its kernels takes there, once for all modules of a session.
     pub heap: u64,
+    /// Begin and end of its compilation, in the answer of the call that compiled it. Machine code is loaded as
+    /// it is, and not compiled.
+    pub compiled: Option<(Instant, Instant)>,
 }
 
 /// An entry function.

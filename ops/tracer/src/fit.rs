@@ -30,7 +30,12 @@ pub(crate) fn fit(part: &Part, moved: i64, bounds: Stretch) -> Part {
         ended,
         waited_ns: timing.waited_ns,
         waits: std::mem::take(&mut timing.waits),
+        compiled: std::mem::take(&mut timing.compiled),
     };
+    for compilation in &mut timing.compiled {
+        let (began, ended) = (here(compilation.began), here(compilation.ended));
+        (compilation.began, compilation.ended) = within((began, ended), (bounds.0, timing.ended));
+    }
     fit_waits(timing);
     fitted
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bus_schemas::CostRun;
+use bus_schemas::{COMPILATIONS, CostRun};
 use scheduler_leader_core::why::Wait;
 
 use crate::fit::fit;
@@ -72,6 +72,8 @@ fn add(all: &mut Part, part: &Part) {
     let timing = &mut all.timing;
     timing.ended = timing.ended.max(part.timing.ended);
     timing.waited_ns = timing.waited_ns.saturating_add(part.timing.waited_ns);
+    timing.compiled.extend_from_slice(&part.timing.compiled);
+    timing.compiled.truncate(COMPILATIONS);
     for wait in &part.timing.waits {
         let same = |it: &&mut Wait| it.cause == wait.cause && it.of == wait.of;
         match timing.waits.iter_mut().find(same) {

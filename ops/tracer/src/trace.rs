@@ -2,11 +2,11 @@
 //!
 //! The children of a request cover it. `submit` lasts until the leader hears of its first op. Each slice has a `queue`
 //! and an execution. `program` fills the time in which nothing of it is queued or runs. `answer` begins at the end of
-//! its last op.
+//! its last op. `swap` and `compile` are beside them.
 
 use std::borrow::Cow;
 
-use bus_schemas::{CostClass, CostRun, SpanId, TraceId};
+use bus_schemas::{Compilation, CostClass, CostRun, SpanId, TraceId};
 use scheduler_leader_core::why::{Cause, Timing};
 use telemetry::catalogue::traces as names;
 use telemetry::{Attribute, Attributes, FinishedSpan, Role, SpanEvent};
@@ -72,6 +72,7 @@ pub(crate) fn spans<T>(joined: &Joined<T>, context: &Context<'_>) -> Vec<Finishe
             ..queue
         }));
         spans.push(trace.execution(part));
+        spans.extend(trace.compilations(part));
     }
     let returns = joined.returns.iter();
     spans.extend(returns.map(|part| trace.swap(&fit(part, moved, trace.bounds))));
@@ -203,6 +204,25 @@ impl Trace<'_> {
             span.events.insert(0, event);
         }
         span
+    }
+
+    /// The compilations of modules that a slice of the request loads, as far as they are within the request.
+    fn compilations(&self, slice: &Slice) -> Vec<FinishedSpan> {
+        let part = &slice.part;
+        if self.request.loads_in(part) == 0 {
+            return Vec::new();
+        }
+        let compilations = (0..).zip(&part.timing.compiled);
+        let compilations = compilations.filter(|(_, it)| it.began < it.ended);
+        let span = |(index, it): (u64, &Compilation)| {
+            let mut span = self.of_part(Role::Worker, "compile", part, (it.began, it.ended));
+            let (session, first) = (self.request.session, self.request.report.first);
+            let kind = format!("compile {index}");
+            let place = [part.position, part.first];
+            span.span = self.context.ids.span(&kind, session, first, place);
+            span
+        };
+        compilations.map(span).collect()
     }
 
     /// The return of the session's memory to the device.

@@ -58,6 +58,7 @@ impl Fleet {
         let times = DoneTimes {
             clock: CLOCK,
             rows: (0..state.reports.len() as u64).rev().map(row).collect(),
+            compiled: Vec::new(),
         };
         let times = times.encode();
         let done = encode(&Done {

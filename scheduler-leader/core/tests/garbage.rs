@@ -3,10 +3,10 @@
 
 use bus_schemas::subject::{Admin, Subjects, ToLeader};
 use bus_schemas::{
-    Chain, Code, Column, Done, DoneReport, DoneTimes, Failure, Grant, GrantKind, Incarnation,
-    LeaderId, Outcome, ReportTimes, SealAnswer, SealPage, SealReply, SealedGrant, SealedName,
-    SealedSession, SessionFault, SessionId, Tenant, TenantSettings, WIRE_VERSION, Window,
-    WorkerBeat, encode, limits,
+    Chain, Code, Column, Compilation, Done, DoneReport, DoneTimes, Failure, Grant, GrantKind,
+    Incarnation, LeaderId, Outcome, ReportTimes, SealAnswer, SealPage, SealReply, SealedGrant,
+    SealedName, SealedSession, SessionFault, SessionId, Tenant, TenantSettings, WIRE_VERSION,
+    Window, WorkerBeat, encode, limits,
 };
 use proptest::prelude::*;
 use scheduler_leader_core::{Action, Event, LeaderConfig, LeaderNode, StateSnapshot};
@@ -328,6 +328,7 @@ fn done(epoch: u64, accepted: u64, first: u64, reports: &[DoneReport]) -> Vec<u8
         0 => DoneTimes {
             clock: epoch,
             rows: vec![row; reports.len()],
+            compiled: vec![(reports.len() / 2, Compilation::default()); 3],
         }
         .encode(),
         _ => vec![0xd9; (accepted % 97) as usize],

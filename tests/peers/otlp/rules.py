@@ -16,6 +16,7 @@ SERVICES = {
     "submit": ("warploom-client", "CLIENT"),
     "queue": ("warploom-leader", "SERVER"),
     "gpu": ("warploom-worker", "SERVER"),
+    "compile": ("warploom-worker", "SERVER"),
     "swap": ("warploom-worker", "SERVER"),
     "program": ("warploom-client", "CLIENT"),
     "answer": ("warploom-worker", "SERVER"),
@@ -32,6 +33,7 @@ MUST = {
     "submit": {"messaging.system": str, "messaging.operation.type": str},
     "queue": {**PLACE, "warploom.ops": int, "warploom.priority": int, "warploom.wait_ns": int},
     "gpu": {**PLACE, "warploom.ops": int, "warploom.device_ns": int},
+    "compile": PLACE,
     "swap": PLACE,
     "program": {},
     "answer": {"messaging.system": str, "messaging.operation.type": str},
@@ -44,6 +46,7 @@ MAY = {
                 "warploom.fault.thread": str, "warploom.fault.address": str},
     "submit": {"messaging.operation.name": str},
     "gpu": {"warploom.launches": int, "warploom.slices": int, "warploom.wait_ns": int, **DEVICE},
+    "compile": DEVICE,
     "swap": DEVICE,
     "answer": {"messaging.operation.name": str},
 }
@@ -197,6 +200,7 @@ def check_children(request, children):
     require(sum("warploom.slices" in it["attributes"] for it in slices) <= 1, "slices shared twice", request)
     require(("warploom.gpu" in request["attributes"]) == bool(slices), "a device or none", request)
     check_queues(request, children, slices)
+    check_compilations(children, slices)
     check_rest(request, children, slices)
     check_sums(request, children)
     if not request["attributes"].get("warploom.incomplete"):
@@ -216,6 +220,17 @@ def check_queues(request, children, slices):
         require(queue["end"] == ran["start"], "a queue that ends at another time", queue, ran)
         for key in ("warploom.ops", "warploom.gpu"):
             require(queue["attributes"][key] == ran["attributes"][key], f"{key} differs", queue, ran)
+
+
+def check_compilations(children, slices):
+    """Checks that a compilation has a slice that loads modules, and has ended before that slice."""
+    loads = {place(it): it for it in slices if any(event["name"] == "load" for event in it["events"])}
+    for child in children:
+        if child["name"] != "compile":
+            continue
+        loaded = loads.get(place(child))
+        require(loaded, "a compilation for no load", child)
+        require(child["start"] < child["end"] <= loaded["end"], "a compilation after its load", child, loaded)
 
 
 def check_rest(request, children, slices):

@@ -98,6 +98,12 @@ pub static SPANS: &[SpanEntry] = &[
         "its last op has ended",
     ),
     span(
+        "compile",
+        Role::Worker,
+        "the compilation of a module that a slice loads begins",
+        "the module is compiled",
+    ),
+    span(
         "swap",
         Role::Worker,
         "the grant of a return of the session's memory is there",
@@ -148,16 +154,19 @@ macro_rules! attributes {
 }
 
 attributes! {
-    TENANT: "warploom.tenant" on ["request" "submit" "queue" "gpu" "swap" "program" "answer"], "the request's tenant";
-    SESSION: "warploom.session" on ["request" "submit" "queue" "gpu" "swap" "program" "answer"], "its session";
+    TENANT: "warploom.tenant" on ["request" "submit" "queue" "gpu" "compile" "swap" "program" "answer"],
+        "the request's tenant";
+    SESSION: "warploom.session" on ["request" "submit" "queue" "gpu" "compile" "swap" "program" "answer"],
+        "its session";
     OPS: "warploom.ops" on ["request" "queue" "gpu" "copy" "load"], "ops";
     LAUNCHES: "warploom.launches" on ["request" "gpu" "kernel"], "launches among them";
-    GPU: "warploom.gpu" on ["request" "queue" "gpu" "swap"], "the device's number in the cluster";
-    HW_ID: "hw.id" on ["gpu" "swap"], "the same number, as text";
-    HW_TYPE: "hw.type" on ["gpu" "swap"], "`gpu`";
-    EPOCH: "warploom.epoch" on ["queue" "gpu" "swap"], "the leader's epoch";
-    POSITION: "warploom.position" on ["queue" "gpu" "swap"], "the grant: its position on the device in that epoch";
-    OP: "warploom.op" on ["queue" "gpu" "swap"], "the slice's first op";
+    GPU: "warploom.gpu" on ["request" "queue" "gpu" "compile" "swap"], "the device's number in the cluster";
+    HW_ID: "hw.id" on ["gpu" "compile" "swap"], "the same number, as text";
+    HW_TYPE: "hw.type" on ["gpu" "compile" "swap"], "`gpu`";
+    EPOCH: "warploom.epoch" on ["queue" "gpu" "compile" "swap"], "the leader's epoch";
+    POSITION: "warploom.position" on ["queue" "gpu" "compile" "swap"],
+        "the grant: its position on the device in that epoch";
+    OP: "warploom.op" on ["queue" "gpu" "compile" "swap"], "the slice's first op";
     PRIORITY: "warploom.priority" on ["request" "queue"], "the priority at which it runs";
     DEVICE_NS: "warploom.device_ns" on ["gpu" "kernel"],
         "device nanoseconds: measured for a slice, a share of them for a kernel";

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::{Code, Failure, Tenant};
+use bus_schemas::{Code, Compilation, Failure, Tenant};
 
 use crate::dispatch::ImageState;
 
@@ -19,6 +19,8 @@ pub(super) struct Image<M> {
     pub(super) bytes: u64,
     /// The value of [`super::ImageTable`]'s `ends` when a session last left it.
     pub(super) since: u64,
+    /// Its compilation, until a slice has loaded it.
+    pub(super) compilation: Option<Compilation>,
 }
 
 impl<M> Default for Image<M> {
@@ -29,6 +31,7 @@ impl<M> Default for Image<M> {
             holders: BTreeMap::new(),
             bytes: 0,
             since: 0,
+            compilation: None,
         }
     }
 }

@@ -23,7 +23,7 @@ mod session;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::{Failure, ModuleHash, SessionId, Tenant, limits};
+use bus_schemas::{Compilation, Failure, ModuleHash, SessionId, Tenant, limits};
 
 pub use crate::dispatch::ImageState;
 use crate::sequencer;
@@ -252,6 +252,19 @@ impl<M> ImageTable<M> {
         self.images.entry(hash).or_default().state = state;
         let forget = self.surplus();
         Answered { refused, forget }
+    }
+
+    /// Notes the times of the compilation of a prepared image.
+    pub fn compiled(&mut self, hash: ModuleHash, compilation: Compilation) {
+        if let Some(image) = self.images.get_mut(&hash) {
+            image.compilation = Some(compilation);
+        }
+    }
+
+    /// Takes the compilation of an image, for the first slice that loads it.
+    #[must_use]
+    pub fn take_compilation(&mut self, hash: ModuleHash) -> Option<Compilation> {
+        self.images.get_mut(&hash)?.compilation.take()
     }
 
     /// Refuses every image that is being prepared, because the worker leaves. Returns those images.

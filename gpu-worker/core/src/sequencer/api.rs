@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use bus_schemas::{
-    ClientState, Epoch, Failure, GpuId, GpuPosition, GrantBatch, GrantKind, Incarnation, LeaderId,
-    Leave, Lost, ModuleHash, OpNumber, Outcome, Refusal, Seal, SealReply, SessionId, Tenant,
-    Window,
+    ClientState, Compilation, Epoch, Failure, GpuId, GpuPosition, GrantBatch, GrantKind,
+    Incarnation, LeaderId, Leave, Lost, ModuleHash, OpNumber, Outcome, Refusal, Seal, SealReply,
+    SessionId, Tenant, Window,
 };
 
 use super::images::ImageReadiness;
@@ -176,6 +176,8 @@ pub struct CompletedEvent<'a> {
     pub device_ns: u64,
     /// Bytes of each result, in op order.
     pub results: &'a [u64],
+    /// Compilations of modules that it was the first to load.
+    pub compiled: &'a [Compilation],
     /// The sum of [`bus_schemas::CostRun::declared`] over its ops, if they were started without a declared
     /// sum to check.
     pub declared: u64,

@@ -105,6 +105,7 @@ impl Sequencer {
             let session = grant.session;
             actions.push(Action::Results { session, first });
         }
+        self.reports.compiled_for_next(completed.compiled);
         let ending = Ending {
             measured: completed.device_ns,
             last,

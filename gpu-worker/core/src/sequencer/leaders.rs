@@ -203,7 +203,11 @@ impl Sequencer {
     fn send_done(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let (first, reports, rows) = self.reports.take();
         let timed = self.obeyed.wants_times() && !rows.is_empty();
-        let times = timed.then_some(DoneTimes { clock: now, rows });
+        let times = timed.then(|| DoneTimes {
+            clock: now,
+            compiled: self.reports.compiled(first, rows.len()),
+            rows,
+        });
         actions.push(Action::SendDone(DoneMessage {
             epoch: self.obeyed.epoch(),
             accepted: self.chain_end.position(),

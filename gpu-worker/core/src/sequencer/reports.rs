@@ -2,12 +2,16 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DoneReport, GpuPosition, Outcome, ReportTimes, limits};
+use bus_schemas::{
+    COMPILATIONS, Compilation, DoneReport, GpuPosition, Outcome, ReportTimes, limits,
+};
 
 /// The reports that are not acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     kept: VecDeque<(DoneReport, ReportTimes)>,
+    /// Compilations of these reports, by the number of their report.
+    compiled: VecDeque<(u64, Compilation)>,
     /// Number of the last report forgotten.
     forgotten: u64,
     /// Number of the last report sent.
@@ -22,6 +26,13 @@ impl Reports {
 
     pub(super) fn push(&mut self, report: DoneReport, times: ReportTimes) {
         self.kept.push_back((report, times));
+    }
+
+    /// Notes compilations of the report that is made next. What one message cannot tell is dropped.
+    pub(super) fn compiled_for_next(&mut self, compiled: &[Compilation]) {
+        let next = self.made() + 1;
+        let told = compiled.iter().take(COMPILATIONS);
+        self.compiled.extend(told.map(|it| (next, *it)));
     }
 
     /// Number of the last report acknowledged.
@@ -76,6 +87,11 @@ impl Reports {
             self.forgotten += 1;
             self.kept.pop_front();
         }
+        while self
+            .compiled
+            .pop_front_if(|(number, _)| *number <= self.forgotten)
+            .is_some()
+        {}
         self.sent = self.sent.max(self.forgotten);
         news
     }
@@ -83,6 +99,15 @@ impl Reports {
     /// Marks everything that is not acknowledged as not sent.
     pub(super) fn rewind(&mut self) {
         self.sent = self.forgotten;
+    }
+
+    /// Returns the compilations of reports from number `first` on, `count` of them, each with its report's
+    /// index.
+    pub(super) fn compiled(&self, first: u64, count: usize) -> Vec<(usize, Compilation)> {
+        let index = |number: u64| usize::try_from(number.checked_sub(first)?).ok();
+        let told = self.compiled.iter();
+        let told = told.filter_map(|(number, it)| Some((index(*number)?, *it)));
+        told.take_while(|(index, _)| *index < count).collect()
     }
 
     /// Takes the next reports to send, at most a message's worth: number of the first, the reports, and their

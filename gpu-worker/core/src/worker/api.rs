@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bus_schemas::subject::{ToClient, WorkerSubject};
 use bus_schemas::{
-    Batch, EventTime, ExportPlace, Failure, GpuPosition, KernelName, Launch, MessageError,
-    ModuleHash, Op, OpNumber, Ops, SessionId, Tenant,
+    Batch, Compilation, EventTime, ExportPlace, Failure, GpuPosition, KernelName, Launch,
+    MessageError, ModuleHash, Op, OpNumber, Ops, SessionId, Tenant,
 };
 use bytes::Bytes;
 use device::{KernelTime, Moved, OpResult, Recharged, SharingDomain, SwapUse};
@@ -193,8 +193,13 @@ pub enum Event<'a, B: Buffers> {
     Completed(CompletedSlice),
     /// An image was checked: see [`Buffers::check`].
     Image(CheckedImage<B::Image>),
-    /// The device has answered [`Command::Prepare`], with the bytes that the module takes of the host.
-    Prepared(ModuleHash, Result<(B::Module, u64), Failure>),
+    /// The device has answered [`Command::Prepare`], with the bytes that the module takes of the host. The last
+    /// is the compilation, if there was one.
+    Prepared(
+        ModuleHash,
+        Result<(B::Module, u64), Failure>,
+        Option<Compilation>,
+    ),
     /// Preparing an image of a tenant took this much processor time, nanoseconds.
     Compiled(&'a Tenant, u64),
     /// The chunks of an offered transfer were checked: see [`Action::Check`].

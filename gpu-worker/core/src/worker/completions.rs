@@ -1,6 +1,6 @@
 //! The device's answers about slices, sessions and transfers.
 
-use bus_schemas::{ResultKind, SessionId};
+use bus_schemas::{Compilation, OpNumber, ResultKind, SessionId};
 use device::OpResult;
 
 use super::results::Answers;
@@ -23,6 +23,7 @@ impl<B: Buffers> Worker<B> {
         self.count_use(turn, ops, &mut slice);
         let mut answers = self.answers(&mut slice);
         let sizes = answers.sizes();
+        let compiled = self.take_compiled(session, ops.0);
         let scanned = started.map_or(0, |started| started.declared);
         let fault = slice.fault.as_ref();
         let event = CompletedEvent {
@@ -31,6 +32,7 @@ impl<B: Buffers> Worker<B> {
             began: slice.began,
             device_ns: slice.device_ns,
             results: &sizes,
+            compiled: &compiled,
             declared: slice.declared.unwrap_or(scanned),
             fault: fault.map(|(op, failure)| (*op, failure)),
         };
@@ -44,6 +46,17 @@ impl<B: Buffers> Worker<B> {
         }
         self.settle_images(turn, session);
         self.completed_at = turn.now;
+    }
+
+    /// Takes the compilations of the modules that a slice has loaded.
+    fn take_compiled(&mut self, session: SessionId, first: OpNumber) -> Vec<Compilation> {
+        let mut compiled = Vec::new();
+        self.compiled.retain(|(of, op, compilation)| {
+            let is_own = (*of, *op) == (session, first);
+            compiled.extend(is_own.then_some(*compilation));
+            !is_own
+        });
+        compiled
     }
 
     /// Counts the use of a slice, and the memory that its session holds now.

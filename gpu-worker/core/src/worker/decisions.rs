@@ -220,6 +220,7 @@ impl<B: Buffers> Worker<B> {
         self.buffers.close(session);
         self.copies.closed(session);
         self.weights.close(session);
+        self.compiled.retain(|(of, ..)| *of != session);
         turn.actions.push(Action::Ended(session));
         self.dispatch(turn, dispatch::Event::Gone { session });
     }

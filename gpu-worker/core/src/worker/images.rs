@@ -1,6 +1,6 @@
 //! Module images on their way: the decisions of the image table, carried out.
 
-use bus_schemas::{Code, Failure, ModuleHash, SessionId};
+use bus_schemas::{Code, Compilation, Failure, ModuleHash, SessionId};
 
 use super::sessions::Transfer;
 use super::turn::{Current, Turn};
@@ -101,8 +101,12 @@ impl<B: Buffers> Worker<B> {
         turn: &mut Turn<'_, B>,
         hash: ModuleHash,
         answer: Result<(B::Module, u64), Failure>,
+        compilation: Option<Compilation>,
     ) {
         let Answered { refused, forget } = self.images.prepared(hash, answer);
+        if let Some(compilation) = compilation {
+            self.images.compiled(hash, compilation);
+        }
         forget_images(turn, forget);
         let refused = refused.as_ref();
         let event = Event::Prepared { hash, refused };

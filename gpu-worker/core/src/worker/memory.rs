@@ -82,6 +82,10 @@ impl<B: Buffers> Worker<B> {
                 staged.extend(bytes.map(|bytes| (copy.transfer, bytes)));
             }
         }
+        for hash in &submission.loaded {
+            let compilation = self.images.take_compilation(*hash);
+            self.compiled.extend(compilation.map(|it| (id, first, it)));
+        }
         let unloaded = std::mem::take(&mut submission.left);
         self.settle_slots(id, &submission.loaded, unloaded);
         let slice = SubmittedSlice { submission, staged };

@@ -20,7 +20,9 @@ mod sessions;
 mod turn;
 mod view;
 
-use bus_schemas::{HeldImages, Residency, SessionId, Tenant, Weights, WorkerBeat};
+use bus_schemas::{
+    Compilation, HeldImages, OpNumber, Residency, SessionId, Tenant, Weights, WorkerBeat,
+};
 
 pub use api::{
     Action, ArrivedChunks, BatchPart, Buffers, CheckedChunks, CheckedImage, Command,
@@ -88,6 +90,8 @@ pub struct Worker<B: Buffers> {
     changed: bool,
     /// Time at which the device last completed a slice.
     completed_at: Nanos,
+    /// Compilations of modules that slices on the device load, with session and first op of the slice.
+    compiled: Vec<(SessionId, OpNumber, Compilation)>,
     /// True if the tenant's message that was handled last could be read.
     is_sound: bool,
     /// The sequencer's actions; empty between two events.
@@ -129,6 +133,7 @@ impl<B: Buffers> Worker<B> {
             look: None,
             changed: false,
             completed_at: 0,
+            compiled: Vec::new(),
             is_sound: true,
             decided: Vec::new(),
         }
@@ -149,7 +154,9 @@ impl<B: Buffers> Worker<B> {
             Event::Closed(session) => self.on_closed(turn, session),
             Event::Completed(slice) => self.on_completed(turn, slice),
             Event::Image(checked) => self.on_checked(turn, checked),
-            Event::Prepared(hash, answer) => self.on_prepared(turn, hash, answer),
+            Event::Prepared(hash, answer, compilation) => {
+                self.on_prepared(turn, hash, answer, compilation);
+            }
             Event::Compiled(tenant, ns) => self.resources.prepared(tenant, ns),
             Event::Chunks(checked) => self.on_chunks(turn, checked),
             Event::Published(name, news) => self.on_published(turn, name, news),

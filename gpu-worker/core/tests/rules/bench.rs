@@ -211,6 +211,7 @@ impl Bench {
             began: None,
             device_ns: self.device_ns,
             results,
+            compiled: &[],
             declared,
             fault: None,
         }))

@@ -1,8 +1,8 @@
 //! Ends of sessions and of workers.
 
 use bus_schemas::{
-    ClientState, Code, Failure, GrantKind, Incarnation, LeaderId, Leave, Lost, Outcome,
-    WIRE_VERSION,
+    ClientState, Code, Compilation, Failure, GrantKind, Incarnation, LeaderId, Leave, Lost,
+    Outcome, WIRE_VERSION,
 };
 use gpu_worker_core::sequencer::{
     Action, CompletedEvent, Event, ExitReason, SequencerConfig, StartAction,
@@ -25,6 +25,7 @@ fn a_fault_ends_the_session_and_is_told_until_it_is_closed() {
             began: None,
             device_ns: 5,
             results: &[],
+            compiled: &[],
             declared: 0,
             fault: Some((op, &failure)),
         })
@@ -48,6 +49,39 @@ fn a_fault_ends_the_session_and_is_told_until_it_is_closed() {
     assert_eq!(outcomes(&actions), [(6, Outcome::Ran)]);
     assert!(done(&actions).unwrap().faults.is_empty());
     assert!(actions.contains(&Action::Ended { session: id(1) }));
+}
+
+#[test]
+fn compilations_are_told_with_the_report_of_their_slice() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.batch(1, 1, 2);
+    let started = starts(&bench.order(&[run(1, 1, 1), run(1, 2, 2)]));
+    let compiled = Compilation { began: 3, ended: 9 };
+    let completed = |start: StartAction, compiled| {
+        Event::Completed(CompletedEvent {
+            position: start.position,
+            session: start.session,
+            began: None,
+            device_ns: 5,
+            results: &[],
+            compiled,
+            declared: 0,
+            fault: None,
+        })
+    };
+    let mut told = vec![done(&bench.tell(completed(started[0], &[])))];
+    told.push(done(&bench.tell(completed(started[1], &[compiled]))));
+    told.extend((0..40).map(|_| done(&bench.after(5 * MS))));
+    let mut count = 0;
+    for done in told.into_iter().flatten() {
+        let mut reports = done.reports.iter();
+        let at = reports.position(|report| report.position == started[1].position);
+        let expected: Vec<_> = at.map(|at| (at, compiled)).into_iter().collect();
+        assert_eq!(done.times.unwrap().compiled, expected);
+        count += expected.len();
+    }
+    assert!(count > 1, "and again with it");
 }
 
 #[test]

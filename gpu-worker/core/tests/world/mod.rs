@@ -347,6 +347,7 @@ impl World {
             began: None,
             device_ns: 1_000,
             results: if fails { &[] } else { &result },
+            compiled: &[],
             declared: 0,
             fault: fails.then_some((op, &failure)),
         }));

@@ -248,9 +248,13 @@ impl Device for CudaDevice {
             .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
         let is_machine_code = ptx::is_machine_code(image);
         // Machine code is linked already, and the driver's linker does not take it.
-        let code = match is_machine_code {
-            true => image.to_vec(),
-            false => driver::link(image)?,
+        let (code, compiled) = match is_machine_code {
+            true => (image.to_vec(), None),
+            false => {
+                let began = Instant::now();
+                let code = driver::link(image)?;
+                (code, Some((began, Instant::now())))
+            }
         };
         let module = Module::load(&code)?;
         if is_machine_code && self.info.properties.driver >= SAYS_PARAMETERS {
@@ -263,6 +267,7 @@ impl Device for CudaDevice {
             // The driver has variables and heap beside the memory that sessions get.
             variables: 0,
             heap: 0,
+            compiled: None,
         };
         let linked = Linked {
             hash,
@@ -271,7 +276,7 @@ impl Device for CudaDevice {
             variables: parsed.globals,
         };
         self.modules.insert(hash, Arc::new(linked));
-        Ok(info)
+        Ok(PreparedModule { compiled, ..info })
     }
 
     /// Raised for every command: a poll runs no work, so ending it early costs nothing.

@@ -75,6 +75,7 @@ pub(crate) fn position(
             ended: announced + 150,
             waited_ns: 100,
             waits: vec![wait],
+            compiled: Vec::new(),
         })),
         chain: None,
     }

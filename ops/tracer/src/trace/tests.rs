@@ -105,6 +105,44 @@ fn the_children_of_a_request_cover_it_and_none_reaches_beyond() {
 }
 
 #[test]
+fn compilations_of_loads_have_spans_within_their_request() {
+    const US: u64 = 1_000;
+    let mut one = joined();
+    let compiled = |began, ended| Compilation {
+        began: began * US,
+        ended: ended * US,
+    };
+    let part = Rc::make_mut(&mut one.parts[0]);
+    part.timing.compiled = vec![
+        compiled(700, 900),
+        compiled(950, 1_100),
+        compiled(1_100, 1_250),
+    ];
+    assert!(
+        named(&made(&one), "compile").is_empty(),
+        "of another thread"
+    );
+    one.request.loads = [(2, 3)].into();
+    let spans = made(&one);
+    let compilations = named(&spans, "compile");
+    let times: Vec<_> = compilations.iter().map(|it| (it.start, it.end)).collect();
+    assert_eq!(
+        times,
+        [(1_000 * US, 1_100 * US), (1_100 * US, 1_250 * US)],
+        "one was before the request, and one began before it"
+    );
+    let slice = named(&spans, "gpu launch softmax +2")[0];
+    for span in &compilations {
+        assert_eq!(span.parent, Some(spans[0].span));
+        for key in ["warploom.gpu", "warploom.position", "warploom.op", "hw.id"] {
+            assert_eq!(attribute(span, key), attribute(slice, key));
+        }
+    }
+    let ids: std::collections::HashSet<_> = spans.iter().map(|it| it.span).collect();
+    assert_eq!(ids.len(), spans.len());
+}
+
+#[test]
 fn the_causes_of_a_wait_add_up_to_it() {
     let spans = made(&joined());
     for queue in named(&spans, "queue") {

@@ -61,8 +61,7 @@ impl InputTimes {
     /// For done reports, the worker's times of those that were not known.
     pub(crate) fn done(&self) -> Option<DoneTimes> {
         let mut done = DoneTimes::decode(&self.said)?;
-        let known = usize::try_from(self.known).unwrap_or(usize::MAX);
-        done.rows.drain(..known.min(done.rows.len()));
+        done.skip(usize::try_from(self.known).unwrap_or(usize::MAX));
         Some(done)
     }
 
@@ -141,7 +140,7 @@ pub(crate) fn read_times(bytes: &[u8], inputs: usize) -> Option<Vec<InputTimes>>
 
 #[cfg(test)]
 mod tests {
-    use bus_schemas::ReportTimes;
+    use bus_schemas::{Compilation, ReportTimes};
 
     use super::*;
 
@@ -151,9 +150,14 @@ mod tests {
             ended,
             ..ReportTimes::default()
         };
+        let compiled = Compilation {
+            began: 20,
+            ended: 60,
+        };
         let said = DoneTimes {
             clock: 90,
             rows: vec![row(70), row(80)],
+            compiled: vec![(0, Compilation::default()), (1, compiled)],
         };
         let mut buffer = TimesBuffer::default();
         buffer.push(1_000, Said::default());
@@ -163,7 +167,11 @@ mod tests {
         let read = read_times(&bytes, 2).unwrap();
         assert_eq!(read[0].at, 1_000);
         assert_eq!(read[1].at, 1_250);
-        assert_eq!(read[1].done().unwrap().rows, [row(80)]);
+        let done = read[1].done().unwrap();
+        assert_eq!(
+            (&done.rows[..], &done.compiled[..]),
+            (&[row(80)][..], &[(0, compiled)][..])
+        );
         for (bytes, inputs) in [
             (&bytes[..], 1),
             (&bytes[..], 3),

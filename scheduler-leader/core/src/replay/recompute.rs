@@ -375,11 +375,13 @@ impl ReplayedTerm {
                     .as_deref_mut()
                     .map(|explainer| explainer.times_of(*incarnation, times, &reports.0));
                 let mut rows = rows.into_iter().flatten();
-                for report in &reports.0 {
+                for (index, report) in reports.0.iter().enumerate() {
                     let row = rows.next();
-                    let ran = explainer
-                        .as_deref_mut()
-                        .and_then(|it| it.report(*incarnation, report, row.as_ref()));
+                    let ran = explainer.as_deref_mut().and_then(|it| {
+                        let mut ran = it.report(*incarnation, report, row.as_ref())?;
+                        ran.timing.compiled = it.compiled(*incarnation, times, index);
+                        Some(ran)
+                    });
                     let row = chains.end(*incarnation, report, launches);
                     kept.reports.report(*incarnation, report, row.as_ref());
                     let Some(mut row) = row else {

@@ -58,6 +58,11 @@ impl Day {
     }
 }
 
+/// Returns days as they are told.
+pub(super) fn told(sums: &BTreeMap<(u64, GpuId), Day>) -> Vec<DeviceDay> {
+    sums.iter().map(|(place, day)| day.told(*place)).collect()
+}
+
 /// All devices' days, apart by the epoch that served the device.
 pub(super) type Days = BTreeMap<(Epoch, u64, GpuId), Day>;
 

@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    CostRun, DoneReport, Epoch, GpuId, GpuPosition, Grant, GrantKind, Incarnation, OpNumber,
-    Outcome, ReportTimes, SessionId,
+    Compilation, CostRun, DoneReport, Epoch, GpuId, GpuPosition, Grant, GrantKind, Incarnation,
+    OpNumber, Outcome, ReportTimes, SessionId,
 };
 
 use super::cause::{Cause, ORDER, rank};
 use super::clock::WorkerClock;
-use super::device::{ALWAYS, Day, Days, Device, DeviceDay, Whose};
+use super::device::{ALWAYS, Day, Days, Device, DeviceDay, Whose, told};
 use super::idle::{DeviceIdle, idle};
 use super::line::{Line, Waited};
 use super::position::{
-    Granted, Timing, add_part, add_unknown, part_timing, slice_timing, stages_of, standing_timing,
+    Granted, Ran, Timing, add_part, add_unknown, part_timing, slice_timing, stages_of,
+    standing_timing,
 };
 use super::sums::{Key, Sums};
 use crate::leader::InputTimes;
@@ -79,15 +80,6 @@ impl Worker {
         };
         self.device.set_cause(now, idle);
     }
-}
-
-/// Work that has ended: a position, or a part of a standing grant.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    /// The first op of a part; `None` for a position.
-    pub(crate) part_from: Option<OpNumber>,
-    /// Its times and its waits.
-    pub(crate) timing: Box<Timing>,
 }
 
 /// The follower of a replay.
@@ -307,6 +299,26 @@ impl Explainer {
         said.rows.iter().map(row).collect()
     }
 
+    /// The compilations for a row of a done message, by the leader's clock.
+    pub(crate) fn compiled(
+        &self,
+        incarnation: Incarnation,
+        times: Option<&InputTimes>,
+        row: usize,
+    ) -> Vec<Compilation> {
+        let said = times.and_then(|times| Some((times.at, &times.done.as_ref()?.compiled)));
+        let (Some((at, said)), Some(worker)) = (said, self.workers.get(&incarnation)) else {
+            return Vec::new();
+        };
+        let there = |moment| worker.clock.leaders(moment, at);
+        let of_row = said.iter().filter(|(report, _)| *report == row);
+        let compilation = |(_, it): &(usize, Compilation)| Compilation {
+            began: there(it.began),
+            ended: there(it.ended),
+        };
+        of_row.map(compilation).collect()
+    }
+
     /// Notes the end of a position, or of a part. Returns its timing if it has run and the times
     /// are known. A standing grant is reported in its parts, or at its end.
     pub(crate) fn report(
@@ -456,10 +468,6 @@ impl Explainer {
             worker.device.rest(self.now, &mut self.days);
         }
     }
-}
-
-fn told(sums: &BTreeMap<(u64, GpuId), Day>) -> Vec<DeviceDay> {
-    sums.iter().map(|(place, day)| day.told(*place)).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One position: its times, and the causes of its wait.
 
-use bus_schemas::{DoneReport, GrantKind, OpNumber, ReportTimes};
+use bus_schemas::{Compilation, DoneReport, GrantKind, OpNumber, ReportTimes};
 
 use super::cause::Cause;
 use super::device::{Days, Device, Stages, Whose};
@@ -30,6 +30,18 @@ pub struct Timing {
     pub waited_ns: u64,
     /// The causes of its wait, the longest first; their sum is `waited_ns`.
     pub waits: Vec<Wait>,
+    /// Compilations of modules that it was the first to load. They ended before it was handed to the
+    /// device. A standing grant has them in its parts only.
+    pub compiled: Vec<Compilation>,
+}
+
+/// Work that has ended: a position, or a part of a standing grant.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The first op of a part; `None` for a position.
+    pub(crate) part_from: Option<OpNumber>,
+    /// Its times and its waits.
+    pub(crate) timing: Box<Timing>,
 }
 
 /// A position that has not ended.
@@ -150,6 +162,7 @@ pub(super) fn part_timing(granted: &Granted, before: &Sums, is_first: bool) -> O
         ended: last.ended,
         waited_ns: sums.total(),
         waits: sums.waits(),
+        compiled: Vec::new(),
     }))
 }
 
@@ -183,6 +196,7 @@ pub(super) fn slice_timing(device: &Device, granted: &Granted, stages: &Stages) 
         ended: stages.ended,
         waited_ns: stages.started - announced,
         waits: sums.waits(),
+        compiled: Vec::new(),
     })
 }
 
@@ -198,6 +212,7 @@ pub(super) fn standing_timing(granted: &Granted) -> Option<Box<Timing>> {
         ended: last.ended,
         waited_ns: granted.parts.total(),
         waits: granted.parts.waits(),
+        compiled: Vec::new(),
     }))
 }
 

@@ -7,6 +7,7 @@ use bus_schemas::{Code, Failure, FunctionFingerprint, ModuleHash};
 use device::{BlockBytes, Compiler, FunctionInfo, PreparedModule, Watch};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// A cached module.
 #[derive(Debug, Clone)]
@@ -35,6 +36,7 @@ impl Prepared {
             bytes: self.bytes,
             variables: self.program.variables(),
             heap: self.program.heap(),
+            compiled: None,
         }
     }
 }
@@ -85,6 +87,7 @@ impl Compiler for Cache {
             let detail = "this worker has no GPU: it runs PTX, and the image has machine code only";
             return Err(Failure::new(Code::NoBinary, detail));
         }
+        let began = Instant::now();
         // Built without the lock, because running sessions load modules meanwhile.
         let program = Program::build_watched(image, self.isa, watch).map_err(|error| {
             let code = match error {
@@ -103,7 +106,10 @@ impl Compiler for Cache {
             fingerprints,
             bytes,
         };
-        let info = prepared.info();
+        let info = PreparedModule {
+            compiled: Some((began, Instant::now())),
+            ..prepared.info()
+        };
         self.lock().insert(hash, prepared);
         Ok(info)
     }
@@ -112,5 +118,34 @@ impl Compiler for Cache {
         let gone = self.lock().remove(&hash);
         // Freed without the lock.
         drop(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use device::Unwatched;
+
+    use super::*;
+
+    const PTX: &[u8] =
+        b".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry run()\n{\nret;\n}\n";
+
+    #[test]
+    fn a_module_is_compiled_once_and_only_then_says_so() {
+        let cache = Cache::new(Isa::detect());
+        let hash = ModuleHash::of(PTX);
+        let compile = || cache.compile(hash, PTX, &Unwatched).expect("a module");
+        let first = compile();
+        let (began, ended) = first.compiled.expect("it was compiled");
+        assert!(began < ended);
+        let again = compile();
+        assert_eq!(again.compiled, None);
+        let same = PreparedModule {
+            compiled: None,
+            ..first
+        };
+        assert_eq!(again, same);
+        cache.forget(hash);
+        assert!(compile().compiled.is_some());
     }
 }

@@ -111,7 +111,9 @@ impl<D: SimDevice> WorkerNode<D> {
                 self.device.submit(io, slice);
             }
             // An image is prepared as soon as it is complete.
-            Command::Prepare(_, hash, len) => return Some(Event::Prepared(hash, Ok((hash, len)))),
+            Command::Prepare(_, hash, len) => {
+                return Some(Event::Prepared(hash, Ok((hash, len)), None));
+            }
             Command::SwapOut(session) => return self.begin_leave(io, session),
             Command::SwapIn(session) => {
                 let out = false;
