@@ -172,6 +172,15 @@ impl Requests {
         }
     }
 
+    /// Notes that op `number` of a thread loads a module with which the thread was busy since `at`. A request
+    /// that begins with this op begins then.
+    pub fn loaded(&mut self, thread: u32, number: OpNumber, at: Nanos) {
+        let mut open = self.open.iter_mut();
+        if let Some(request) = open.find(|it| (it.thread, it.start) == (thread, number)) {
+            request.began = request.began.min(at);
+        }
+    }
+
     /// Ends the oldest request without a wait: its thread may have ended.
     fn finish_oldest(&mut self, now: Nanos) {
         let ages = self.open.iter().enumerate();

@@ -46,7 +46,7 @@ pub static SPANS: &[SpanEntry] = &[
     span(
         "submit",
         Role::Client,
-        "the first op is made",
+        "the request begins",
         "the leader hears of it",
     ),
     span(

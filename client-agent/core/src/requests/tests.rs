@@ -93,6 +93,31 @@ fn loads_of_modules_are_told_with_their_request() {
 }
 
 #[test]
+fn a_request_that_begins_with_a_load_has_the_time_in_which_its_module_was_given() {
+    let load = Op::LoadModule {
+        slot: 1,
+        hash: ModuleHash([7; 32]),
+    };
+    let mut requests = Requests::default();
+    requests.pushed(&load, 1, caller(1), || 20);
+    requests.loaded(1, 1, 12);
+    requests.pushed(&load, 2, caller(1), || 30);
+    requests.loaded(1, 2, 25);
+    requests.pushed(&Op::Sync, 3, caller(1), || 40);
+    requests.answered(3, 50);
+    requests.pushed(&FREE, 4, caller(1), || 60);
+    requests.loaded(2, 4, 55);
+    requests.settled(1, 4, 70);
+    let report = reported(&mut requests, None).expect("asked for");
+    let began: Vec<_> = report.rows.iter().map(|it| it.began - ZERO).collect();
+    assert_eq!(
+        began,
+        [12, 60],
+        "only the first op counts, and only of its thread"
+    );
+}
+
+#[test]
 fn threads_have_requests_of_their_own() {
     let mut requests = Requests::default();
     let ops = [

@@ -6,6 +6,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Failure, OpNumber};
+use client_agent_core::Nanos;
 
 use super::outbound::SessionChannel;
 use crate::caller::caller;
@@ -61,6 +62,16 @@ impl SessionChannel {
             requests.settled(caller().thread, op, now);
             let next = requests.next_wakeup();
             self.wake_at(&mut inner, next);
+        }
+    }
+
+    /// Notes that op `op` of the calling thread loads a module, which it gave to the worker since `at`.
+    pub(crate) fn loaded(&self, op: OpNumber, at: Nanos) {
+        if !self.opened.traced {
+            return;
+        }
+        if let Some(requests) = &mut self.lock().requests {
+            requests.loaded(caller().thread, op, at);
         }
     }
 

@@ -23,13 +23,16 @@ impl Session {
         if memchr::memmem::find(image, b"vprintf").is_some() {
             self.prints.store(true, Ordering::Relaxed);
         }
+        let began = self.channel.now();
         loop {
             self.give(hash, image)?;
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             // Another thread may have unloaded the image's last module meanwhile.
             if slots.given.contains_key(&hash) {
                 let slot = slots.take()?;
-                self.append(&Op::LoadModule { slot, hash })?;
+                let load = Op::LoadModule { slot, hash };
+                let number = self.channel.push(&load, 0, &[], KernelKey(0))?;
+                self.channel.loaded(number, began);
                 *slots.loads.entry(hash).or_default() += 1;
                 return Ok(Module { slot, hash, info });
             }
