@@ -152,6 +152,16 @@ async fn shares(loaded: &LoadedCluster, viewer: &Interface) {
             near(used * MIB, resident),
             "{used} MiB are not {resident} bytes"
         );
+        let (busy, full) = (
+            worker.sum("hw_gpu_utilization_ratio"),
+            worker.sum("hw_gpu_memory_utilization_ratio"),
+        );
+        assert!(busy > 0.0 && busy <= 1.0, "{busy}");
+        let hardware = worker.sum("hw_gpu_memory_usage_bytes");
+        assert!(near(hardware, resident), "{hardware} and {resident} bytes");
+        let limit = worker.sum("hw_gpu_memory_limit_bytes");
+        assert!(near(full * limit, hardware), "{full} of {limit} bytes");
+        assert_eq!(worker.labels("hw_gpu_task"), BTreeSet::from(["general"]));
         let total = used + worker.sum("DCGM_FI_DEV_FB_FREE");
         let capacity = read(viewer).await.sum("warploom_cluster_capacity_bytes");
         assert!(

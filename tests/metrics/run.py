@@ -147,6 +147,8 @@ def adds_up(read):
     for parts, whole in (
             ("sum(warploom_core_credits_total)", "sum(warploom_gpu_credits_total)"),
             ("sum(DCGM_FI_DEV_FB_USED) * 1048576", "sum(warploom_vram_resident_bytes)"),
+            ("sum(hw_gpu_memory_usage_bytes)", "sum(warploom_vram_resident_bytes)"),
+            ("sum(hw_gpu_memory_limit_bytes)", "sum(warploom_cluster_capacity_bytes)"),
             ("sum(DCGM_FI_DEV_FB_USED) + sum(DCGM_FI_DEV_FB_FREE)",
              "sum(warploom_cluster_capacity_bytes) / 1048576")):
         def same(parts=parts, whole=whole):

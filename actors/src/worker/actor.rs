@@ -89,7 +89,7 @@ impl Identity {
         }
     }
 
-    /// Returns the device's identity for the metrics by holder.
+    /// Returns the device's identity for metrics.
     pub(super) fn shown(&self) -> DeviceIdentity {
         let uuid = u128::from_be_bytes(self.properties.uuid);
         let part = |from: u32, bits: u32| (uuid >> from) & ((1 << bits) - 1);
@@ -98,6 +98,7 @@ impl Identity {
         DeviceIdentity {
             gpu: self.gpu,
             model: self.properties.name.clone(),
+            vendor: (self.properties.kind == "cuda").then_some("NVIDIA"),
             uuid: format!("GPU-{a:08x}-{b:04x}-{c:04x}-{d:04x}-{:012x}", part(0, 48)),
             capacity: self.capacity,
         }

@@ -50,7 +50,7 @@ pub(super) struct VramPager {
     pub(super) measured: Subject,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
-    /// Identity of the device, for the metrics by holder.
+    /// Identity of the device, for metrics.
     pub(super) identity: DeviceIdentity,
     pub(super) usage_appender: UsageAppender,
     pub(super) kernels: KernelRecords,
@@ -80,6 +80,7 @@ impl VramPager {
         let usage = &mut reading.usage;
         let meters = self.telemetry.meters();
         meters.usage(self.gpu, usage);
+        meters.device(&self.identity, usage);
         let processes = &reading.processes;
         meters.shared_device(&self.identity, usage, |id| processes.get(&id).copied());
         meters.moves(self.gpu, reading.moves);

@@ -83,7 +83,7 @@ fn every_metric_of_the_table_is_on_the_page_of_its_role_and_no_other_is() {
             assert!(page.contains(&help), "{help}: {page}");
             let series = match metric.kind {
                 Kind::Histogram => format!("{name}_count{{"),
-                Kind::Counter | Kind::Gauge => format!("{name}{{"),
+                Kind::Counter | Kind::Gauge | Kind::UpDownCounter => format!("{name}{{"),
             };
             let line = page.lines().find(|line| line.starts_with(&series));
             let line = line.unwrap_or_else(|| panic!("{series}: {page}"));

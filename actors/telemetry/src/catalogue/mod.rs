@@ -12,6 +12,8 @@ pub enum Kind {
     Counter,
     /// A current value.
     Gauge,
+    /// A current value that may be summed over its series, which Prometheus knows as a gauge.
+    UpDownCounter,
     /// A distribution of values.
     Histogram,
 }
@@ -22,7 +24,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
-            Self::Gauge => "gauge",
+            Self::Gauge | Self::UpDownCounter => "gauge",
             Self::Histogram => "histogram",
         }
     }
@@ -39,7 +41,8 @@ pub struct Metric {
     pub unit: &'static str,
     /// The quantity counted, as a sentence without its full stop.
     pub help: &'static str,
-    /// Labels of its series: `tenant` is the attribute `warploom.tenant`.
+    /// Labels of its series: `tenant` is the attribute `warploom.tenant`. A label with a dot is an attribute by its
+    /// whole name.
     pub labels: &'static [&'static str],
     /// Roles that export the metric.
     pub roles: &'static [Role],
@@ -69,10 +72,17 @@ impl Metric {
     /// Returns the name of a label on `/metrics`.
     #[must_use]
     pub fn prometheus_label(&self, label: &str) -> String {
-        match self.is_nvidia() {
-            true => label.to_owned(),
-            false => format!("warploom_{label}"),
+        match () {
+            () if self.is_nvidia() => label.to_owned(),
+            () if label.contains('.') => label.replace('.', "_"),
+            () => format!("warploom_{label}"),
         }
+    }
+
+    /// True if the metric is one of OpenTelemetry's conventions for hardware.
+    #[must_use]
+    pub fn is_hardware(&self) -> bool {
+        self.name.starts_with("hw.")
     }
 
     /// True if the metric is one of NVIDIA's exporter, under its name there.
@@ -150,6 +160,15 @@ metrics! {
         "time busy with more ready";
     GPU_CREDITS: Counter "warploom.gpu.credits" in "{SM}.s" by ["gpu"] of [Worker],
         "core credits of the whole device: the sum of all tenants'";
+
+    HW_MEMORY_LIMIT: UpDownCounter "hw.gpu.memory.limit" in "By" by ["hw.id" "hw.name" "hw.vendor"] of [Worker],
+        "bytes of the device that sessions may have together";
+    HW_MEMORY_USAGE: UpDownCounter "hw.gpu.memory.usage" in "By" by ["hw.id" "hw.name" "hw.vendor"] of [Worker],
+        "bytes of the device that sessions have; what is shared counts once";
+    HW_MEMORY_UTILIZATION: Gauge "hw.gpu.memory.utilization" in "1" by ["hw.id" "hw.name" "hw.vendor"] of [Worker],
+        "the part of the limit that is in use, 0 to 1";
+    HW_UTILIZATION: Gauge "hw.gpu.utilization" in "1" by ["hw.id" "hw.name" "hw.vendor" "hw.gpu.task"] of [Worker],
+        "the part of the last second in which launches ran, 0 to 1";
 
     QUEUE_DURATION: Histogram "warploom.queue.duration" in "s" by ["tenant"] of [Leader],
         "from an intent's arrival to its last op's grant";
@@ -259,6 +278,8 @@ mod tests {
             (&VRAM_HELD, "warploom_vram_held_bytes"),
             (&LAUNCHES, "warploom_launches_total"),
             (&DCGM_UTIL, "DCGM_FI_DEV_GPU_UTIL"),
+            (&HW_MEMORY_USAGE, "hw_gpu_memory_usage_bytes"),
+            (&HW_UTILIZATION, "hw_gpu_utilization_ratio"),
         ] {
             assert_eq!(metric.prometheus(), name);
         }

@@ -2,6 +2,7 @@
 //! and serve all readers: an OTLP collector, Prometheus, or both.
 
 mod controller;
+mod hardware;
 mod nvidia;
 mod tracer;
 
@@ -51,6 +52,7 @@ pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
             instruments.memory();
             instruments.moves();
             instruments.devices();
+            instruments.hardware();
             instruments.invariants();
             if meters.shares_devices() {
                 instruments.nvidia();
@@ -108,6 +110,7 @@ impl Instruments<'_> {
         counter, u64_observable_counter, u64;
         amount, f64_observable_counter, f64;
         gauge, u64_observable_gauge, u64;
+        level, i64_observable_up_down_counter, i64;
         time, f64_observable_gauge, f64;
     }
 

@@ -1,6 +1,7 @@
 //! The metrics of one process, which are always kept; `instruments` exports them.
 
 mod controller;
+mod hardware;
 mod leader;
 mod shared;
 mod tenant;
@@ -17,6 +18,7 @@ pub use tenant::{QueueAge, TenantMeters};
 pub use tracer::{Exemplar, TracerMeters};
 pub use usage::{MemoryReading, TargetReading, UsageTotals};
 
+pub(crate) use hardware::Hardware;
 pub(crate) use shared::{Holder, Share, SharedDevice};
 pub(crate) use tenant::{gpu_attribute, tenant_attribute};
 pub(crate) use times::{Durations, boundaries};
@@ -45,6 +47,8 @@ pub struct Meters {
     leader: LeaderMeters,
     controller: ControllerMeters,
     tracer: TracerMeters,
+    /// Whole devices.
+    hardware: Mutex<BTreeMap<GpuId, Hardware>>,
     /// Devices by holder, if they are exported under NVIDIA's names.
     shared: OnceLock<Mutex<BTreeMap<GpuId, SharedDevice>>>,
     durations: Arc<OnceLock<Durations>>,
@@ -156,6 +160,19 @@ impl Meters {
 
     pub(crate) fn each_tenant(&self, see: impl FnMut(&Arc<TenantMeters>)) {
         lock(&self.tenants).values().for_each(see);
+    }
+
+    /// Takes in a device's usage, with its identity.
+    pub fn device(&self, identity: &DeviceIdentity, usage: &Usage) {
+        let mut devices = lock(&self.hardware);
+        devices
+            .entry(identity.gpu)
+            .or_default()
+            .take(identity, usage);
+    }
+
+    pub(crate) fn each_hardware(&self, see: impl FnMut(&Hardware)) {
+        lock(&self.hardware).values().for_each(see);
     }
 
     /// Keeps devices by holder from now on.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use bus_schemas::{ClientProcess, GpuId, SessionId, Tenant, Usage};
 
 /// Minimum time over which work is measured.
-const SPAN_NS: u64 = 1_000_000_000;
+pub(super) const SPAN_NS: u64 = 1_000_000_000;
 /// Maximum number of distinct holders of a device; the use by others is attributed to their tenant.
 const HOLDERS: usize = 256;
 
@@ -18,6 +18,8 @@ pub struct DeviceIdentity {
     pub gpu: GpuId,
     /// The device's model, for people.
     pub model: String,
+    /// The device's vendor, if it is known.
+    pub vendor: Option<&'static str>,
     /// The device's UUID, as NVIDIA writes it.
     pub uuid: String,
     /// Maximum bytes that sessions may have together.
@@ -239,7 +241,7 @@ fn shares(parts: &BTreeMap<Holder, Used>, busy: f64, sm_time: u64) -> BTreeMap<H
 }
 
 /// A part of a whole, 0 to 1.
-fn part(of: u64, whole: u64) -> f64 {
+pub(super) fn part(of: u64, whole: u64) -> f64 {
     match whole {
         0 => 0.0,
         whole => (of as f64 / whole as f64).min(1.0),

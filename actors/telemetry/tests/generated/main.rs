@@ -33,7 +33,10 @@ fn named(query: &str) -> BTreeSet<String> {
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':');
     // A label in YAML ends with a colon.
     let words = words.map(|word| word.trim_end_matches(':'));
-    let metrics = words.filter(|word| word.starts_with("warploom_") || word.starts_with("DCGM_"));
+    let metrics = words.filter(|word| {
+        let ours = ["warploom_", "DCGM_", "hw_"];
+        ours.iter().any(|prefix| word.starts_with(prefix))
+    });
     metrics.map(str::to_owned).collect()
 }
 

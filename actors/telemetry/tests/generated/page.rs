@@ -28,6 +28,15 @@ metric has 2,000 series in a process at most; what is beyond them is in one with
 `warploom.wait`, what is beyond the bounds is in series with `_other` as `by` or `tenant`, and sums stay exact.
 ";
 
+const HARDWARE: &str = "\
+Workers have these too, one series a device. The attributes are named in full: `hw.id` is the device's number in the
+cluster, as text, and `hw.name` its model. `hw.vendor` is `NVIDIA`, and absent for the CPU device. `hw.gpu.task` is
+`general`. On `/metrics` they are `hw_id` and so on. The first two are counters that go up and down in OTLP.
+
+Utilization is of the time since a second ago at least. It counts time with at least one launch running, however
+little of the device the launch used. There is no metric of temperature, power or clocks.
+";
+
 const NVIDIA: &str = "\
 With `metrics.dcgm=on`: gauges under the names and labels of NVIDIA's `dcgm-exporter`. `exported_namespace` is the
 tenant, `exported_pod` the host of the session's process and `exported_container` its program, if its client reports
@@ -50,7 +59,7 @@ pub(crate) fn text() -> String {
         it.roles == [Role::Tracer]
     });
     section(&mut text, "Of workers", "", |it| {
-        it.roles == [Role::Worker] && !it.is_nvidia()
+        it.roles == [Role::Worker] && !it.is_nvidia() && !it.is_hardware()
     });
     section(&mut text, "Of leaders", "", |it| it.roles == [Role::Leader]);
     section(&mut text, "Of leaders and workers", "", |it| {
@@ -59,6 +68,12 @@ pub(crate) fn text() -> String {
     section(&mut text, "Of controllers", "", |it| {
         it.roles == [Role::Controller]
     });
+    section(
+        &mut text,
+        "Of devices, by OpenTelemetry's conventions",
+        HARDWARE,
+        Metric::is_hardware,
+    );
     section(&mut text, "Under NVIDIA's names", NVIDIA, Metric::is_nvidia);
     text
 }

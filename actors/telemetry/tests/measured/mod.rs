@@ -57,9 +57,11 @@ pub(crate) fn measures(role: Role, telemetry: &Telemetry) {
             let device = DeviceIdentity {
                 gpu: 1,
                 model: "a \"GPU\"".into(),
+                vendor: Some("NVIDIA"),
                 uuid: "GPU-1".into(),
                 capacity: 8 << 30,
             };
+            meters.device(&device, &usage(&tenant));
             meters.shared_device(&device, &usage(&tenant), |_| None);
             let reading = MemoryReading {
                 total: 8 << 30,
