@@ -126,6 +126,13 @@ impl DoneTimes {
         })
     }
 
+    /// The compilations of a report.
+    pub fn compiled_of(&self, report: usize) -> impl Iterator<Item = Compilation> {
+        let compiled = self.compiled.iter();
+        let of = compiled.filter(move |(of, _)| *of == report);
+        of.map(|(_, compilation)| *compilation)
+    }
+
     /// Forgets the first `count` reports.
     pub fn skip(&mut self, count: usize) {
         self.rows.drain(..count.min(self.rows.len()));

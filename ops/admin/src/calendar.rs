@@ -35,6 +35,12 @@ pub fn moment(ms: u64) -> String {
     format!("{} {hour:02}:{minute:02}:{second:02}", at.date())
 }
 
+/// [`moment`] with milliseconds: `2026-11-21 23:40:02.125`.
+#[must_use]
+pub fn precise(ms: u64) -> String {
+    format!("{}.{:03}", moment(ms), ms % 1_000)
+}
+
 /// Parses `2026-11-21`, `2026-11-21T23:40` or `2026-11-21T23:40:02Z` (a space may replace the T).
 /// Also parses times before `now`: `90s`, `15m`, `24h`, `7d`.
 ///

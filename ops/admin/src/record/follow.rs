@@ -8,7 +8,9 @@ use anyhow::{Context, Result};
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use bus_schemas::{Epoch, GpuId};
-use scheduler_leader_core::replay::{Anchor, Replay, ReplayedFault, ReplayedPosition};
+use scheduler_leader_core::replay::{
+    Anchor, Replay, ReplayedChange, ReplayedFault, ReplayedPosition,
+};
 use scheduler_leader_core::why::{DeviceDay, DeviceIdle};
 use storage::EpochDays;
 use tokio::time::Instant;
@@ -115,6 +117,8 @@ pub struct Scanned {
     pub days: Vec<DeviceDay>,
     /// The parts of these days before each epoch began.
     pub by_epoch: EpochDays,
+    /// The changes of administrators in the explained time.
+    pub changes: Vec<ReplayedChange>,
 }
 
 /// As [`follow_explained`], for the record up to now: ends with [`Followed::Whole`], and returns
@@ -143,6 +147,7 @@ pub(crate) async fn scan_within(
         standing: replay.standing(),
         days: replay.device_days(),
         by_epoch,
+        changes: replay.take_changes(),
     })
 }
 

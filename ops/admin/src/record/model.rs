@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::{Epoch, GpuTail, Incarnation};
-use scheduler_leader_core::replay::{self, Anchor, Replayed, ReplayedPosition};
+use scheduler_leader_core::replay::{self, Anchor, Replayed, ReplayedChange, ReplayedPosition};
 use scheduler_leader_core::why::DeviceDay;
 
 use crate::errors::ErrorCode;
@@ -45,7 +45,7 @@ impl Record {
     }
 
     /// Recomputes the order. `tell` gets each ended position with its waits, and each open standing
-    /// grant. Returns the devices' days. `within` is as for [`crate::why::explain`].
+    /// grant. Returns the devices' days and the changes. `within` is as for [`crate::why::explain`].
     ///
     /// # Errors
     /// If it does not replay.
@@ -53,7 +53,7 @@ impl Record {
         &self,
         within: Option<Within>,
         mut tell: impl FnMut(ReplayedPosition),
-    ) -> Result<Vec<DeviceDay>> {
+    ) -> Result<(Vec<DeviceDay>, Vec<ReplayedChange>)> {
         let mut blocks: Vec<&Block> = self.blocks.iter().collect();
         blocks.sort_by_key(|(epoch, number, _)| (*number != Anchor::NUMBER, *epoch, *number));
         let mut replay = Within::replay(within);
@@ -73,7 +73,7 @@ impl Record {
         if within.is_none() {
             replay.standing().into_iter().for_each(tell);
         }
-        Ok(replay.device_days())
+        Ok((replay.device_days(), replay.take_changes()))
     }
 
     /// Recomputes the order, which must be whole.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use bus_schemas::GpuId;
-use scheduler_leader_core::replay::ReplayedPosition;
+use scheduler_leader_core::replay::{ReplayedChange, ReplayedPosition};
 use storage::{Stored, StoredDay, stored_days};
 
 use super::devices::{DeviceDayRow, device_days};
@@ -17,7 +17,8 @@ use crate::record::{Followed, Scanned, scan_within};
 /// Returns the devices' days, including the kept ones of the part that was cut off.
 ///
 /// `within` a stretch of time, it gets the positions and the parts of standing grants that waited or ran then. The
-/// days have that time only; of the part that was cut off, they have whole days.
+/// days have that time only; of the part that was cut off, they have whole days. The second result is the changes of
+/// administrators in that time.
 ///
 /// # Errors
 /// As [`crate::record::scan_explained`]; an error if the kept days cannot be read.
@@ -25,7 +26,7 @@ pub async fn explain(
     administrator: &Administrator,
     within: Option<Within>,
     mut tell: impl FnMut(ReplayedPosition),
-) -> Result<Vec<DeviceDayRow>> {
+) -> Result<(Vec<DeviceDayRow>, Vec<ReplayedChange>)> {
     let has = |row: &ReplayedPosition| within.is_none_or(|within| within.has(row));
     let read = scan_within(administrator, within, |told| {
         if let Followed::Ended { position, .. } = told
@@ -39,6 +40,7 @@ pub async fn explain(
         standing,
         days,
         by_epoch,
+        changes,
     } = read.await?;
     if within.is_none() {
         standing.into_iter().for_each(tell);
@@ -46,7 +48,7 @@ pub async fn explain(
     // Read after the record, so that it includes the parts that were cut off in the meantime.
     let mut kept = kept_days(administrator).await?;
     kept.retain(|(day, _), _| within.is_none_or(|within| within.has_day(*day)));
-    Ok(device_days(by_epoch.beyond(days, &kept), kept))
+    Ok((device_days(by_epoch.beyond(days, &kept), kept), changes))
 }
 
 /// The kept days of the part that was cut off the record.

@@ -2,6 +2,7 @@
 //! from the record ([`scheduler_leader_core::why`]); `docs/howto/why.md` explains each cause.
 
 mod account;
+mod changes;
 mod cluster;
 mod devices;
 mod distribution;
@@ -11,6 +12,7 @@ mod within;
 mod words;
 
 pub use account::{Account, WaitSummary};
+pub use changes::{ChangeRow, change_rows, change_table};
 pub use cluster::explain;
 pub use devices::{DeviceDayRow, device_days};
 pub use row::{ExplainedRow, WaitRow, wait_rows};

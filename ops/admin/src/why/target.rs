@@ -53,7 +53,8 @@ impl FromStr for Target {
         let wrong = || {
             format!(
                 "{text:?} is neither a session (0000000700000003), nor one of its ops \
-                 (0000000700000003@12), nor a position (17, 2/17, 0:17), nor a device (gpu:0)"
+                 (0000000700000003@12), nor a position (17, 2/17, 0:17), nor a device (gpu:0); a \
+                 tenant is named by --tenant"
             )
         };
         if let Some(gpu) = text.strip_prefix("gpu") {

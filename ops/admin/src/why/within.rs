@@ -45,11 +45,13 @@ impl Within {
         self.from_ns <= start && end <= self.to_ns
     }
 
-    /// A replay of a record that explains this time, or all times.
+    /// A replay of a record that explains this time with the changes in it, or all times.
     pub(crate) fn replay(within: Option<Self>) -> Replay {
         let replay = Replay::forgetful();
         match within {
-            Some(Self { from_ns, to_ns }) => replay.explaining_between(from_ns, to_ns),
+            Some(Self { from_ns, to_ns }) => replay
+                .explaining_between(from_ns, to_ns)
+                .telling_changes(from_ns, to_ns),
             None => replay.explaining(),
         }
     }

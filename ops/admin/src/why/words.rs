@@ -12,7 +12,7 @@ use crate::target::duration;
 pub fn sentence(cause: Cause, of: Option<&str>, idle: bool) -> String {
     let whose = of.unwrap_or("another tenant");
     let text = match cause {
-        Cause::Priority => return format!("{whose}, of a higher priority, was next or ran"),
+        Cause::Priority => return format!("{whose}, whose priority was higher, was next or ran"),
         Cause::Share => return format!("{whose}, of the same priority, had less than its share"),
         Cause::Floor => return format!("{whose}, of a lower priority, had earned its floor"),
         Cause::Cap => return format!("{whose}'s cap was used up"),

@@ -13,7 +13,8 @@ use admin::settings::Settings;
 use admin::table::{fitted, headed};
 use admin::target::duration;
 use admin::why::{
-    Account, DeviceDayRow, ExplainedRow, Target, WaitSummary, Within, device_days, explain, table,
+    Account, ChangeRow, DeviceDayRow, ExplainedRow, Target, WaitSummary, Within, change_rows,
+    change_table, device_days, explain, table,
 };
 use anyhow::{Result, anyhow, bail};
 use bus_schemas::{GpuId, SessionId, Tenant};
@@ -33,6 +34,7 @@ Examples:
   warploom why --tenant chat --since 2026-11-29T14:03 --until 2026-11-29T14:04
   warploom why 0000000700000003 --each --json | jq '.waits'
 
+With --since or --until it tells what administrators changed in that time, too.
 It reads the record, and no thresholds: the times of a launch add up to what it waited, those of a
 device to the time that it was idle. docs/howto/why.md says what each cause means.")]
 pub struct WhyArgs {
@@ -97,6 +99,8 @@ struct Read {
     /// True if a position of the target was found.
     found: bool,
     days: Vec<DeviceDayRow>,
+    /// Changes of administrators in the time of the question.
+    changes: Vec<ChangeRow>,
 }
 
 impl Read {
@@ -138,7 +142,7 @@ pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> 
         read.days.clear();
         known(args, &read, administrator.as_ref()).await?;
     }
-    if within.is_some() && !read.found && read.days.is_empty() {
+    if within.is_some() && !read.found && read.days.is_empty() && read.changes.is_empty() {
         bail!(
             ErrorCode::Why.failed(
                 "nothing waited or ran in that time, or that part of the record was cut off"
@@ -174,11 +178,11 @@ async fn read(
     settings: &Settings,
 ) -> Result<Read> {
     let mut read = Read::default();
-    read.days = match administrator {
+    let (days, changes) = match administrator {
         None => match Source::open(args.record.as_deref(), settings).await? {
             Source::Record(record) => {
-                let days = record.explain(within, |row| read.take(args, row))?;
-                device_days(days, BTreeMap::new())
+                let (days, changes) = record.explain(within, |row| read.take(args, row))?;
+                (device_days(days, BTreeMap::new()), changes)
             }
             Source::Listing(_) => bail!(ErrorCode::Why.failed(
                 "a list of positions has no times: `warploom order export --out \
@@ -187,6 +191,8 @@ async fn read(
         },
         Some(administrator) => explain(administrator, within, |row| read.take(args, row)).await?,
     };
+    read.days = days;
+    read.changes = change_rows(&changes);
     Ok(read)
 }
 
@@ -229,7 +235,29 @@ fn overview(read: Read, json: bool) -> Result<()> {
             output::line(fitted(&table(&summary.waits, summary.waited_ns, false)))?;
         }
     }
-    days(&read.days, json)
+    days(&read.days, json)?;
+    changes(&read.changes, json)
+}
+
+/// Number of changes in a table; earlier ones are counted.
+const CHANGES: usize = 50;
+
+/// The changes of administrators, of all tenants: a change of another tenant may be the reason.
+fn changes(changes: &[ChangeRow], json: bool) -> Result<()> {
+    if json {
+        for change in changes {
+            output::line(json!({ "change": change }))?;
+        }
+        return Ok(());
+    }
+    let earlier = changes.len().saturating_sub(CHANGES);
+    if let Some(newest @ [_, ..]) = changes.get(earlier..) {
+        output::line(fitted(&change_table(newest)))?;
+    }
+    if earlier > 0 {
+        output::line(format_args!("{earlier} earlier changes: --json lists them"))?;
+    }
+    Ok(())
 }
 
 fn days(days: &[DeviceDayRow], json: bool) -> Result<()> {

@@ -7,7 +7,7 @@ import { Nothing } from "./notice.js";
 
 /** Of each cause its colour and pattern, and what it means: of a launch, and of a device where that differs. */
 const CAUSES = {
-  priority: [0, 0, (of) => `${of}, of a higher priority, was next or ran`],
+  priority: [0, 0, (of) => `${of}, whose priority was higher, was next or ran`],
   share: [0, 1, (of) => `${of}, of the same priority, had less than its share`],
   floor: [0, 2, (of) => `${of}, of a lower priority, had earned its floor`],
   target: [0, 3, (of) => `it was too long for the target of ${of}`],

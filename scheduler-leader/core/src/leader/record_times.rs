@@ -58,6 +58,15 @@ pub(crate) struct InputTimes {
 }
 
 impl InputTimes {
+    /// Times of an input without words of a worker.
+    #[cfg(test)]
+    pub(crate) fn at(at: Nanos) -> Self {
+        Self {
+            at,
+            ..Self::default()
+        }
+    }
+
     /// For done reports, the worker's times of those that were not known.
     pub(crate) fn done(&self) -> Option<DoneTimes> {
         let mut done = DoneTimes::decode(&self.said)?;

@@ -3,6 +3,7 @@
 mod anchor;
 mod anchoring;
 mod chains;
+mod changes;
 mod costs;
 mod error;
 mod explaining;
@@ -18,6 +19,7 @@ mod unrecorded_use;
 pub use crate::leader::Gap;
 pub use anchor::{Anchor, Anchored};
 pub use anchoring::beginning;
+pub use changes::{Change, ReplayedChange};
 pub use error::ReplayError;
 pub use faults::ReplayedFault;
 pub use recompute::{Replay, replay};

@@ -6,6 +6,7 @@ use bus_schemas::{ClusterSettings, Epoch, GpuTail, GrantKind, Incarnation, Leade
 
 use super::anchor::{Anchor, Before};
 use super::chains::{AnchoredChains, Chains, Proposed};
+use super::changes::Changes;
 use super::costs::Costs;
 use super::error::ReplayError;
 use super::faults::{self, ReplayedFault};
@@ -50,6 +51,8 @@ pub struct Replay {
     pub(super) reports: Reports,
     /// Set if it tells the faults of sessions: those that were not taken.
     pub(super) faults: Option<Vec<ReplayedFault>>,
+    /// Set if it tells the changes of administrators.
+    pub(super) changes: Option<Changes>,
     pub(super) epochs: u64,
     pub(super) inputs: u64,
     pub(super) anchors: BTreeMap<(Epoch, LeaderId), Anchor>,
@@ -73,6 +76,7 @@ struct Kept<'a> {
     costs: Option<&'a mut Costs>,
     reports: &'a mut Reports,
     faults: Option<&'a mut Vec<ReplayedFault>>,
+    changes: Option<&'a mut Changes>,
     explainer: Option<&'a mut Explainer>,
 }
 
@@ -142,6 +146,7 @@ impl Replay {
                     costs: self.costs.as_mut(),
                     reports: &mut self.reports,
                     faults: self.faults.as_mut(),
+                    changes: self.changes.as_mut(),
                     explainer: self.explainer.as_deref_mut(),
                 };
                 term.recompute(&inputs, kept, &mut ended)?;
@@ -260,6 +265,9 @@ impl ReplayedTerm {
             self.anchor(input, kept.chains);
             self.scheduler.apply(input, &mut effects);
             self.check_profile(input)?;
+            if let Some(changes) = kept.changes.as_deref_mut() {
+                changes.input(input, times.as_ref());
+            }
             if let Some(faults) = kept.faults.as_deref_mut() {
                 faults::collect(faults, self.of.0, (input, times.as_ref()), &self.scheduler);
             }
@@ -371,15 +379,15 @@ impl ReplayedTerm {
                 incarnation,
                 reports,
             } => {
-                let rows = explainer
+                let said = explainer
                     .as_deref_mut()
-                    .map(|explainer| explainer.times_of(*incarnation, times, &reports.0));
-                let mut rows = rows.into_iter().flatten();
+                    .and_then(|it| it.times_of(*incarnation, times, &reports.0))
+                    .unwrap_or_default();
                 for (index, report) in reports.0.iter().enumerate() {
-                    let row = rows.next();
+                    let row = said.rows.get(index);
                     let ran = explainer.as_deref_mut().and_then(|it| {
-                        let mut ran = it.report(*incarnation, report, row.as_ref())?;
-                        ran.timing.compiled = it.compiled(*incarnation, times, index);
+                        let mut ran = it.report(*incarnation, report, row)?;
+                        ran.timing.compiled = said.compiled_of(index).collect();
                         Some(ran)
                     });
                     let row = chains.end(*incarnation, report, launches);

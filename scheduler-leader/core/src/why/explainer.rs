@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    Compilation, CostRun, DoneReport, Epoch, GpuId, GpuPosition, Grant, GrantKind, Incarnation,
-    OpNumber, Outcome, ReportTimes, SessionId,
+    Compilation, CostRun, DoneReport, DoneTimes, Epoch, GpuId, GpuPosition, Grant, GrantKind,
+    Incarnation, OpNumber, Outcome, ReportTimes, SessionId,
 };
 
 use super::cause::{Cause, ORDER, rank};
@@ -266,20 +266,17 @@ impl Explainer {
         }
     }
 
-    /// The times of the rows of a done message, by the leader's clock.
+    /// The times of a done message by the leader's clock, if they are of its reports.
     pub(crate) fn times_of(
         &mut self,
         incarnation: Incarnation,
         times: Option<&InputTimes>,
         reports: &[DoneReport],
-    ) -> Vec<ReportTimes> {
-        let said = times.and_then(|times| Some((times.at, times.done()?)));
-        let worker = self.workers.get_mut(&incarnation);
-        let (Some((at, said)), Some(worker)) = (said, worker) else {
-            return Vec::new();
-        };
+    ) -> Option<DoneTimes> {
+        let (at, said) = times.and_then(|times| Some((times.at, times.done()?)))?;
+        let worker = self.workers.get_mut(&incarnation)?;
         if said.rows.len() != reports.len() {
-            return Vec::new();
+            return None;
         }
         worker.clock.heard(at, said.clock);
         for (report, row) in reports.iter().zip(&said.rows) {
@@ -289,34 +286,22 @@ impl Explainer {
             }
         }
         let there = |moment| worker.clock.leaders(moment, at);
-        let row = |row: &ReportTimes| ReportTimes {
+        let row = |row: ReportTimes| ReportTimes {
             accepted: there(row.accepted),
             begun: there(row.begun),
             lacked: row.lacked,
             started: there(row.started),
             ended: there(row.ended),
         };
-        said.rows.iter().map(row).collect()
-    }
-
-    /// The compilations for a row of a done message, by the leader's clock.
-    pub(crate) fn compiled(
-        &self,
-        incarnation: Incarnation,
-        times: Option<&InputTimes>,
-        row: usize,
-    ) -> Vec<Compilation> {
-        let said = times.and_then(|times| Some((times.at, &times.done.as_ref()?.compiled)));
-        let (Some((at, said)), Some(worker)) = (said, self.workers.get(&incarnation)) else {
-            return Vec::new();
+        let compilation = |(report, it): (usize, Compilation)| {
+            let (began, ended) = (there(it.began), there(it.ended));
+            (report, Compilation { began, ended })
         };
-        let there = |moment| worker.clock.leaders(moment, at);
-        let of_row = said.iter().filter(|(report, _)| *report == row);
-        let compilation = |(_, it): &(usize, Compilation)| Compilation {
-            began: there(it.began),
-            ended: there(it.ended),
-        };
-        of_row.map(compilation).collect()
+        Some(DoneTimes {
+            clock: at,
+            rows: said.rows.into_iter().map(row).collect(),
+            compiled: said.compiled.into_iter().map(compilation).collect(),
+        })
     }
 
     /// Notes the end of a position, or of a part. Returns its timing if it has run and the times
