@@ -43,6 +43,7 @@ async fn a_request_is_one_trace_and_every_role_has_its_metrics() {
     assert_eq!(said["sessions"], json!([session]), "{said}");
     assert_eq!(count("incomplete"), 0, "{said}");
     assert!(said["cover_p50"].as_f64() >= Some(0.98), "{said}");
+    assert_eq!(said["names"]["compile"], 1, "{said}");
     check_metrics(&receiver.received());
 }
 
@@ -126,6 +127,11 @@ fn check_metrics(received: &[Value]) {
             last(&format!("warploom.{name}"))
         );
     }
+    assert_eq!(last("hw.gpu.memory.limit")["attributes"]["hw.id"], "0");
+    assert!(value("hw.gpu.memory.usage") <= value("hw.gpu.memory.limit"));
+    let utilization = last("hw.gpu.utilization");
+    assert_eq!(utilization["attributes"]["hw.gpu.task"], "general");
+    assert!((0.0..=1.0).contains(&value("hw.gpu.utilization")));
     assert!(value("warploom.gpu.starvation") <= value("warploom.gpu.active"));
     for name in [
         "warploom.window",
