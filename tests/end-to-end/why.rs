@@ -425,7 +425,7 @@ fn tells_changes(tool: &Tool) {
     });
     let told: Vec<_> = told.collect();
     let expected = [
-        "- standing true false",
+        "- standing on off",
         "- hold off on",
         "- hold on off",
         "train suspended off on",

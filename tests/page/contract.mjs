@@ -105,7 +105,8 @@ const EVENTS = {
   position: model("Position"),
   standing: list("Position"),
   problem: model("Problem"),
-  fault: model("FaultModel"),
+  failure: model("FailureModel"),
+  failures: list("FailureModel"),
   status: {
     type: "object",
     required: ["cluster", "workers", "tenants"],

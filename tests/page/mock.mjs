@@ -27,7 +27,7 @@ const STANDING = 250;
 const LEADERS = /^\/(cluster|tenants|workers|sessions|groups)\b/;
 
 /** A session that a kernel's fault ended. */
-export const FAULT = {
+export const FAILURE = {
   session: "00000000000000f1",
   tenant: OWN,
   gpu: 1,
@@ -105,7 +105,7 @@ export class Mock {
       },
     ];
     /** Sessions that failed, the oldest first. */
-    this.faults = [FAULT, { ...FAULT, session: "00000000000000f2", tenant: "batch", kernel: null, text: "the worker ran out of memory for the launch" }];
+    this.failures = [FAILURE, { ...FAILURE, session: "00000000000000f2", tenant: "batch", kernel: null, text: "the worker ran out of memory for the launch" }];
     this.pinned = null;
     this.profiles = ["a9d0c41f77", "51be20cc9e", "0f3377ab12"].map((start, at) => ({
       hash: start.repeat(6),
@@ -127,7 +127,7 @@ export class Mock {
       this.cluster.positions = [];
       this.cluster.rate = 0;
       this.tokens = [];
-      this.faults = [];
+      this.failures = [];
       this.profiles = [];
     }
   }
@@ -274,16 +274,20 @@ export class Mock {
       checkEvent(name, value);
       response.write(`event: ${name}\ndata: ${JSON.stringify(value)}\n\n`);
     };
+    const seen = () => this.failures.filter((it) => this.sees(it.tenant));
     let told = 0;
+    const write = (name, value) => {
+      checkEvent(name, value);
+      response.write(`event: ${name}\ndata: ${JSON.stringify(value)}\n\n`);
+    };
     const tell = () => {
-      const news = this.faults.slice(told).filter((it) => this.sees(it.tenant));
-      told = this.faults.length;
-      for (const it of news) {
-        checkEvent("fault", it);
-        response.write(`event: fault\ndata: ${JSON.stringify(it)}\n\n`);
-      }
+      const all = seen();
+      for (const it of all.slice(told)) write("failure", it);
+      told = all.length;
       send();
     };
+    write("failures", seen().slice(-200));
+    told = seen().length;
     tell();
     const timer = setInterval(tell, 1000);
     return () => clearInterval(timer);

@@ -1,5 +1,5 @@
 // What is shown where there is nothing, where something went wrong, to other roles, and while it is read.
-import { FAULT, Mock } from "./mock.mjs";
+import { FAILURE, Mock } from "./mock.mjs";
 import { PAGES, open, visit } from "./browser.mjs";
 import { violationsOf } from "./axe.mjs";
 
@@ -67,14 +67,23 @@ async function failures(browser, fail) {
   const base = await mock.start();
   const { page, context } = await open(browser);
   await visit(page, base, "sessions", 700);
-  await page.waitForSelector(".faults");
-  const listed = await page.textContent(".faults");
+  await page.waitForSelector(".failures");
+  const listed = await page.textContent(".failures");
   for (const part of ["src/saxpy.cu:12", "thread 5, 0, 0", "0x7f0000001000", "at the end of an allocation"])
     if (!listed.includes(part)) fail(`failures: "${part}" is not listed`);
   if (listed.includes("batch")) fail("failures: another tenant's failure is listed");
-  mock.faults.push({ ...FAULT, session: "00000000000000f3", text: "trap in kernel `f`", kernel: null });
+  mock.failures.push({ ...FAILURE, session: "00000000000000f3", text: "trap in kernel `f`", kernel: null });
   await page.waitForFunction(() => document.querySelector(".notices")?.textContent.includes("trap in kernel"));
   for (const it of await violationsOf(page)) fail(`failures: ${it}`);
+  // A stream that begins again tells nothing as new, and replaces the list.
+  for (let at = 0; at < 220; at++) mock.failures.push({ ...FAILURE, session: `00000000000001${at.toString(16).padStart(2, "0")}`, text: "old", kernel: null });
+  await page.waitForTimeout(1500);
+  mock.cut();
+  await page.waitForTimeout(8000);
+  const notices = await page.textContent(".notices");
+  if (notices.includes("old")) fail(`failures: told as new after a reconnect: ${notices}`);
+  const rows = await page.$$eval(".failures tbody tr", (all) => all.length);
+  if (rows !== 200) fail(`failures: ${rows} are listed, not 200`);
   await context.close();
   mock.stop();
 }

@@ -12,7 +12,7 @@ use admin::record::{Followed, follow_explained};
 use scheduler_leader_core::replay::ReplayedPosition;
 use tokio::sync::watch;
 
-use crate::faults::{FaultModel, Faults};
+use crate::failures::Failures;
 use crate::position::{At, Position};
 use crate::position_event::PositionEvent;
 
@@ -102,13 +102,15 @@ impl Reading {
     }
 
     /// Ends the first pass over the record. If the known position was not found, `ring` is
-    /// replaced.
-    fn whole(&mut self, ring: &mut Ring) {
+    /// replaced. Returns true then.
+    fn whole(&mut self, ring: &mut Ring) -> bool {
         if let Self::Known(_, read) = std::mem::replace(self, Self::News) {
             // Numbers that no watcher has seen.
             let first = ring.end() + 1 + read.first;
             *ring = Ring { first, ..*read };
+            return true;
         }
+        false
     }
 }
 
@@ -146,14 +148,16 @@ pub(crate) struct Follower {
     news: watch::Receiver<u64>,
     whole: watch::Receiver<bool>,
     standing: watch::Receiver<Arc<Vec<Position>>>,
-    faults: Faults,
+    failures: Failures,
 }
 
 impl OrderFeed {
-    /// Starts to follow the record, if not yet started. Returns the sessions that failed, which
-    /// gather as the record is read.
-    pub(crate) fn faults(&self, administrator: &Arc<Administrator>) -> Faults {
-        self.follower(administrator).faults.clone()
+    /// The sessions that failed; `None` until the existing record has been read. Starts to follow
+    /// the record, if not yet started.
+    pub(crate) fn failures(&self, administrator: &Arc<Administrator>) -> Option<Failures> {
+        let follower = self.follower(administrator);
+        let is_whole = *follower.whole.borrow();
+        is_whole.then(|| follower.failures.clone())
     }
 
     fn follower(&self, administrator: &Arc<Administrator>) -> &Follower {
@@ -210,6 +214,11 @@ impl Follower {
         self.news.clone()
     }
 
+    /// The sessions that failed.
+    pub(crate) fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
     /// The progress of standing grants that have not ended.
     pub(crate) fn standing(&self) -> watch::Receiver<Arc<Vec<Position>>> {
         self.standing.clone()
@@ -253,12 +262,13 @@ fn start(administrator: Arc<Administrator>) -> Follower {
         news,
         whole,
         standing,
-        faults: Faults::default(),
+        failures: Failures::default(),
     };
-    let faults = follower.faults.clone();
+    let failures = follower.failures.clone();
     tokio::spawn(async move {
         loop {
             let mut reading = Reading::new(&locked(&ring));
+            failures.begins();
             let followed = follow_explained(&administrator, |told| {
                 match told {
                     Followed::Ended {
@@ -272,13 +282,14 @@ fn start(administrator: Arc<Administrator>) -> Follower {
                         reading.take(told, &mut locked(&ring));
                     }
                     Followed::Whole => {
-                        reading.whole(&mut locked(&ring));
+                        let is_other = reading.whole(&mut locked(&ring));
+                        failures.whole(is_other);
                         is_whole.send_replace(true);
                     }
                     Followed::Standing(grants) => {
                         stand.send_if_modified(|known| has_changed(known, &grants));
                     }
-                    Followed::Failed(fault) => faults.push(FaultModel::from(&*fault)),
+                    Followed::Failed(failure) => failures.push(&failure),
                     Followed::Idle(_) => {}
                 }
                 let end = locked(&ring).end();

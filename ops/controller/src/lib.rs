@@ -6,7 +6,7 @@ mod api;
 mod cluster;
 mod command;
 mod explained;
-mod faults;
+mod failures;
 mod feed;
 mod http;
 mod mcp;

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use crate::api::document::Document;
 use crate::api::{
-    cluster, document, events, faults, groups, identity, metrics, order, profiles, sessions,
+    cluster, document, events, failures, groups, identity, metrics, order, profiles, sessions,
     settings, tenants, tokens, usage, why, workers,
 };
 use crate::cluster::Shared;
@@ -46,7 +46,7 @@ fn operations() -> OpenApiRouter<Shared> {
         .routes(routes!(tenants::renew_login))
         .routes(routes!(sessions::sessions))
         .routes(routes!(sessions::session, sessions::end_session))
-        .routes(routes!(faults::faults))
+        .routes(routes!(failures::failures))
         .routes(routes!(why::why_tenant))
         .routes(routes!(why::why_session))
         .routes(routes!(why::why_device))

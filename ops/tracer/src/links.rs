@@ -1,6 +1,7 @@
-//! The slices of other tenants that a slice waited for. Only those of kept traces can be linked to.
+//! The slices of other tenants that a slice waited for. Only those of kept traces can be linked to, and only if their
+//! requests were reported before.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use bus_schemas::{GpuId, Tenant, TraceContext};
 
@@ -10,26 +11,27 @@ use crate::slices::with_own_spans;
 use crate::timeline::Stretch;
 use crate::trace::{execution_of, trace_of};
 
-/// Maximum number of slices of one device that are kept.
-const KEPT: usize = 2_048;
-/// Maximum number of devices with slices.
-const DEVICES: usize = 256;
+/// Maximum number of slices of one tenant on one device that are kept.
+const KEPT: usize = 256;
+/// Maximum number of tenants on devices with slices.
+const PLACES: usize = 1_024;
 /// Maximum number of links of one span.
 const LINKS: usize = 8;
 
 /// A slice of a kept trace.
 #[derive(Debug)]
 struct Slice {
-    tenant: Tenant,
     span: TraceContext,
     /// Start and end on the device, by the record's clock.
     ran: Stretch,
 }
 
-/// The newest slices of kept traces, by device.
+/// The newest slices of kept traces, by device and tenant.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    devices: BTreeMap<GpuId, VecDeque<Slice>>,
+    places: HashMap<GpuId, HashMap<Tenant, VecDeque<Slice>>>,
+    /// Number of devices' tenants.
+    count: usize,
 }
 
 impl Links {
@@ -38,12 +40,18 @@ impl Links {
         let request = &joined.request;
         let trace = trace_of(request, ids);
         for part in with_own_spans(&joined.parts) {
-            if self.devices.len() >= DEVICES && !self.devices.contains_key(&part.gpu) {
-                continue;
+            let device = self.places.entry(part.gpu).or_default();
+            if !device.contains_key(&request.tenant) {
+                if self.count >= PLACES {
+                    continue;
+                }
+                self.count += 1;
+                device.insert(request.tenant.clone(), VecDeque::new());
             }
-            let slices = self.devices.entry(part.gpu).or_default();
+            let Some(slices) = device.get_mut(&request.tenant) else {
+                continue;
+            };
             slices.push_back(Slice {
-                tenant: request.tenant.clone(),
                 span: TraceContext {
                     trace,
                     span: execution_of(request, part, ids),
@@ -57,26 +65,45 @@ impl Links {
         }
     }
 
-    /// The spans that a slice of a tenant waited for: for each tenant that its causes name, the slice that ran longest
-    /// during the wait.
+    /// Forgets the slices that ended before a time, by the record's clock.
+    pub(crate) fn forget(&mut self, before: u64) {
+        for device in self.places.values_mut() {
+            device.retain(|_, slices| {
+                while slices
+                    .pop_front_if(|oldest| oldest.ran.1 < before)
+                    .is_some()
+                {}
+                !slices.is_empty()
+            });
+        }
+        self.places.retain(|_, device| !device.is_empty());
+        self.count = self.places.values().map(HashMap::len).sum();
+    }
+
+    /// The spans that a slice of a tenant waited for. For each other tenant that its causes name, the longest wait
+    /// first, it is the known slice that ran longest during the wait.
     pub(crate) fn of(&self, tenant: &Tenant, part: &Part) -> Vec<TraceContext> {
-        let named = part.timing.waits.iter();
-        let mut named: Vec<_> = named
-            .filter(|wait| wait.ns > 0)
-            .filter_map(|wait| wait.of.as_ref())
-            .filter(|of| *of != tenant)
-            .collect();
-        named.sort_unstable();
-        named.dedup();
+        let Some(device) = self.places.get(&part.gpu) else {
+            return Vec::new();
+        };
         let wait = (part.timing.announced, part.timing.started);
-        let slices = self.devices.get(&part.gpu);
+        let mut named = Vec::new();
+        for wait in &part.timing.waits {
+            let of = wait.of.as_ref().filter(|of| wait.ns > 0 && *of != tenant);
+            if let Some(of) = of
+                && named.len() < LINKS
+                && !named.contains(&of)
+            {
+                named.push(of);
+            }
+        }
         let longest = |of: &Tenant| {
-            let of = slices.into_iter().flatten().filter(|it| it.tenant == *of);
-            let met = of.map(|it| (overlap(it.ran, wait), it.span));
+            let slices = device.get(of)?.iter();
+            let met = slices.map(|it| (overlap(it.ran, wait), it.span));
             let met = met.filter(|(ns, _)| *ns > 0);
             met.max_by_key(|(ns, _)| *ns).map(|(_, span)| span)
         };
-        named.into_iter().filter_map(longest).take(LINKS).collect()
+        named.into_iter().filter_map(longest).collect()
     }
 }
 
@@ -137,9 +164,18 @@ mod tests {
     #[test]
     fn the_oldest_slices_are_forgotten() {
         let mut kept = Links::default();
-        for session in 0..3 * KEPT as u64 {
+        for session in 1..=3 * KEPT as u64 {
             kept.add(&joined("other", session, 1_020), &ids());
         }
-        assert_eq!(kept.devices[&0].len(), KEPT);
+        let slices = |kept: &Links| -> usize {
+            let devices = kept.places.values().flat_map(HashMap::values);
+            devices.map(VecDeque::len).sum()
+        };
+        assert_eq!(slices(&kept), KEPT);
+        // They ended at 1,170.
+        kept.forget(1_170);
+        assert_eq!((slices(&kept), kept.count), (KEPT, 1));
+        kept.forget(1_171);
+        assert_eq!((slices(&kept), kept.count), (0, 0));
     }
 }

@@ -30,6 +30,8 @@ const SHARE: usize = UNDER_WAY / 4;
 /// Maximum number of traces of one batch, and number of spans at which it is full.
 const BATCH: (usize, usize) = (256, 4_096);
 
+/// Time for which slices can be linked to, nanoseconds.
+const LINKED: u64 = 60_000_000_000;
 /// Time after the answer of a leader for which idle time that goes on is counted, nanoseconds.
 const LED: u64 = 30_000_000_000;
 /// Longest duration that is measured, nanoseconds: a day.
@@ -191,6 +193,7 @@ impl<T> Tracer<T> {
         }
         let due = self.join.due(now);
         self.join.forget(now);
+        self.links.forget(now.saturating_sub(LINKED));
         let (mut dropped, mut failed, mut untold) = (Vec::new(), Vec::new(), 0);
         for joined in due {
             if joined.parts.is_empty() && !joined.has_run {

@@ -13,32 +13,46 @@ use crate::run::{WARPLOOM, compile};
 /// Waits for the failure of chat's session; other callers' lists must be empty.
 async fn failure(viewer: &Interface) -> Value {
     loop {
-        let faults = viewer.get("/api/v1/faults").await.is(200).json();
-        let items = faults["items"].as_array().expect("items");
-        if let [fault] = &items[..] {
-            return fault.clone();
+        let failures = viewer.get("/api/v1/failures").await.is(200).json();
+        let items = failures["items"].as_array().expect("items");
+        if let [failure] = &items[..] {
+            return failure.clone();
         }
-        assert!(items.is_empty(), "one session failed: {faults}");
+        assert!(items.is_empty(), "one session failed: {failures}");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
 }
 
-/// The data of the first failure that a stream of statuses tells; `None` if a status comes first.
-async fn told(who: &Interface) -> Option<Value> {
+/// The failures that a new stream of statuses lists.
+async fn told(who: &Interface) -> Value {
     let mut response = who.begin("GET", "/api/v1/events/status", None).await;
     let mut heard = String::new();
     loop {
         let chunk = response.chunk().await.expect("it comes").expect("more");
         heard += std::str::from_utf8(&chunk).expect("text");
         let mut events = heard
-            .split("\n\n")
-            .filter(|event| event.contains("\ndata: "));
-        let Some(event) = events.next().filter(|_| heard.ends_with("\n\n")) else {
-            continue;
-        };
-        let (name, data) = event.split_once("\ndata: ").expect("data");
-        let data = serde_json::from_str(data).expect("JSON");
-        return (name == "event: fault").then_some(data);
+            .split_inclusive("\n\n")
+            .filter(|event| event.ends_with("\n\n"));
+        let listed = events.find_map(|event| event.strip_prefix("event: failures\ndata: "));
+        if let Some(data) = listed {
+            return serde_json::from_str(data).expect("JSON");
+        }
+    }
+}
+
+/// The next failure that a stream of statuses tells.
+async fn next(response: &mut reqwest::Response) -> Value {
+    let mut heard = String::new();
+    loop {
+        let chunk = response.chunk().await.expect("it comes").expect("more");
+        heard += std::str::from_utf8(&chunk).expect("text");
+        let mut events = heard
+            .split_inclusive("\n\n")
+            .filter(|event| event.ends_with("\n\n"));
+        let told = events.find_map(|event| event.strip_prefix("event: failure\ndata: "));
+        if let Some(data) = told {
+            return serde_json::from_str(data).expect("JSON");
+        }
     }
 }
 
@@ -49,8 +63,8 @@ async fn a_kernels_fault_is_listed_and_told_to_those_who_may_see_its_tenant() {
         loaded.guest(tenant, &TenantSettings::default()).await;
     }
     let viewer = of_role(&loaded, "viewer", None);
-    let before = told(&viewer).await;
-    assert_eq!(before, None, "no session has failed");
+    assert_eq!(told(&viewer).await, json!([]), "no session has failed");
+    let mut events = viewer.begin("GET", "/api/v1/events/status", None).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "past");
     let mut command = Command::new(WARPLOOM);
@@ -92,16 +106,18 @@ async fn a_kernels_fault_is_listed_and_told_to_those_who_may_see_its_tenant() {
     let age = admin::calendar::now_ms().abs_diff(at);
     assert!(age < SOON.as_millis() as u64, "{age} ms ago");
 
-    // A stream that begins later tells it too, before its first status.
-    assert_eq!(told(&viewer).await.as_ref(), Some(&listed));
+    // It is told as it comes, and a stream that begins later lists it.
+    let heard = tokio::time::timeout(SOON, next(&mut events)).await;
+    assert_eq!(heard.expect("it is told"), listed);
+    assert_eq!(told(&viewer).await, json!([listed]));
     let own = of_role(&loaded, "tenant-admin", Some("chat"));
-    assert_eq!(told(&own).await.as_ref(), Some(&listed));
+    assert_eq!(told(&own).await, json!([listed]));
     let other = of_role(&loaded, "tenant-admin", Some("other"));
-    assert_eq!(told(&other).await, None);
-    let none = other.get("/api/v1/faults").await.is(200).json();
+    assert_eq!(told(&other).await, json!([]));
+    let none = other.get("/api/v1/failures").await.is(200).json();
     assert_eq!(none, json!({"items": []}));
-    let refused = other.get("/api/v1/faults?tenant=chat").await.status;
+    let refused = other.get("/api/v1/failures?tenant=chat").await.status;
     assert_eq!(refused, 404);
-    let found = own.get("/api/v1/faults?tenant=chat&limit=1").await;
+    let found = own.get("/api/v1/failures?tenant=chat&limit=1").await;
     assert_eq!(found.is(200).json()["items"], json!([listed]));
 }

@@ -227,8 +227,8 @@ async fn sessions(operator: &Noting, loaded: &LoadedCluster) {
         (&"program".into(), &"guest".into())
     );
     let id = own["id"].as_str().expect("an id");
-    let faults = operator.get("/faults?tenant=guest", "").await;
-    assert_eq!(faults["items"], json!([]));
+    let failures = operator.get("/failures?tenant=guest", "").await;
+    assert_eq!(failures["items"], json!([]));
     let why = operator.get("/sessions/{session}/why", id).await;
     assert_eq!(
         (&why["waits_for"], &why["tenant"]),

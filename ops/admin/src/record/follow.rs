@@ -9,7 +9,7 @@ use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use bus_schemas::{Epoch, GpuId};
 use scheduler_leader_core::replay::{
-    Anchor, Replay, ReplayedChange, ReplayedFault, ReplayedPosition,
+    Anchor, Replay, ReplayedChange, ReplayedFailure, ReplayedPosition,
 };
 use scheduler_leader_core::why::{DeviceDay, DeviceIdle};
 use storage::EpochDays;
@@ -41,7 +41,7 @@ pub enum Followed {
     /// possible changes, at least [`STANDING`] apart.
     Standing(Vec<ReplayedPosition>),
     /// In [`follow_explained`]: a session's failure. A reader may hear of a session again.
-    Failed(Box<ReplayedFault>),
+    Failed(Box<ReplayedFailure>),
     /// In [`follow_in_parts`]: the idle time of each device. Sent as [`Followed::Standing`] is.
     Idle(BTreeMap<GpuId, DeviceIdle>),
 }
@@ -82,7 +82,7 @@ pub async fn follow_explained(
     administrator: &Administrator,
     tell: impl FnMut(Followed) -> Result<()>,
 ) -> Result<()> {
-    let replay = Replay::forgetful().explaining().telling_faults();
+    let replay = Replay::forgetful().explaining().telling_failures();
     replay_stream(administrator, replay, Reach::On, tell)
         .await
         .map(drop)
@@ -282,8 +282,8 @@ fn advance(
     });
     advanced.context(ErrorCode::Replay.failed("the record does not replay"))?;
     told?;
-    let mut faults = replay.take_faults().into_iter();
-    faults.try_for_each(|fault| tell(Followed::Failed(Box::new(fault))))
+    let mut failures = replay.take_failures().into_iter();
+    failures.try_for_each(|failure| tell(Followed::Failed(Box::new(failure))))
 }
 
 fn add(replay: &mut Replay, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<()> {

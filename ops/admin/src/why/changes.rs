@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::calendar::precise;
+use crate::cluster_settings::CLUSTER_SETTINGS;
 use crate::table::headed;
 use crate::tenant_settings::TENANT_SETTINGS;
 
@@ -41,8 +42,9 @@ pub fn change_rows(changes: &[ReplayedChange]) -> Vec<ChangeRow> {
                 tenant,
                 before,
                 after,
+                cluster,
             } => {
-                let settings = of_tenant(before.as_ref(), after.as_ref()).into_iter();
+                let settings = of_tenant(before.as_ref(), after.as_ref(), cluster).into_iter();
                 let rows = settings.map(|it| row(Some(tenant.as_str()), it));
                 rows.collect::<Vec<_>>()
             }
@@ -61,7 +63,11 @@ pub fn change_rows(changes: &[ReplayedChange]) -> Vec<ChangeRow> {
 /// Name, value before and value since.
 type Setting = (String, String, String);
 
-fn of_tenant(before: Option<&TenantSettings>, after: Option<&TenantSettings>) -> Vec<Setting> {
+fn of_tenant(
+    before: Option<&TenantSettings>,
+    after: Option<&TenantSettings>,
+    cluster: &ClusterSettings,
+) -> Vec<Setting> {
     let (Some(before), Some(after)) = (before, after) else {
         let exists = |it: bool| if it { "there" } else { "none" }.to_owned();
         return vec![(
@@ -70,7 +76,6 @@ fn of_tenant(before: Option<&TenantSettings>, after: Option<&TenantSettings>) ->
             exists(after.is_some()),
         )];
     };
-    let cluster = ClusterSettings::default();
     let differ = TENANT_SETTINGS
         .iter()
         .filter(|it| it.get(before) != it.get(after));
@@ -80,7 +85,7 @@ fn of_tenant(before: Option<&TenantSettings>, after: Option<&TenantSettings>) ->
         } else {
             it.option
         };
-        let shown = [before, after].map(|of| it.show(of, &of.limits(&cluster)));
+        let shown = [before, after].map(|of| it.show(of, &of.limits(cluster)));
         // Of a setting with a limit of the cluster, the limit in force is shown.
         let [before, after] = match shown[0] == shown[1] {
             true => [before, after].map(|settings| it.get(settings).to_string()),
@@ -92,11 +97,10 @@ fn of_tenant(before: Option<&TenantSettings>, after: Option<&TenantSettings>) ->
 }
 
 fn of_cluster(before: &Value, after: &Value) -> Vec<Setting> {
-    let fields = after.as_object().into_iter().flatten();
-    let differ = fields.filter(|(name, value)| before.get(name.as_str()) != Some(*value));
-    let setting = differ.map(|(name, value)| {
-        let before = before.get(name.as_str()).unwrap_or(&Value::Null);
-        (name.clone(), before.to_string(), value.to_string())
+    let value = |of: &Value, field: &str| of.get(field).cloned().unwrap_or(Value::Null);
+    let setting = CLUSTER_SETTINGS.iter().filter_map(|it| {
+        let [before, after] = [before, after].map(|of| value(of, it.field));
+        (before != after).then(|| (it.key.to_owned(), it.show(&before), it.show(&after)))
     });
     setting.collect()
 }
@@ -139,6 +143,7 @@ mod tests {
                 tenant: "train".parse().expect("a name"),
                 before: before.cloned(),
                 after: after.cloned(),
+                cluster: Box::default(),
             };
             let rows = change_rows(&[ReplayedChange { at: 7, change }]).into_iter();
             rows.map(|it| (it.setting, it.before, it.after))
@@ -157,21 +162,39 @@ mod tests {
 
     #[test]
     fn a_hold_and_a_changed_setting_of_the_cluster_have_rows() {
-        let before = bus_schemas::ClusterSettings::default();
-        let after = bus_schemas::ClusterSettings {
-            standing: !before.standing,
-            ..before.clone()
+        let usual = ClusterSettings::default;
+        let waiting = ClusterSettings {
+            standing: !usual().standing,
+            ..usual()
         };
-        let settings = Change::Settings {
-            before: Box::new(before),
-            after: Box::new(after),
+        let create_only = ClusterSettings {
+            tenant_create_only: true,
+            ..usual()
         };
-        let changes = [settings, Change::Hold(true)].map(|change| ReplayedChange { at: 7, change });
+        let settings = |before: &ClusterSettings, after: &ClusterSettings| Change::Settings {
+            before: Box::new(before.clone()),
+            after: Box::new(after.clone()),
+        };
+        let changes = [
+            settings(&usual(), &waiting),
+            settings(&usual(), &create_only),
+            settings(&create_only, &usual()),
+            Change::Hold(true),
+        ];
+        let changes = changes.map(|change| ReplayedChange { at: 7, change });
         let rows = change_rows(&changes);
         let rows: Vec<_> = rows
             .iter()
             .map(|it| (&*it.setting, &*it.before, &*it.after))
             .collect();
-        assert_eq!(rows, [("standing", "true", "false"), ("hold", "off", "on")]);
+        assert_eq!(
+            rows,
+            [
+                ("standing", "on", "off"),
+                ("tenant.create_only", "off", "on"),
+                ("tenant.create_only", "on", "off"),
+                ("hold", "off", "on"),
+            ]
+        );
     }
 }

@@ -142,7 +142,9 @@ pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> 
         read.days.clear();
         known(args, &read, administrator.as_ref()).await?;
     }
-    if within.is_some() && !read.found && read.days.is_empty() && read.changes.is_empty() {
+    let is_listed = args.target.is_none() && !args.each;
+    let has_changes = is_listed && !read.changes.is_empty();
+    if within.is_some() && !read.found && read.days.is_empty() && !has_changes {
         bail!(
             ErrorCode::Why.failed(
                 "nothing waited or ran in that time, or that part of the record was cut off"
@@ -236,6 +238,9 @@ fn overview(read: Read, json: bool) -> Result<()> {
         }
     }
     days(&read.days, json)?;
+    if !read.found && !json && !read.changes.is_empty() {
+        output::line("nothing waited or ran in that time")?;
+    }
     changes(&read.changes, json)
 }
 

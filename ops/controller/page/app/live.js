@@ -4,10 +4,14 @@ import { get, Problem } from "./api.js";
 import { follow } from "./stream.js";
 import { shadeOf } from "./colours.js";
 import { loggedOut, may } from "./identity.js";
+import { headline } from "./failure.js";
 import { say } from "../parts/notice.js";
 
 const KEPT = 180;
-const FAULTS = 200;
+const FAILURES = 200;
+/** Time between two notices of a tenant's failures, ms, and their greatest length. */
+const QUIET = 10_000;
+const NOTICE = 160;
 const POLL = 5000;
 
 /** "connecting", "live", "leaderless" or "lost". */
@@ -17,13 +21,13 @@ export const cluster = signal(null);
 export const workers = signal(null);
 export const tenants = signal(null);
 /** Sessions that failed, the newest first. */
-export const faults = signal([]);
+export const failures = signal([]);
 /** What went wrong where nothing is known. */
 export const liveProblem = signal(null);
 
 const past = new Map();
-/** Whether the stream has told of a status. */
-let streamed = false;
+/** For each tenant, the time until which its failures are listed and not told. */
+const quiet = new Map();
 
 function remember(key, value) {
   let row = past.get(key);
@@ -83,13 +87,19 @@ export async function refresh() {
 /** Whether the controller is there, and the cluster's leader is not. */
 const isLeaderless = (problem) => problem?.status === 503;
 
-/** Takes in the sessions that failed; those that were not there at first are told at once. */
-function failed(told) {
-  const known = new Set(faults.value.map((it) => it.session));
-  const news = told.filter((it) => !known.has(it.session)).reverse();
-  if (!news.length) return;
-  faults.value = [...news, ...faults.value].slice(0, FAULTS);
-  if (streamed) for (const it of news.slice(0, 3)) say(`${it.tenant}: ${it.text}`);
+/** Takes in the sessions that failed: a list of those that there are, and each further one. */
+function failed({ event, data }) {
+  if (event === "failures") {
+    failures.value = JSON.parse(data).reverse();
+    return;
+  }
+  const it = JSON.parse(data);
+  failures.value = [it, ...failures.value.filter((known) => known.session !== it.session)].slice(0, FAILURES);
+  const now = Date.now();
+  if (now < (quiet.get(it.tenant) ?? 0)) return;
+  quiet.set(it.tenant, now + QUIET);
+  const text = `${it.tenant}: ${headline(it)}`;
+  say(text.length > NOTICE ? `${text.slice(0, NOTICE)} …` : text);
 }
 
 /** Takes in what the stream tells: its state, or why that is unknown. */
@@ -97,7 +107,6 @@ function told({ event, data }) {
   if (event === "status") take(JSON.parse(data));
   else liveProblem.value = new Problem(503, JSON.parse(data));
   connection.value = event === "status" ? "live" : "leaderless";
-  streamed ||= event === "status";
 }
 
 /** Begins to follow; called once. */
@@ -114,8 +123,7 @@ export function startLive() {
     {
       events: (events) => {
         const last = events.findLast((it) => it.event === "status" || it.event === "problem");
-        const news = events.filter((it) => it.event === "fault").map((it) => JSON.parse(it.data));
-        failed(news);
+        events.filter((it) => it.event === "failures" || it.event === "failure").forEach(failed);
         if (last) told(last);
       },
       state: (state, problem) => {

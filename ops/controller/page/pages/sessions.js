@@ -7,7 +7,7 @@ import { useResource } from "../app/resource.js";
 import { bytes, compact, nanos, percent } from "../app/format.js";
 import { confirm } from "../parts/dialog.js";
 import { DeviceChoice, TenantChoice } from "../parts/choices.js";
-import { Faults } from "../parts/faults.js";
+import { Failures } from "../parts/failures.js";
 import { Field } from "../parts/field.js";
 import { Nothing, say } from "../parts/notice.js";
 import { Badge, TenantName } from "../parts/marks.js";
@@ -182,6 +182,6 @@ export function SessionsPage() {
     </form>
     <${Table} caption="Sessions" columns=${columns(read.reload, opened, turn)} rows=${rows} keyOf=${(it) => it.id} problem=${read.problem} again=${read.reload} empty=${empty}
       more=${(it) => it.id === opened && html`<${Why} session=${it} />`} />
-    <${Faults} tenant=${tenant} />
+    <${Failures} tenant=${tenant} />
     ${find && one.problem?.status === 404 && html`<${Ended} id=${find} />`}`;
 }

@@ -3,7 +3,7 @@
 pub(crate) mod cluster;
 pub(crate) mod document;
 pub(crate) mod events;
-pub(crate) mod faults;
+pub(crate) mod failures;
 pub(crate) mod groups;
 pub(crate) mod identity;
 pub(crate) mod metrics;

@@ -218,11 +218,19 @@ impl Term {
 
     fn faults(&mut self, worker: Incarnation, done: &Done<'_>, cx: &mut Context<'_>) {
         for fault in done.session_faults() {
-            let session = self.scheduler.session(fault.session);
-            if session.is_some_and(|session| session.incarnation == worker && !session.closing) {
-                let (session, op, code) = (fault.session, fault.op, fault.failure.code);
-                let words = fault.failure.brief();
+            let (session, op, code) = (fault.session, fault.op, fault.failure.code);
+            let view = self.scheduler.session(session);
+            let Some(view) = view.filter(|view| view.incarnation == worker) else {
+                continue;
+            };
+            let words = fault.failure.brief();
+            let is_first = self.clients.record_fault(session);
+            if !view.closing {
                 self.clients.failed(session, fault.failure);
+            }
+            // A program may end right behind the work that failed. Of a session that closes, a
+            // fault decides nothing.
+            if is_first || !view.closing {
                 self.apply_timed(Input::Fault { session, op, code }, Said::words(&words), cx);
             }
         }

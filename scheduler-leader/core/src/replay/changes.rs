@@ -32,6 +32,8 @@ pub enum Change {
         before: Option<TenantSettings>,
         /// Its settings since.
         after: Option<TenantSettings>,
+        /// The cluster's settings, which have limits of their own.
+        cluster: Box<ClusterSettings>,
     },
     /// Settings of the cluster's order.
     Settings {
@@ -75,7 +77,7 @@ impl Replay {
         self
     }
 
-    /// The newest changes since the last call, the oldest first.
+    /// The newest changes since the last call, the oldest first: 4,096 at most.
     pub fn take_changes(&mut self) -> Vec<ReplayedChange> {
         let told = self.changes.as_mut().map(|it| std::mem::take(&mut it.told));
         told.into_iter().flatten().collect()
@@ -105,14 +107,13 @@ impl Changes {
                     Some(settings) => known.tenants.insert(tenant.clone(), settings.clone()),
                     None => known.tenants.remove(tenant),
                 };
-                self.tell(
-                    at,
-                    Change::Tenant {
-                        tenant: tenant.clone(),
-                        before,
-                        after: settings.clone(),
-                    },
-                );
+                let change = Change::Tenant {
+                    tenant: tenant.clone(),
+                    before,
+                    after: settings.clone(),
+                    cluster: Box::new(known.settings.clone()),
+                };
+                self.tell(at, change);
             }
             (Input::Settings(after), Some(known)) => {
                 let before = std::mem::replace(&mut known.settings, after.clone());
@@ -150,6 +151,7 @@ impl Known {
             tenant: tenant.clone(),
             before: self.tenants.get(tenant).cloned(),
             after: now.tenants.get(tenant).cloned(),
+            cluster: Box::new(now.settings.clone()),
         });
         let settings = Change::Settings {
             before: Box::new(self.settings.clone()),
@@ -216,6 +218,7 @@ mod tests {
                 tenant,
                 before,
                 after,
+                ..
             } => {
                 let [before, after] = [before, after].map(|it| it.map(|it| it.priority));
                 (told.at, format!("{tenant} {before:?} {after:?}"))

@@ -9,7 +9,7 @@ use super::chains::{AnchoredChains, Chains, Proposed};
 use super::changes::Changes;
 use super::costs::Costs;
 use super::error::ReplayError;
-use super::faults::{self, ReplayedFault};
+use super::failures::{self, ReplayedFailure};
 use super::launches::Launches;
 use super::replayed::{Replayed, ReplayedPosition};
 use super::reports::Reports;
@@ -49,8 +49,8 @@ pub struct Replay {
     /// Set if it tells the costs of positions.
     pub(super) costs: Option<Costs>,
     pub(super) reports: Reports,
-    /// Set if it tells the faults of sessions: those that were not taken.
-    pub(super) faults: Option<Vec<ReplayedFault>>,
+    /// Set if it tells the failures of sessions: those that were not taken.
+    pub(super) failures: Option<Vec<ReplayedFailure>>,
     /// Set if it tells the changes of administrators.
     pub(super) changes: Option<Changes>,
     pub(super) epochs: u64,
@@ -75,7 +75,7 @@ struct Kept<'a> {
     launches: &'a mut Launches,
     costs: Option<&'a mut Costs>,
     reports: &'a mut Reports,
-    faults: Option<&'a mut Vec<ReplayedFault>>,
+    failures: Option<&'a mut Vec<ReplayedFailure>>,
     changes: Option<&'a mut Changes>,
     explainer: Option<&'a mut Explainer>,
 }
@@ -145,7 +145,7 @@ impl Replay {
                     launches: &mut self.launches,
                     costs: self.costs.as_mut(),
                     reports: &mut self.reports,
-                    faults: self.faults.as_mut(),
+                    failures: self.failures.as_mut(),
                     changes: self.changes.as_mut(),
                     explainer: self.explainer.as_deref_mut(),
                 };
@@ -268,8 +268,13 @@ impl ReplayedTerm {
             if let Some(changes) = kept.changes.as_deref_mut() {
                 changes.input(input, times.as_ref());
             }
-            if let Some(faults) = kept.faults.as_deref_mut() {
-                faults::collect(faults, self.of.0, (input, times.as_ref()), &self.scheduler);
+            if let Some(failures) = kept.failures.as_deref_mut() {
+                failures::collect(
+                    failures,
+                    self.of.0,
+                    (input, times.as_ref()),
+                    &self.scheduler,
+                );
             }
             for effect in effects.drain(..) {
                 self.carry_out(effect, &mut kept);

@@ -4,7 +4,7 @@
 mod cutting;
 mod devices;
 mod drains;
-mod faults;
+mod failures;
 mod lost;
 mod memory;
 mod outlasting;

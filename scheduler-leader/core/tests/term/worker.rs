@@ -46,7 +46,7 @@ pub(crate) struct Worker {
     pub(crate) residency: Option<Residency>,
     /// Number of returns that it ended.
     pub(crate) returned: usize,
-    /// The failure of a session that it tells of.
+    /// The failure of a session that it tells of, once its op has run.
     pub(crate) fault: Option<SessionFault>,
 }
 
@@ -253,7 +253,11 @@ impl Worker {
     pub(crate) fn done(&self) -> Vec<u8> {
         let (mut reports, mut received) = (Vec::new(), Vec::new());
         let (mut faults, mut details) = (Vec::new(), String::new());
-        let fault = self.fault.iter();
+        let has_run = |it: &&SessionFault| {
+            let session = self.sessions.get(&it.session);
+            session.is_some_and(|session| session.done >= it.op)
+        };
+        let fault = self.fault.iter().filter(has_run);
         let fault: Vec<_> = fault.map(|it| FaultRow::of(it, &mut details)).collect();
         let unacknowledged = &self.reports[self.acknowledged as usize..];
         let rows: Vec<_> = self

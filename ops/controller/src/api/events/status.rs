@@ -10,13 +10,15 @@ use serde::Serialize;
 use super::stream::{Source, StreamSlot, Woken, respond};
 use crate::access::{Operation, Scope};
 use crate::api::cluster::ClusterModel;
-use crate::api::faults::sees;
+use crate::api::failures::sees;
 use crate::api::tenants::{Figures, TenantModel};
 use crate::api::workers::WorkerModel;
 use crate::cluster::Shared;
 use crate::http::extract::Who;
 use crate::problem::Problem;
 
+/// Maximum number of failures of the first list.
+const LISTED: usize = 200;
 /// Interval between two events.
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -24,8 +26,8 @@ struct Statuses {
     slot: StreamSlot,
     cluster: Shared,
     pause: Duration,
-    /// Number of the next failure to send.
-    next_fault: u64,
+    /// Number of the next failure to send; `None` before the list of those that are kept.
+    next_failure: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -52,34 +54,37 @@ impl Source for Statuses {
         match self.slot.wait(due).await {
             Woken::End => None,
             Woken::News | Woken::Silence => Some(match self.status().await {
-                Ok(status) => {
-                    // Serializing numbers and short texts to JSON cannot fail.
-                    let data = serde_json::to_string(&status).unwrap_or_default();
-                    let faults = self.faults();
-                    format!("{faults}event: status\ndata: {data}\n\n").into()
-                }
-                Err(problem) => {
-                    let data = serde_json::to_string(&problem).unwrap_or_default();
-                    format!("event: problem\ndata: {data}\n\n").into()
-                }
+                Ok(status) => (self.failures() + &event("status", &status)).into(),
+                Err(problem) => event("problem", &problem).into(),
             }),
         }
     }
 }
 
+/// The text of an event.
+fn event(name: &str, data: &impl Serialize) -> String {
+    // Serializing numbers and short texts to JSON cannot fail.
+    let data = serde_json::to_string(data).unwrap_or_default();
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
 impl Statuses {
-    /// Events of the failures that were not sent yet.
-    fn faults(&mut self) -> String {
-        let faults = self.cluster.order.faults(&self.cluster.administrator);
-        let (rows, next) = faults.from(self.next_fault);
-        self.next_fault = next;
-        let seen = rows.iter().filter(|row| sees(self.slot.identity(), row));
-        seen.map(|row| {
-            // Serializing numbers and short texts to JSON cannot fail.
-            let data = serde_json::to_string(&**row).unwrap_or_default();
-            format!("event: fault\ndata: {data}\n\n")
-        })
-        .collect()
+    /// Events of the failures: first one with a list of those that are kept, then one for each new
+    /// one. None until the record has been read.
+    fn failures(&mut self) -> String {
+        let order = &self.cluster.order;
+        let Some(failures) = order.failures(&self.cluster.administrator) else {
+            return String::new();
+        };
+        let (mut rows, next) = failures.from(self.next_failure.unwrap_or(0));
+        let is_first = self.next_failure.replace(next).is_none();
+        rows.retain(|row| sees(self.slot.identity(), row));
+        if !is_first {
+            return rows.iter().map(|row| event("failure", &**row)).collect();
+        }
+        let newest = rows.len().saturating_sub(LISTED);
+        let listed: Vec<_> = rows.iter().skip(newest).map(|row| &**row).collect();
+        event("failures", &listed)
     }
 
     async fn status(&self) -> Result<StatusModel, Problem> {
@@ -100,8 +105,9 @@ impl Statuses {
 }
 
 /// Streams the cluster, workers and tenants once a second: `event: status`, without an id; `event:
-/// problem` if no leader answers. Before a status comes `event: fault` for each session that has
-/// failed, with an item of `GET /api/v1/faults` as data; at first for those that are kept.
+/// problem` if no leader answers. Before a status, once the record has been read, comes `event:
+/// failures`: the newest 200 sessions that failed, as items of `GET /api/v1/failures`, the oldest
+/// first. From then on `event: failure` tells each further one.
 #[utoipa::path(get, path = "/api/v1/events/status", tag = "events",
     extensions(("x-operation" = json!("events.read"))),
     responses((status = 200, description = "events", body = String, content_type = "text/event-stream")))]
@@ -114,6 +120,6 @@ pub(crate) async fn status_events(
         slot,
         cluster,
         pause: Duration::ZERO,
-        next_fault: 0,
+        next_failure: None,
     }))
 }

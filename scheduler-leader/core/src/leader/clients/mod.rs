@@ -74,6 +74,8 @@ struct Client {
     /// Reply subjects of requests that wait for its end.
     replies: Vec<Arc<str>>,
     failure: Option<Failure>,
+    /// True if its fault is recorded.
+    faulted: bool,
     nonce: Option<u64>,
     /// The answer to its client once the worker has accepted the open grant, without the device's
     /// properties.
@@ -269,6 +271,12 @@ impl Clients {
         }
     }
 
+    /// Notes that a session's fault is recorded. Returns true for the first one.
+    pub(super) fn record_fault(&mut self, session: SessionId) -> bool {
+        let client = self.sessions.get_mut(&session);
+        client.is_some_and(|it| !std::mem::replace(&mut it.faulted, true))
+    }
+
     /// Ends a session: tells its queue, and the clients that wait for its end.
     pub(super) fn ended(
         &mut self,
@@ -335,6 +343,7 @@ impl Client {
             asked: false,
             replies: Vec::new(),
             failure: None,
+            faulted: false,
             nonce: None,
             opened: None,
             opening: None,

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::identity::visible;
 use crate::access::{Identity, Operation, Scope};
 use crate::cluster::Shared;
-use crate::faults::FaultModel;
+use crate::failures::FailureModel;
 use crate::http::extract::{QueryParams, Who};
 use crate::http::paging::limit;
 use crate::problem::Problem;
@@ -17,7 +17,7 @@ use crate::problem::Problem;
 /// Selection of failures.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct FaultQuery {
+pub(crate) struct FailureQuery {
     /// Only this tenant.
     tenant: Option<String>,
     /// Maximum number of items, 1 to 1,000; the default is 100.
@@ -27,13 +27,13 @@ pub(crate) struct FaultQuery {
 
 /// Failures of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub(crate) struct FaultsModel {
+pub(crate) struct FailuresModel {
     /// The failures, the newest first.
-    items: Vec<FaultModel>,
+    items: Vec<FailureModel>,
 }
 
 /// Returns true if the caller may see the sessions of a failure's tenant.
-pub(crate) fn sees(who: &Identity, fault: &FaultModel) -> bool {
+pub(crate) fn sees(who: &Identity, fault: &FailureModel) -> bool {
     match who.scope(Operation::SessionsRead) {
         Scope::All => true,
         Scope::None => false,
@@ -47,14 +47,14 @@ pub(crate) fn sees(who: &Identity, fault: &FaultModel) -> bool {
 /// Lists sessions that failed, the newest first. At least 1,000 are kept, as far back as the record
 /// goes. For a kernel's fault it tells the kernel, the line, the thread and the allocation that it
 /// missed.
-#[utoipa::path(get, path = "/api/v1/faults", tag = "sessions", params(FaultQuery),
+#[utoipa::path(get, path = "/api/v1/failures", tag = "sessions", params(FailureQuery),
     extensions(("x-operation" = json!("sessions.read"))),
-    responses((status = 200, body = FaultsModel)))]
-pub(crate) async fn faults(
+    responses((status = 200, body = FailuresModel)))]
+pub(crate) async fn failures(
     State(cluster): State<Shared>,
     who: Who,
-    QueryParams(asked): QueryParams<FaultQuery>,
-) -> Result<Json<FaultsModel>, Problem> {
+    QueryParams(asked): QueryParams<FailureQuery>,
+) -> Result<Json<FailuresModel>, Problem> {
     let tenant = asked.tenant.as_deref().map(str::parse::<Tenant>);
     let tenant = tenant.transpose();
     let tenant = tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
@@ -62,11 +62,14 @@ pub(crate) async fn faults(
         visible(&who.0, tenant)?;
     }
     let limit = limit(asked.limit)?;
-    let _whole = cluster.order.begin(&cluster.administrator).await;
-    let (rows, _) = cluster.order.faults(&cluster.administrator).from(0);
+    let follower = cluster.order.begin(&cluster.administrator).await;
+    let (rows, _) = follower.failures().from(0);
     let rows = rows.iter().rev().filter(|row| sees(&who.0, row));
     let rows = rows.filter(|row| tenant.as_ref().is_none_or(|it| it.as_str() == row.tenant));
-    Ok(Json(FaultsModel {
-        items: rows.take(limit).map(|row| FaultModel::clone(row)).collect(),
+    Ok(Json(FailuresModel {
+        items: rows
+            .take(limit)
+            .map(|row| FailureModel::clone(row))
+            .collect(),
     }))
 }

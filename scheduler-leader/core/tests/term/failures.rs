@@ -1,34 +1,35 @@
 //! Sessions that failed: the record tells why, beside the order.
 
-use bus_schemas::{Code, Failure, SessionFault};
-use scheduler_leader_core::replay::{Replay, ReplayedFault};
+use bus_schemas::subject::ToLeader;
+use bus_schemas::{CloseReason, CloseRequest, Code, Failure, SessionFault, WIRE_VERSION, encode};
+use scheduler_leader_core::replay::{Replay, ReplayedFailure};
 
 use crate::world::{MS, World, opened, tenant};
 
 const WORDS: &str = "illegal address in kernel `saxpy`, src/saxpy.cu:12, PTX line 34, block [1, 0, 0], thread \
                      [5, 0, 0], read of 4 bytes at 0x7f0000001000: at the end of an allocation";
 
-/// Makes the session's worker tell that it failed.
-fn fail(world: &mut World, words: &str) {
+/// Makes the session's worker tell that an op of it failed.
+fn fail(world: &mut World, op: u64, words: &str) {
     let opened = world.opened.clone().expect("a session");
     let mut workers = world.workers.iter_mut();
     let of = workers.find(|worker| worker.incarnation == opened.incarnation);
     of.expect("its worker").fault = Some(SessionFault {
         session: opened.session,
-        op: 7,
+        op,
         failure: Failure::new(Code::IllegalAddress, words),
     });
 }
 
 /// The faults of the record, which a replay hands over once.
-fn told(world: &World) -> Vec<ReplayedFault> {
-    let mut replay = Replay::forgetful().telling_faults();
+fn told(world: &World) -> Vec<ReplayedFailure> {
+    let mut replay = Replay::forgetful().telling_failures();
     for (epoch, number, bytes) in world.record() {
         replay.add(epoch, number, &bytes).expect("a block");
     }
     replay.advance(|_| {}).expect("the record replays");
-    let told = replay.take_faults();
-    assert_eq!(replay.take_faults(), []);
+    let told = replay.take_failures();
+    assert_eq!(replay.take_failures(), []);
     told
 }
 
@@ -38,23 +39,45 @@ fn the_record_tells_of_a_fault_with_its_words_and_time() {
     world.submit(500);
     world.pass(30);
     let before = world.now;
-    fail(&mut world, WORDS);
+    fail(&mut world, 7, WORDS);
     world.pass(2_000);
-    let faults = told(&world);
-    let [fault] = &faults[..] else {
-        panic!("{faults:?}");
+    let failures = told(&world);
+    let [failure] = &failures[..] else {
+        panic!("{failures:?}");
     };
     let session = world.opened.as_ref().expect("a session").session;
     assert_eq!(
-        (fault.session, &fault.tenant, fault.op),
+        (failure.session, &failure.tenant, failure.op),
         (session, &tenant(), 7)
     );
     assert_eq!(
-        (fault.code, fault.words.as_str()),
+        (failure.code, failure.words.as_str()),
         (Code::IllegalAddress, WORDS)
     );
-    let at = fault.at.expect("a time");
+    let at = failure.at.expect("a time");
     assert!((before..before + 1_000 * MS).contains(&at), "{before} {at}");
+    world.check();
+}
+
+#[test]
+fn a_fault_of_a_session_that_is_closing_is_recorded_once() {
+    let mut world = opened(1);
+    world.submit(500);
+    let session = world.opened.as_ref().expect("a session").session;
+    let close = CloseRequest {
+        v: WIRE_VERSION,
+        session,
+        after: world.submitted,
+        reason: CloseReason::Asked,
+    };
+    let subject = world.subjects.to_leader(&tenant(), ToLeader::Close);
+    world.bus.push_back((subject, None, encode(&close)));
+    let last = world.submitted;
+    fail(&mut world, last, WORDS);
+    world.pass(2_000);
+    let failures = told(&world);
+    let words: Vec<_> = failures.iter().map(|it| it.words.as_str()).collect();
+    assert_eq!(words, [WORDS]);
     world.check();
 }
 
@@ -64,7 +87,7 @@ fn long_words_are_cut_and_change_no_order() {
         let mut world = opened(1);
         world.submit(500);
         world.pass(30);
-        fail(&mut world, &words);
+        fail(&mut world, 7, &words);
         world.pass(2_000);
         world.check();
         assert!(told(&world)[0].words.len() <= 1_024);
@@ -79,12 +102,12 @@ fn the_next_leader_tells_of_a_fault_that_none_has_recorded() {
     world.submit(500);
     world.pass(30);
     world.kill_leader(0);
-    fail(&mut world, WORDS);
+    fail(&mut world, 7, WORDS);
     world.go_on();
     world.pass(5_000);
-    let faults = told(&world);
-    assert!(!faults.is_empty());
-    for fault in faults {
-        assert_eq!((fault.epoch, fault.words.as_str()), (2, WORDS));
+    let failures = told(&world);
+    assert!(!failures.is_empty());
+    for failure in failures {
+        assert_eq!((failure.epoch, failure.words.as_str()), (2, WORDS));
     }
 }

@@ -13,7 +13,7 @@ use crate::time::Nanos;
 
 /// A session's failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplayedFault {
+pub struct ReplayedFailure {
     /// The epoch of the leader that heard of it.
     pub epoch: Epoch,
     /// The input of that epoch.
@@ -35,30 +35,33 @@ pub struct ReplayedFault {
 }
 
 impl Replay {
-    /// Returns the same replay with the faults of sessions, to be taken by [`Self::take_faults`].
+    /// Returns the same replay with the failures of sessions, to be taken by [`Self::take_failures`].
     #[must_use]
-    pub fn telling_faults(mut self) -> Self {
-        self.faults.get_or_insert_default();
+    pub fn telling_failures(mut self) -> Self {
+        self.failures.get_or_insert_default();
         self
     }
 
-    /// The faults of the inputs applied since the last call. A seal before the end of a session
+    /// The failures of the inputs applied since the last call. A seal before the end of a session
     /// tells its fault again.
-    pub fn take_faults(&mut self) -> Vec<ReplayedFault> {
-        self.faults.as_mut().map(std::mem::take).unwrap_or_default()
+    pub fn take_failures(&mut self) -> Vec<ReplayedFailure> {
+        self.failures
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 }
 
-/// Adds the faults of an input that the order has just applied.
+/// Adds the failures of an input that the order has just applied.
 pub(super) fn collect(
-    faults: &mut Vec<ReplayedFault>,
+    failures: &mut Vec<ReplayedFailure>,
     epoch: Epoch,
     (input, times): (&Input, Option<&InputTimes>),
     scheduler: &Scheduler,
 ) {
     let fault = |session, op, code, words: String| {
         let view = scheduler.session(session)?;
-        Some(ReplayedFault {
+        Some(ReplayedFailure {
             epoch,
             input: scheduler.input(),
             at: times.map(|times| times.at),
@@ -73,7 +76,7 @@ pub(super) fn collect(
     match input {
         Input::Fault { session, op, code } => {
             let words = times.map(InputTimes::words).unwrap_or_default();
-            faults.extend(fault(*session, *op, *code, words.to_owned()));
+            failures.extend(fault(*session, *op, *code, words.to_owned()));
         }
         Input::WorkerSealed {
             incarnation,
@@ -81,7 +84,7 @@ pub(super) fn collect(
         } => {
             let there = answer.faults.iter();
             let there = there.filter(|it| is_on(it, *incarnation, scheduler));
-            faults.extend(there.filter_map(|it| {
+            failures.extend(there.filter_map(|it| {
                 let failure: &Failure = &it.failure;
                 fault(it.session, it.op, failure.code, failure.brief())
             }));
