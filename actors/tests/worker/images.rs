@@ -142,7 +142,7 @@ async fn the_compilation_of_a_module_is_told_with_its_first_load() {
             [(report, compiled)] if session == 1 => {
                 assert_eq!(Some(*report), of_load);
                 assert!(0 < compiled.began && compiled.began <= compiled.ended);
-                assert!(compiled.ended <= row.ended, "{compiled:?} of {row:?}");
+                assert!(compiled.ended <= row.begun, "{compiled:?} of {row:?}");
             }
             compiled => assert_eq!((session, compiled.len()), (2, 0)),
         }

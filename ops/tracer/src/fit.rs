@@ -32,9 +32,10 @@ pub(crate) fn fit(part: &Part, moved: i64, bounds: Stretch) -> Part {
         waits: std::mem::take(&mut timing.waits),
         compiled: std::mem::take(&mut timing.compiled),
     };
+    // The same bounds as the slice's keep the order of the two: a compilation after its load stays visible.
     for compilation in &mut timing.compiled {
         let (began, ended) = (here(compilation.began), here(compilation.ended));
-        (compilation.began, compilation.ended) = within((began, ended), (bounds.0, timing.ended));
+        (compilation.began, compilation.ended) = within((began, ended), bounds);
     }
     fit_waits(timing);
     fitted
@@ -100,6 +101,7 @@ fn fit_waits(timing: &mut Timing) {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::Compilation;
     use proptest::prelude::*;
 
     use super::*;
@@ -169,6 +171,28 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_compilation_before_its_slice_is_before_the_fitted_slice(
+            announced in prop::collection::vec(0u64..3_000, 1..5),
+            (began, took) in (0u64..3_000, 0u64..1_000),
+        ) {
+            let whole = request("chat", 1, (1, announced.len() as u64));
+            let mut parts = parts(&announced);
+            for part in &mut parts {
+                let timing = &mut Rc::make_mut(part).timing;
+                let began = began.min(timing.begun);
+                let ended = (began + took).min(timing.begun);
+                timing.compiled = vec![Compilation { began, ended }];
+            }
+            for part in fitted(&whole, &parts) {
+                let (timing, compiled) = (&part.timing, part.timing.compiled[0]);
+                let order = [
+                    whole.report.began, compiled.began, compiled.ended, timing.started,
+                ];
+                prop_assert!(order.is_sorted(), "{:?}", order);
+            }
+        }
+
         #[test]
         fn waits_are_as_long_as_their_stretches_and_all_is_within(
             announced in prop::collection::vec(0u64..3_000, 1..5),
