@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use bus_schemas::{Code, Failure, ModuleHash, SessionId, Tenant, limits};
+use bus_schemas::{Code, Compilation, Failure, ModuleHash, SessionId, Tenant, limits};
 use gpu_worker_core::ImageTable;
 use gpu_worker_core::images::{Arrival, ENTRY, ImageState, Released, UNUSED};
 
@@ -62,6 +62,36 @@ fn an_image_is_prepared_once_and_used_by_those_who_gave_it() {
     assert_eq!(table.arrived(second, image(1), 9), Arrival::Known);
     assert_eq!(table.state(&b, image(1)), ImageState::Ready(7));
     assert_eq!(table.arrived(SessionId(3), image(1), 9), Arrival::Stray);
+}
+
+#[test]
+fn a_compilation_is_told_to_the_tenant_for_which_it_was_made_once() {
+    let (mut table, [a, b]) = (ImageTable::default(), tenants());
+    let compiled = |ended| Compilation { began: 1, ended };
+    assert_eq!(load(&mut table, 1, &a, 1, UNUSED, u64::MAX), Ok(()));
+    table.compiled(image(1), compiled(5));
+    assert_eq!(load(&mut table, 2, &b, 1, UNUSED, u64::MAX), Ok(()));
+    assert_eq!(
+        table.take_compilation(&b, image(1)),
+        None,
+        "it loads first, and it was not compiled for it"
+    );
+    assert_eq!(table.take_compilation(&a, image(1)), Some(compiled(5)));
+    assert_eq!(table.take_compilation(&a, image(1)), None, "once");
+    // It is forgotten with its image, and made for another tenant then.
+    table.compiled(image(1), compiled(7));
+    assert_eq!(load(&mut table, 3, &b, 2, UNUSED, u64::MAX), Ok(()));
+    for session in [1, 2, 3] {
+        let _ = table.release(SessionId(session));
+    }
+    assert!(!table.is_given(&a, image(1)), "it is forgotten");
+    assert_eq!(load(&mut table, 4, &b, 1, UNUSED, u64::MAX), Ok(()));
+    assert_eq!(load(&mut table, 5, &a, 1, UNUSED, u64::MAX), Ok(()));
+    let taken = [&a, &b].map(|tenant| table.take_compilation(tenant, image(1)));
+    assert_eq!(taken, [None, None], "nor is the former one told");
+    table.compiled(image(1), compiled(9));
+    let taken = [&a, &b].map(|tenant| table.take_compilation(tenant, image(1)));
+    assert_eq!(taken, [None, Some(compiled(9))]);
 }
 
 #[test]

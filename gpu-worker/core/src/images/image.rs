@@ -19,7 +19,9 @@ pub(super) struct Image<M> {
     pub(super) bytes: u64,
     /// The value of [`super::ImageTable`]'s `ends` when a session last left it.
     pub(super) since: u64,
-    /// Its compilation, until a slice has loaded it.
+    /// The tenant whose image it was that the device was asked to prepare.
+    pub(super) prepared_for: Option<Tenant>,
+    /// Its compilation, until a slice of that tenant has loaded it.
     pub(super) compilation: Option<Compilation>,
 }
 
@@ -31,6 +33,7 @@ impl<M> Default for Image<M> {
             holders: BTreeMap::new(),
             bytes: 0,
             since: 0,
+            prepared_for: None,
             compilation: None,
         }
     }

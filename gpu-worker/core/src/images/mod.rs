@@ -218,10 +218,11 @@ impl<M> ImageTable<M> {
             return Arrival::Denied(failure);
         }
         let image = self.images.entry(hash).or_default();
-        image.given.insert(tenant);
+        image.given.insert(tenant.clone());
         match image.is_unknown() {
             true => {
                 image.state = ImageState::Preparing;
+                image.prepared_for = Some(tenant);
                 Arrival::Prepare
             }
             false => Arrival::Known,
@@ -261,10 +262,13 @@ impl<M> ImageTable<M> {
         }
     }
 
-    /// Takes the compilation of an image, for the first slice that loads it.
+    /// Takes the compilation of an image, for the tenant's first slice that loads it. Only the tenant for which the
+    /// image was compiled gets it: the others' requests had no part in it.
     #[must_use]
-    pub fn take_compilation(&mut self, hash: ModuleHash) -> Option<Compilation> {
-        self.images.get_mut(&hash)?.compilation.take()
+    pub fn take_compilation(&mut self, tenant: &Tenant, hash: ModuleHash) -> Option<Compilation> {
+        let image = self.images.get_mut(&hash)?;
+        let is_own = image.prepared_for.as_ref() == Some(tenant);
+        image.compilation.take_if(|_| is_own)
     }
 
     /// Refuses every image that is being prepared, because the worker leaves. Returns those images.

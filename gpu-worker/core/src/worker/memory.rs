@@ -81,10 +81,10 @@ impl<B: Buffers> Worker<B> {
                 let bytes = self.buffers.take_staged(id, copy.transfer);
                 staged.extend(bytes.map(|bytes| (copy.transfer, bytes)));
             }
-        }
-        for hash in &submission.loaded {
-            let compilation = self.images.take_compilation(*hash);
-            self.compiled.extend(compilation.map(|it| (id, first, it)));
+            for hash in &submission.loaded {
+                let compilation = self.images.take_compilation(&session.tenant, *hash);
+                self.compiled.extend(compilation.map(|it| (id, first, it)));
+            }
         }
         let unloaded = std::mem::take(&mut submission.left);
         self.settle_slots(id, &submission.loaded, unloaded);
