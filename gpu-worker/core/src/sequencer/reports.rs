@@ -28,7 +28,8 @@ impl Reports {
         self.kept.push_back((report, times));
     }
 
-    /// Notes compilations of the report that is made next. What one message cannot tell is dropped.
+    /// Notes compilations of the report that is made next. The reports of one message share the
+    /// [`COMPILATIONS`] that it tells: what is beyond them is dropped, here or when it is written.
     pub(super) fn compiled_for_next(&mut self, compiled: &[Compilation]) {
         let next = self.made() + 1;
         let told = compiled.iter().take(COMPILATIONS);
