@@ -127,7 +127,10 @@ fn check_metrics(received: &[Value]) {
             last(&format!("warploom.{name}"))
         );
     }
-    assert_eq!(last("hw.gpu.memory.limit")["attributes"]["hw.id"], "0");
+    let limit = last("hw.gpu.memory.limit");
+    assert_eq!(limit["attributes"]["hw.id"], "0");
+    assert_eq!(limit["attributes"]["hw.type"], "gpu");
+    assert!(limit["attributes"]["hw.model"].is_string());
     assert!(value("hw.gpu.memory.usage") <= value("hw.gpu.memory.limit"));
     let utilization = last("hw.gpu.utilization");
     assert_eq!(utilization["attributes"]["hw.gpu.task"], "general");

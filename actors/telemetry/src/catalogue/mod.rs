@@ -161,14 +161,18 @@ metrics! {
     GPU_CREDITS: Counter "warploom.gpu.credits" in "{SM}.s" by ["gpu"] of [Worker],
         "core credits of the whole device: the sum of all tenants'";
 
-    HW_MEMORY_LIMIT: UpDownCounter "hw.gpu.memory.limit" in "By" by ["hw.id" "hw.name" "hw.vendor"] of [Worker],
+    HW_MEMORY_LIMIT: UpDownCounter "hw.gpu.memory.limit" in "By"
+        by ["hw.id" "hw.type" "hw.model" "hw.vendor"] of [Worker],
         "bytes of the device that sessions may have together";
-    HW_MEMORY_USAGE: UpDownCounter "hw.gpu.memory.usage" in "By" by ["hw.id" "hw.name" "hw.vendor"] of [Worker],
+    HW_MEMORY_USAGE: UpDownCounter "hw.gpu.memory.usage" in "By"
+        by ["hw.id" "hw.type" "hw.model" "hw.vendor"] of [Worker],
         "bytes of the device that sessions have; what is shared counts once";
-    HW_MEMORY_UTILIZATION: Gauge "hw.gpu.memory.utilization" in "1" by ["hw.id" "hw.name" "hw.vendor"] of [Worker],
+    HW_MEMORY_UTILIZATION: Gauge "hw.gpu.memory.utilization" in "1"
+        by ["hw.id" "hw.type" "hw.model" "hw.vendor"] of [Worker],
         "the part of the limit that is in use, 0 to 1";
-    HW_UTILIZATION: Gauge "hw.gpu.utilization" in "1" by ["hw.id" "hw.name" "hw.vendor" "hw.gpu.task"] of [Worker],
-        "the part of the last second in which launches ran, 0 to 1";
+    HW_UTILIZATION: Gauge "hw.gpu.utilization" in "1"
+        by ["hw.id" "hw.type" "hw.model" "hw.vendor" "hw.gpu.task"] of [Worker],
+        "the part of the time in which launches ran, 0 to 1";
 
     QUEUE_DURATION: Histogram "warploom.queue.duration" in "s" by ["tenant"] of [Leader],
         "from an intent's arrival to its last op's grant";
@@ -250,7 +254,7 @@ metrics! {
 
     DCGM_UTIL: Gauge "DCGM_FI_DEV_GPU_UTIL" in ""
         by ["gpu" "UUID" "device" "modelName" "Hostname" "exported_namespace" "exported_pod" "exported_container"]
-        of [Worker], "percent of the last second in which launches ran, split by their device time";
+        of [Worker], "percent of the time in which launches ran, split by their device time";
     DCGM_USED: Gauge "DCGM_FI_DEV_FB_USED" in ""
         by ["gpu" "UUID" "device" "modelName" "Hostname" "exported_namespace" "exported_pod" "exported_container"]
         of [Worker], "MiB of the device that are charged";
@@ -259,7 +263,7 @@ metrics! {
         of [Worker], "MiB of the device that are free";
     DCGM_SM_ACTIVE: Gauge "DCGM_FI_PROF_SM_ACTIVE" in ""
         by ["gpu" "UUID" "device" "modelName" "Hostname" "exported_namespace" "exported_pod" "exported_container"]
-        of [Worker], "part of the device's SMs that were busy in the last second, 0 to 1";
+        of [Worker], "part of the device's SMs that were busy, 0 to 1";
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use opentelemetry::KeyValue;
 
 use super::Instruments;
-use crate::catalogue::traces::HW_ID;
+use crate::catalogue::traces::{HW_ID, HW_TYPE};
 use crate::catalogue::{self as table, Metric};
 use crate::meters::{DeviceIdentity, Hardware};
 
@@ -41,7 +41,8 @@ impl Instruments<'_> {
 fn attributes(identity: &DeviceIdentity) -> Vec<KeyValue> {
     let mut attributes = vec![
         KeyValue::new(HW_ID, identity.gpu.to_string()),
-        KeyValue::new("hw.name", identity.model.clone()),
+        KeyValue::new(HW_TYPE, "gpu"),
+        KeyValue::new("hw.model", identity.model.clone()),
     ];
     let vendor = identity.vendor.map(|name| KeyValue::new("hw.vendor", name));
     attributes.extend(vendor);

@@ -30,11 +30,12 @@ metric has 2,000 series in a process at most; what is beyond them is in one with
 
 const HARDWARE: &str = "\
 Workers have these too, one series a device. The attributes are named in full: `hw.id` is the device's number in the
-cluster, as text, and `hw.name` its model. `hw.vendor` is `NVIDIA`, and absent for the CPU device. `hw.gpu.task` is
-`general`. On `/metrics` they are `hw_id` and so on. The first two are counters that go up and down in OTLP.
+cluster, as text, `hw.type` is `gpu`, and `hw.model` its model. `hw.vendor` is `NVIDIA`, and absent for the CPU device.
+`hw.gpu.task` is `general`. On `/metrics` they are `hw_id` and so on. The first two are counters that go up and down
+in OTLP.
 
-Utilization is of the time since a second ago at least. It counts time with at least one launch running, however
-little of the device the launch used. There is no metric of temperature, power or clocks.
+Utilization is measured over at least one second. It counts time with at least one launch running, however little
+of the device the launch used. There is no metric of temperature, power or clocks.
 ";
 
 const NVIDIA: &str = "\
@@ -44,9 +45,8 @@ them. All are empty for what no session uses. Where that exporter sees one devic
 that shares it here. Their sum by `gpu` is the device's; nothing is counted twice. At most 256 programs of a device have
 series of their own; the use of others counts for their tenant.
 
-Utilization is of the time since a second ago at least, and counts work when it ends. The CPU device has these
-metrics too. Temperature, power, clocks and the like are not the hypervisor's to know: run NVIDIA's exporter beside it
-for these.
+Utilization is measured over at least one second. Work counts when it ends. The CPU device has these metrics too.
+Temperature, power, clocks and the like are not the hypervisor's to know: run NVIDIA's exporter beside it for these.
 ";
 
 /// The page's text.
