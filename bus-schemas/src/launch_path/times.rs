@@ -270,6 +270,25 @@ mod tests {
         assert_eq!((times.rows.len(), times.compiled.len()), (0, 0));
     }
 
+    /// The times as versions without compilations read them: the two fields, from the whole slice.
+    #[derive(Deserialize, PartialEq, Eq, Debug)]
+    struct Former(u64, Vec<[u64; 5]>);
+
+    #[test]
+    fn a_former_version_reads_the_same_times_with_and_without_compilations() {
+        let read = |times: &DoneTimes| rmp_serde::from_slice::<Former>(&times.encode()).unwrap();
+        let mut times = times();
+        let plain = read(&times);
+        let row = [1_000, 20_500, 500, 4_000, 1_000];
+        assert_eq!(plain, Former(31_000, vec![row; 3]));
+        times.compiled = vec![(2, Compilation::default()); COMPILATIONS];
+        assert_eq!(read(&times), plain);
+        // And its bytes, that have no second array, are read now.
+        let former = rmp_serde::to_vec(&(plain.0, plain.1)).unwrap();
+        times.compiled.clear();
+        assert_eq!(DoneTimes::decode(&former), Some(times));
+    }
+
     #[test]
     fn nonsense_behind_the_times_is_no_compilation() {
         let plain = times();

@@ -1,6 +1,7 @@
 //! Whole terms: nodes, workers and a client exchange real messages; leaders die; the record is
 //! replayed and must arrive at the workers' chains.
 
+mod compilations;
 mod cutting;
 mod devices;
 mod drains;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
-    Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, FaultRow, GpuId, Grant,
-    GrantBatch, GrantKind, Incarnation, LeaderId, Outcome, Quotas, Refusal, Residency, Seal,
-    SealAnswer, SealPage, SealReply, SealedGrant, SealedSession, SessionFault, SessionId, Tenant,
-    WIRE_VERSION, WorkerBeat, encode,
+    Chain, ChainEntry, Column, Compilation, DeviceProperties, Done, DoneReport, DoneTimes,
+    FaultRow, GpuId, Grant, GrantBatch, GrantKind, Incarnation, LeaderId, Outcome, Quotas, Refusal,
+    ReportTimes, Residency, Seal, SealAnswer, SealPage, SealReply, SealedGrant, SealedSession,
+    SessionFault, SessionId, Tenant, WIRE_VERSION, WorkerBeat, encode,
 };
 
 /// The only tenant.
@@ -48,6 +48,8 @@ pub(crate) struct Worker {
     pub(crate) returned: usize,
     /// The failure of a session that it tells of, once its op has run.
     pub(crate) fault: Option<SessionFault>,
+    /// Compilations of the positions that it tells times of; `None` if it tells no times.
+    pub(crate) compiled: Option<BTreeMap<u64, Compilation>>,
 }
 
 /// The device properties that a worker reports.
@@ -84,6 +86,7 @@ impl Worker {
             residency: None,
             returned: 0,
             fault: None,
+            compiled: None,
             leaves: false,
             noted: false,
         }
@@ -250,7 +253,31 @@ impl Worker {
         });
     }
 
-    pub(crate) fn done(&self) -> Vec<u8> {
+    /// The times of these reports, all of them `now`; empty if it tells none.
+    fn times(&self, now: u64, reports: &[DoneReport]) -> Vec<u8> {
+        let Some(compiled) = self.compiled.as_ref().filter(|_| !reports.is_empty()) else {
+            return Vec::new();
+        };
+        let row = ReportTimes {
+            accepted: now,
+            begun: now,
+            lacked: 0,
+            started: now,
+            ended: now,
+        };
+        let of = |report: &DoneReport| compiled.get(&report.position).copied();
+        let compiled = reports.iter().enumerate();
+        let times = DoneTimes {
+            clock: now,
+            rows: vec![row; reports.len()],
+            compiled: compiled
+                .filter_map(|(at, report)| Some((at, of(report)?)))
+                .collect(),
+        };
+        times.encode()
+    }
+
+    pub(crate) fn done(&self, now: u64) -> Vec<u8> {
         let (mut reports, mut received) = (Vec::new(), Vec::new());
         let (mut faults, mut details) = (Vec::new(), String::new());
         let has_run = |it: &&SessionFault| {
@@ -278,7 +305,7 @@ impl Worker {
             received: Column::pack(&rows, &mut received),
             faults: Column::pack(&fault, &mut faults),
             details: &details,
-            times: &[],
+            times: &self.times(now, unacknowledged),
         })
     }
 

@@ -378,7 +378,7 @@ impl World {
             let worker = &mut self.workers[index];
             worker.run();
             let subject = self.subjects.done(worker.incarnation);
-            let done = worker.done();
+            let done = worker.done(self.now);
             if self.now.is_multiple_of(100 * MS) {
                 let beat = encode(&worker.beat());
                 let subject = self.subjects.worker_beat(worker.incarnation);
