@@ -19,7 +19,7 @@ pub(super) struct Image<M> {
     pub(super) bytes: u64,
     /// The value of [`super::ImageTable`]'s `ends` when a session last left it.
     pub(super) since: u64,
-    /// The tenant whose image it was that the device was asked to prepare.
+    /// The tenant that sent it first. The device prepares it for this tenant.
     pub(super) prepared_for: Option<Tenant>,
     /// Its compilation, until a slice of that tenant has loaded it.
     pub(super) compilation: Option<Compilation>,

@@ -1,0 +1,47 @@
+//! What administrators changed, as `why --since` tells it.
+
+use super::{SECOND, moment, number};
+use crate::order::Tool;
+
+/// Checks that the changes of the run are told in their order, with the values before and since.
+pub(super) fn are_told(tool: &Tool) {
+    let rows = tool.json(&["why", "--since", "1h"]);
+    let changes: Vec<_> = rows.iter().filter_map(|row| row.get("change")).collect();
+    let told = changes.iter().map(|change| {
+        let text = |key: &str| change[key].as_str().unwrap_or("-").to_owned();
+        [
+            text("tenant"),
+            text("setting"),
+            text("before"),
+            text("after"),
+        ]
+        .join(" ")
+    });
+    let told: Vec<_> = told.collect();
+    let expected = [
+        "- standing on off",
+        "- hold off on",
+        "- hold on off",
+        "train suspended off on",
+        "train suspended on off",
+        "train cap none 1 %",
+        "train cap 1 % none",
+    ];
+    assert_eq!(told, expected);
+    let at: Vec<_> = changes.iter().map(|it| number(it, "at_ns")).collect();
+    assert!(at.is_sorted(), "{at:?}");
+    // Each state lasted, and the next run of the command is asked for one of them only.
+    let [.., cap, uncapped] = at[..] else {
+        panic!("{at:?}");
+    };
+    assert!(uncapped - cap > SECOND, "{at:?}");
+    let (since, until) = (moment(uncapped / SECOND), moment(uncapped / SECOND + 1));
+    let rows = tool.json(&["why", "--since", &since, "--until", &until]);
+    let changes = rows.iter().filter_map(|row| row.get("change"));
+    let changes: Vec<_> = changes.map(|it| it["after"].as_str()).collect();
+    assert_eq!(changes, [Some("none")]);
+    let text = tool.well(&["why", "--since", "1h"]);
+    assert!(text.contains("changed at (UTC)"), "{text}");
+    let whole = tool.json(&["why"]);
+    assert!(whole.iter().all(|row| row.get("change").is_none()));
+}
