@@ -34,7 +34,7 @@ async fn a_request_is_one_trace_and_every_role_has_its_metrics() {
     cluster.drain().expect("every role ends by itself");
 
     // The tracer ends last, when all requests are exported.
-    let said = receiver.traces(TENANT, 0).expect("the rules hold");
+    let said = receiver.traces(Some(TENANT), 0).expect("the rules hold");
     let count = |name: &str| number(&said[name]);
     assert!(count("requests") >= REQUESTS as u64, "{said}");
     let launches = REQUESTS as u64 * LAUNCHES;
