@@ -182,6 +182,6 @@ export function SessionsPage() {
     </form>
     <${Table} caption="Sessions" columns=${columns(read.reload, opened, turn)} rows=${rows} keyOf=${(it) => it.id} problem=${read.problem} again=${read.reload} empty=${empty}
       more=${(it) => it.id === opened && html`<${Why} session=${it} />`} />
-    <${Failures} tenant=${tenant} />
+    ${(rows || read.problem) && html`<${Failures} tenant=${tenant} />`}
     ${find && one.problem?.status === 404 && html`<${Ended} id=${find} />`}`;
 }
