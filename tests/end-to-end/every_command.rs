@@ -43,6 +43,7 @@ const LINES: &[(&str, i32)] = &[
     ("weights list", 3),
     ("weights remove a", 3),
     ("status", 3),
+    ("status --check", 1),
     ("why", 3),
     ("replay", 3),
     ("order show", 3),

@@ -287,15 +287,19 @@ impl Requests {
                 0 => 0,
                 before => before + 1,
             };
-            let loads = finished.request.loads.len();
-            let is_full = reports.runs.len() + runs > limits::REQUEST_RUNS;
-            if is_full || reports.loads.len() + loads > limits::REQUEST_RUNS {
+            // Both together are bounded: the stream takes no larger message.
+            let taken = reports.runs.len() + reports.loads.len() + runs;
+            let loads = limits::REQUEST_RUNS.saturating_sub(taken);
+            let is_first = reports.rows.is_empty();
+            let is_full = taken > limits::REQUEST_RUNS || finished.request.loads.len() > loads;
+            if is_full && !is_first {
                 // The next report has the rest.
                 break;
             }
-            let Some(finished) = self.finished.pop_front() else {
+            let Some(mut finished) = self.finished.pop_front() else {
                 break;
             };
+            finished.request.loads.truncate(loads);
             let (request, index) = (finished.request, reports.rows.len() as u64);
             let since_1970 = |at: Nanos| zero.saturating_add(at);
             reports.rows.push(RequestReport {

@@ -117,7 +117,8 @@ type Place = (Epoch, InputNumber);
 struct Kept {
     rows: VecDeque<(u64, Place, Arc<FailureModel>)>,
     next: u64,
-    newest: Option<Place>,
+    /// The latest place of a failure that was dropped.
+    dropped: Option<Place>,
 }
 
 impl Failures {
@@ -143,8 +144,9 @@ impl Failures {
             return;
         };
         if is_other {
-            state.kept.rows.clear();
-            state.kept.newest = None;
+            let is_in = |row: &FailureModel| read.rows.iter().any(|(.., it)| **it == *row);
+            state.kept.rows.retain(|(.., row)| is_in(row));
+            state.kept.dropped = None;
         }
         for (_, place, failure) in read.rows {
             state.kept.push(place, failure);
@@ -169,10 +171,9 @@ impl Kept {
     /// places.
     fn push(&mut self, place: Place, failure: Arc<FailureModel>) {
         let is_known = |(.., row): &(_, _, Arc<FailureModel>)| row.session == failure.session;
-        if Some(place) < self.newest || self.rows.iter().any(is_known) {
+        if Some(place) <= self.dropped || self.rows.iter().any(is_known) {
             return;
         }
-        self.newest = Some(place);
         let tenant = failure.tenant.clone();
         self.rows.push_back((self.next, place, failure));
         self.next += 1;
@@ -194,7 +195,9 @@ impl Kept {
         let of = most.map(|(tenant, _)| tenant.to_owned());
         let mut rows = self.rows.iter();
         let oldest = rows.position(|(.., row)| Some(&row.tenant) == of.as_ref());
-        self.rows.remove(oldest.unwrap_or(0));
+        if let Some((_, place, _)) = self.rows.remove(oldest.unwrap_or(0)) {
+            self.dropped = self.dropped.max(Some(place));
+        }
     }
 }
 
@@ -298,7 +301,20 @@ mod tests {
         failures.begins();
         pushed(&failures, 1..7, "chat");
         failures.whole(true);
-        assert_eq!(sessions(&failures, 0), [1, 2, 3, 4, 5, 6]);
-        assert_eq!(sessions(&failures, next), [1, 2, 3, 4, 5, 6]);
+        // Those of both are not told again.
+        assert_eq!(sessions(&failures, 0), [5, 6, 1, 2, 3, 4]);
+        assert_eq!(sessions(&failures, next), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_failure_that_only_another_reading_shows_is_told_then() {
+        let failures = Failures::default();
+        pushed(&failures, 5..9, "chat");
+        let (_, next) = failures.from(0);
+        failures.begins();
+        // A block of a deposed leader that was stored late.
+        pushed(&failures, 4..9, "chat");
+        failures.whole(false);
+        assert_eq!(sessions(&failures, next), [4]);
     }
 }

@@ -1,6 +1,6 @@
 //! The role: the tracer's tasks, each with its source or sink.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -77,6 +77,8 @@ struct Shared {
     /// The export of spans, if there is a collector.
     exporter: Option<Exporter>,
     is_sending: RefCell<bool>,
+    /// True once the tenants' targets were read: without them no slow request would be kept.
+    has_targets: Cell<bool>,
 }
 
 async fn run(
@@ -102,6 +104,7 @@ async fn run(
         telemetry,
         exporter,
         is_sending: RefCell::new(false),
+        has_targets: Cell::new(false),
     });
     let following = record::follow(
         Rc::clone(&shared.administrator),
@@ -136,6 +139,9 @@ async fn work(shared: Rc<Shared>) -> Result<()> {
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         look.tick().await;
+        if !shared.has_targets.get() {
+            continue;
+        }
         let meters = shared.telemetry.meters().tracer();
         let looked = shared.tracer.borrow_mut().look(now(), meters);
         looked.failed.iter().for_each(log);
@@ -288,8 +294,15 @@ async fn read_targets(shared: &Shared) {
                 };
                 let targets: HashMap<_, _> = tenants.into_iter().map(target).collect();
                 shared.tracer.borrow_mut().set_targets(targets);
+                shared.has_targets.set(true);
             }
-            Err(error) => tracing::debug!("the tenants' targets: {error:#}"),
+            Err(error) => {
+                tracing::debug!("the tenants' targets: {error:#}");
+                if !shared.has_targets.get() {
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
+                }
+            }
         }
         if shared.administrator.status(TARGETS).await.is_ok() {
             shared.tracer.borrow_mut().is_led(now());

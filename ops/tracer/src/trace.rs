@@ -365,7 +365,9 @@ fn execution_name(work: &[CostRun], loads: u64, kernels: &Kernels) -> String {
 /// times of one kernel among several are estimates: its share of the slice by the profile.
 fn events(part: &Part, (start, end): Stretch, kernels: &Kernels) -> Vec<SpanEvent> {
     let of_kernels = |run: &&CostRun| run.class == CostClass::Launch;
-    let is_only = part.work.iter().filter(of_kernels).count() == 1;
+    // A wait takes no time of the device; any other op takes some of the slice's.
+    let takes_time = |run: &&CostRun| run.class != CostClass::Sync || run.bytes > 0;
+    let is_only = part.work.iter().filter(takes_time).count() == 1;
     let estimate = |run: &CostRun| {
         let each = kernels.estimate(run.key).unwrap_or(1_000);
         u128::from(each.max(1)).saturating_mul(u128::from(run.count))

@@ -228,6 +228,37 @@ fn runs_without_room_come_with_the_next_report() {
 }
 
 #[test]
+fn a_report_is_no_larger_than_the_stream_takes() {
+    let mut requests = Requests::default();
+    let load = Op::LoadModule {
+        slot: 0,
+        hash: ModuleHash::of(b"image"),
+    };
+    let mut number = 0;
+    for _ in 0..20 {
+        for _ in 0..2 * RUNS {
+            for (thread, op) in [(1, &load), (2, &FREE)] {
+                number += 1;
+                requests.pushed(op, number, caller(thread), || number);
+            }
+        }
+        for thread in [1, 2] {
+            number += 1;
+            requests.pushed(&Op::Sync, number, caller(thread), || number);
+            requests.answered(number, number);
+        }
+    }
+    let (mut told, mut loads) = (0, 0);
+    while let Some(report) = reported(&mut requests, None) {
+        assert!(report.runs.len() + report.loads.len() <= limits::REQUEST_RUNS);
+        told += report.rows.len();
+        loads += report.loads.len();
+    }
+    assert_eq!(told, 40);
+    assert!(loads >= 20, "{loads}");
+}
+
+#[test]
 fn enough_requests_are_reported_at_once() {
     let mut requests = Requests::default();
     for number in 1..=ENOUGH as u64 {

@@ -32,7 +32,7 @@ pub struct StatusArgs {
     /// Interval in seconds at which the output is repeated until Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub watch: Option<f64>,
-    /// Fails unless the cluster is healthy: exit code 1, or 3 if no leader answers
+    /// Fails with exit code 1 unless the cluster is healthy, also if no leader answers
     #[arg(long, conflicts_with = "watch")]
     pub check: bool,
 }
@@ -48,10 +48,18 @@ pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Resul
         output::line("down: no leader answers")?;
     }
     shown.map_err(|error| match error.downcast::<Unreachable>() {
-        Ok(Unreachable(why)) => match fault_here(settings) {
-            Some(fault) => Unreachable(format!("{why}; {fault}")).into(),
-            None => Unreachable(why).into(),
-        },
+        Ok(Unreachable(why)) => {
+            let why = match fault_here(settings) {
+                Some(fault) => format!("{why}; {fault}"),
+                None => why,
+            };
+            match args.check {
+                true => ErrorCode::ClusterUnhealthy
+                    .failed(format!("down: {why}"))
+                    .into(),
+                false => Unreachable(why).into(),
+            }
+        }
         Err(error) => error,
     })
 }
