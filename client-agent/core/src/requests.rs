@@ -3,7 +3,7 @@
 //! An op costs a look at its thread's request and a count. The clock is read when a request begins,
 //! when the thread waits, and when the answer comes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bus_schemas::{
     ClientProcess, Code, Failure, Op, OpNumber, RequestReport, RequestReports, RequestRun,
@@ -18,6 +18,10 @@ const LINGER: Nanos = 100_000_000;
 const ENOUGH: usize = 64;
 /// Maximum number of threads with a request that has no wait yet. The oldest of more is reported as it is.
 const THREADS: usize = 256;
+/// Time after which the waits of other threads end the request of a thread that has never waited.
+const UNWAITED: Nanos = 1_000_000_000;
+/// Maximum number of threads that are known to wait.
+const WAITERS: usize = 4_096;
 /// Maximum number of unanswered requests.
 const WAITED: usize = 4_096;
 /// Maximum number of runs of a request; the last one then reaches to its last op.
@@ -91,6 +95,8 @@ pub struct Requests {
     open: Vec<Request>,
     /// Requests that a thread waits for.
     waited: Vec<Request>,
+    /// Threads that have waited.
+    waiters: BTreeSet<u32>,
     finished: VecDeque<Finished>,
     dropped: u64,
     /// The failure of requests that ended with an error, as reports tell it.
@@ -193,9 +199,32 @@ impl Requests {
     }
 
     fn wait(&mut self, request: Request) {
+        self.note_waiter(request.thread);
         match self.waited.len() < WAITED {
             true => self.waited.push(request),
             false => self.dropped += 1,
+        }
+    }
+
+    fn note_waiter(&mut self, thread: u32) {
+        if self.waiters.len() >= WAITERS {
+            self.waiters.pop_first();
+        }
+        self.waiters.insert(thread);
+    }
+
+    /// Ends the requests of threads that leave it to others to wait: those whose ops through this one are done.
+    fn finish_unwaited(&mut self, op: OpNumber, now: Nanos) {
+        let mut at = 0;
+        while let Some(request) = self.open.get(at) {
+            let is_old = now.saturating_sub(request.began) >= UNWAITED;
+            if request.last > op || !is_old || self.waiters.contains(&request.thread) {
+                at += 1;
+                continue;
+            }
+            let mut request = self.open.swap_remove(at);
+            request.waited = now;
+            self.finish(request, now, None);
         }
     }
 
@@ -203,6 +232,7 @@ impl Requests {
     pub fn settled(&mut self, thread: u32, through: OpNumber, now: Nanos) {
         let done = |it: &Request| it.thread == thread && it.last <= through;
         if let Some(at) = self.open.iter().position(done) {
+            self.note_waiter(thread);
             let mut request = self.open.swap_remove(at);
             request.waited = now;
             self.finish(request, now, None);
@@ -220,6 +250,7 @@ impl Requests {
             let request = self.waited.remove(at);
             self.finish(request, now, None);
         }
+        self.finish_unwaited(op, now);
     }
 
     /// Notes that the session is over: by a failure, or at its end.

@@ -288,10 +288,15 @@ impl Session {
         self.sync().map(|()| true)
     }
 
-    /// True if the ops through `op` are done, as far as known without a request.
+    /// True if the ops through `op` are done, as far as known without a request. A program that
+    /// asks until they are waits thus.
     #[must_use]
     pub fn is_done(&self, op: OpNumber) -> bool {
-        op <= self.synced.load(Ordering::Relaxed) || op <= self.channel.done()
+        let is_done = op <= self.synced.load(Ordering::Relaxed) || op <= self.channel.done();
+        if is_done {
+            self.channel.settled(op);
+        }
+        is_done
     }
 
     /// Records event number `event` of this session, on a stream; if it is `timed`, its time comes
