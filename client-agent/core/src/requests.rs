@@ -213,7 +213,7 @@ impl Requests {
         self.waiters.insert(thread);
     }
 
-    /// Ends the requests of threads that leave it to others to wait: those whose ops through this one are done.
+    /// Ends the requests of threads that have never waited, if all their ops are done with this one.
     fn finish_unwaited(&mut self, op: OpNumber, now: Nanos) {
         let mut at = 0;
         while let Some(request) = self.open.get(at) {
