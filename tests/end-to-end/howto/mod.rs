@@ -164,6 +164,11 @@ fn waits() {
     assert!(of_tenant.starts_with("chat: "), "{of_tenant}");
     assert!(page.runs("warploom why --since 15m").contains("gpu 0 on"));
     assert!(page.runs("warploom why").contains("chat:"));
+    // The minute in which something was changed.
+    page.means("2026-11-30T20:01", "1h");
+    page.means("2026-11-30T20:02", "0s");
+    let of_tenant = page.runs("warploom why --tenant chat");
+    assert!(of_tenant.starts_with("chat: "), "{of_tenant}");
     fs::write(page.path().join("end"), "").expect("written");
     assert_eq!(program.ends(), Some(0));
     page.ended();
