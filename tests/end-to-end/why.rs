@@ -11,17 +11,13 @@ use test_cluster::{Receiver, within};
 
 use crate::loaded::{LoadedCluster, SOON, plan};
 use crate::order::Tool;
+use changes::{SECOND, moment, number};
 
 /// Fraction of a span's time that may be lost between two actors.
 const NEAR: f64 = 0.05;
 
 /// Minimum number of positions that are compared with spans.
 const POSITIONS: usize = 300;
-
-fn number(row: &Value, key: &str) -> u64 {
-    let value = row[key].as_u64();
-    value.unwrap_or_else(|| panic!("{key}: {row}"))
-}
 
 /// A session's id and one of its positions.
 type Place = (String, u64);
@@ -265,16 +261,6 @@ fn asked_by_name(tool: &Tool, rows: &[Value]) {
     tool.well(&["order", "export", "--out", "run.record"]);
     let again = tool.json(&["why", "--record", "run.record", "--each"]);
     assert_eq!(again, rows, "a file tells the same");
-}
-
-const SECOND: u64 = 1_000_000_000;
-
-/// A second since 1970, as commands take it.
-fn moment(second: u64) -> String {
-    let mut date = std::process::Command::new("date");
-    let date = date.args(["--utc", &format!("--date=@{second}"), "+%FT%TZ"]);
-    let said = date.output().expect("date runs").stdout;
-    String::from_utf8(said).expect("text").trim().to_owned()
 }
 
 /// Asks for each second of the run. A second has the positions that waited or ran in it; the seconds of a

@@ -2,6 +2,8 @@
 
 use bus_schemas::{OpNumber, SessionId, SpanId, Tenant, TraceId};
 
+use crate::join::{Part, Request};
+
 /// The ids of one cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Ids {
@@ -55,6 +57,24 @@ impl Ids {
         }
         *hasher.finalize().as_bytes()
     }
+}
+
+/// Returns the trace that a request belongs to.
+pub(crate) fn trace_of(request: &Request, ids: &Ids) -> TraceId {
+    let report = &request.report;
+    let own = || ids.trace(request.session, report.first, report.began);
+    report.parent.map_or_else(own, |parent| parent.trace)
+}
+
+/// Returns the span that stands for a request.
+pub(crate) fn root_of(request: &Request, ids: &Ids) -> SpanId {
+    ids.span("request", request.session, request.report.first, [0, 0])
+}
+
+/// Returns the span that stands for the execution of a slice.
+pub(crate) fn execution_of(request: &Request, part: &Part, ids: &Ids) -> SpanId {
+    let slice = [part.position, part.first];
+    ids.span("execute", request.session, request.report.first, slice)
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@ use std::collections::{HashMap, VecDeque};
 
 use bus_schemas::{GpuId, Tenant, TraceContext};
 
-use crate::ids::Ids;
+use crate::ids::{Ids, execution_of, trace_of};
 use crate::join::{Joined, Part};
 use crate::slices::with_own_spans;
 use crate::timeline::Stretch;
-use crate::trace::{execution_of, trace_of};
 
 /// Maximum number of slices of one tenant on one device that are kept.
 const KEPT: usize = 256;

@@ -14,7 +14,7 @@ use telemetry::{Attribute, Attributes, FinishedSpan, Role, SpanEvent};
 use crate::attribute::{number, text};
 use crate::failed::Failed;
 use crate::fit::{distance, fit};
-use crate::ids::Ids;
+use crate::ids::{Ids, root_of, trace_of};
 use crate::join::{Joined, Part, Request};
 use crate::kernels::Kernels;
 use crate::links::Links;
@@ -32,24 +32,6 @@ pub(crate) struct Context<'c> {
     pub(crate) kept: Kept,
     /// The slices of other tenants that may be linked to.
     pub(crate) links: &'c Links,
-}
-
-/// Returns the trace that a request belongs to.
-pub(crate) fn trace_of(request: &Request, ids: &Ids) -> TraceId {
-    let report = &request.report;
-    let own = || ids.trace(request.session, report.first, report.began);
-    report.parent.map_or_else(own, |parent| parent.trace)
-}
-
-/// Returns the span that stands for a request.
-pub(crate) fn root_of(request: &Request, ids: &Ids) -> SpanId {
-    ids.span("request", request.session, request.report.first, [0, 0])
-}
-
-/// Returns the span that stands for the execution of a slice.
-pub(crate) fn execution_of(request: &Request, part: &Part, ids: &Ids) -> SpanId {
-    let slice = [part.position, part.first];
-    ids.span("execute", request.session, request.report.first, slice)
 }
 
 /// Returns the spans of a request; the first is the request itself.

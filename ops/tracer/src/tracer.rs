@@ -10,12 +10,12 @@ use scheduler_leader_core::why::DeviceIdle;
 use telemetry::{Exemplar, FinishedSpan, TracerMeters};
 
 use crate::idle::Idle;
-use crate::ids::Ids;
+use crate::ids::{Ids, root_of, trace_of};
 use crate::join::{Join, Joined, Request};
 use crate::kernels::Kernels;
 use crate::links::Links;
 use crate::sampling::Sampling;
-use crate::trace::{Context, root_of, spans, trace_of};
+use crate::trace::{Context, spans};
 use crate::waits::Waits;
 
 /// Time for which a joined request waits for the names of its kernels, nanoseconds. Workers record new kernels every

@@ -1,7 +1,23 @@
 //! What administrators changed, as `why --since` tells it.
 
-use super::{SECOND, moment, number};
+use serde_json::Value;
+
 use crate::order::Tool;
+
+pub(super) const SECOND: u64 = 1_000_000_000;
+
+/// A second since 1970, as commands take it.
+pub(super) fn moment(second: u64) -> String {
+    let mut date = std::process::Command::new("date");
+    let date = date.args(["--utc", &format!("--date=@{second}"), "+%FT%TZ"]);
+    let said = date.output().expect("date runs").stdout;
+    String::from_utf8(said).expect("text").trim().to_owned()
+}
+
+pub(super) fn number(row: &Value, key: &str) -> u64 {
+    let value = row[key].as_u64();
+    value.unwrap_or_else(|| panic!("{key}: {row}"))
+}
 
 /// Checks that the changes of the run are told in their order, with the values before and since.
 pub(super) fn are_told(tool: &Tool) {

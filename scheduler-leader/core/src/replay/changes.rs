@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
 
-use super::recompute::Replay;
 use crate::input::Input;
 use crate::leader::InputTimes;
 use crate::time::Nanos;
@@ -63,28 +62,22 @@ struct Known {
     held: bool,
 }
 
-impl Replay {
-    /// Returns the same replay with the changes from `from` to `to`, nanoseconds of the leaders'
-    /// clock, to be taken by [`Self::take_changes`].
-    #[must_use]
-    pub fn telling_changes(mut self, from: Nanos, to: Nanos) -> Self {
-        self.changes = Some(Changes {
+impl Changes {
+    /// Takes the changes from `from` to `to` only.
+    pub(super) fn between(from: Nanos, to: Nanos) -> Self {
+        Self {
             from,
             to,
             known: None,
             told: VecDeque::new(),
-        });
-        self
+        }
     }
 
-    /// The newest changes since the last call, the oldest first: 4,096 at most.
-    pub fn take_changes(&mut self) -> Vec<ReplayedChange> {
-        let told = self.changes.as_mut().map(|it| std::mem::take(&mut it.told));
-        told.into_iter().flatten().collect()
+    /// The newest changes since the last call, the oldest first.
+    pub(super) fn take(&mut self) -> Vec<ReplayedChange> {
+        std::mem::take(&mut self.told).into()
     }
-}
 
-impl Changes {
     /// Takes in the next input.
     pub(super) fn input(&mut self, input: &Input, times: Option<&InputTimes>) {
         let at = times.map(|times| times.at);
@@ -207,8 +200,7 @@ mod tests {
 
     /// The changes that are told of inputs at 10, 20, 30 …, from 15 to 75.
     fn told(inputs: &[Input]) -> Vec<(Nanos, String)> {
-        let mut replay = Replay::default().telling_changes(15, 75);
-        let changes = replay.changes.as_mut().unwrap();
+        let mut changes = Changes::between(15, 75);
         for (index, input) in inputs.iter().enumerate() {
             let times = InputTimes::at(10 * (index as u64 + 1));
             changes.input(input, Some(&times));
@@ -225,7 +217,7 @@ mod tests {
             }
             other => (told.at, format!("{other:?}")),
         };
-        replay.take_changes().into_iter().map(text).collect()
+        changes.take().into_iter().map(text).collect()
     }
 
     #[test]

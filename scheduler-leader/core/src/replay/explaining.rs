@@ -4,12 +4,42 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Epoch, GpuId};
 
+use super::changes::{Changes, ReplayedChange};
+use super::failures::ReplayedFailure;
 use super::recompute::Replay;
 use super::replayed::ReplayedPosition;
 use crate::time::Nanos;
 use crate::why::{DeviceDay, DeviceIdle, Explainer};
 
 impl Replay {
+    /// Returns the same replay with the failures of sessions, to be taken by [`Self::take_failures`].
+    #[must_use]
+    pub fn telling_failures(mut self) -> Self {
+        self.failures.get_or_insert_default();
+        self
+    }
+
+    /// The failures of the inputs applied since the last call. A seal before the end of a session
+    /// tells its failure again.
+    pub fn take_failures(&mut self) -> Vec<ReplayedFailure> {
+        let failures = self.failures.as_mut().map(std::mem::take);
+        failures.unwrap_or_default()
+    }
+
+    /// Returns the same replay with the changes from `from` to `to`, nanoseconds of the leaders'
+    /// clock, to be taken by [`Self::take_changes`].
+    #[must_use]
+    pub fn telling_changes(mut self, from: Nanos, to: Nanos) -> Self {
+        self.changes = Some(Changes::between(from, to));
+        self
+    }
+
+    /// The newest changes since the last call, the oldest first: 4,096 at most.
+    pub fn take_changes(&mut self) -> Vec<ReplayedChange> {
+        let changes = self.changes.as_mut().map(Changes::take);
+        changes.unwrap_or_default()
+    }
+
     /// Returns the same replay with timings. Each position has its times and the causes of its wait
     /// ([`super::ReplayedPosition::timing`]), if the record has the times.
     #[must_use]

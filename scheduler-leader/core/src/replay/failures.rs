@@ -5,7 +5,6 @@ use bus_schemas::{
     Tenant,
 };
 
-use super::recompute::Replay;
 use crate::input::Input;
 use crate::leader::InputTimes;
 use crate::scheduler::Scheduler;
@@ -32,24 +31,6 @@ pub struct ReplayedFailure {
     pub code: Code,
     /// The failure in words, by [`Failure::brief`]; empty in older records.
     pub words: String,
-}
-
-impl Replay {
-    /// Returns the same replay with the failures of sessions, to be taken by [`Self::take_failures`].
-    #[must_use]
-    pub fn telling_failures(mut self) -> Self {
-        self.failures.get_or_insert_default();
-        self
-    }
-
-    /// The failures of the inputs applied since the last call. A seal before the end of a session
-    /// tells its fault again.
-    pub fn take_failures(&mut self) -> Vec<ReplayedFailure> {
-        self.failures
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default()
-    }
 }
 
 /// Adds the failures of an input that the order has just applied.
