@@ -18,8 +18,9 @@ const LINGER: Nanos = 100_000_000;
 const ENOUGH: usize = 64;
 /// Maximum number of threads with a request that has no wait yet. The oldest of more is reported as it is.
 const THREADS: usize = 256;
-/// Time after which the waits of other threads end the request of a thread that has never waited.
-const UNWAITED: Nanos = 1_000_000_000;
+/// Time after which the waits of other threads end the request of a thread that has never waited. A thread that
+/// compiles its first kernel on a busy machine is within it.
+const UNWAITED: Nanos = 10_000_000_000;
 /// Maximum number of threads that are known to wait.
 const WAITERS: usize = 4_096;
 /// Maximum number of unanswered requests.
@@ -207,10 +208,10 @@ impl Requests {
     }
 
     fn note_waiter(&mut self, thread: u32) {
-        if self.waiters.len() >= WAITERS {
+        // The number of the thread that came first is the lowest.
+        if self.waiters.insert(thread) && self.waiters.len() > WAITERS {
             self.waiters.pop_first();
         }
-        self.waiters.insert(thread);
     }
 
     /// Ends the requests of threads that have never waited, if all their ops are done with this one.

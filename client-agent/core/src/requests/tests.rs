@@ -198,22 +198,22 @@ fn an_error_ends_all_and_numbers_are_bounded_and_counted() {
 #[test]
 fn the_request_of_a_thread_that_never_waits_ends_with_the_waits_of_others() {
     let mut requests = Requests::default();
-    let second = 1_000_000_000;
+    let age = UNWAITED;
     // Thread 2 only launches, and thread 3 waits for itself, later.
     for number in [1, 2] {
-        requests.pushed(&FREE, number, caller(2), || number * second);
+        requests.pushed(&FREE, number, caller(2), || number * age);
     }
-    requests.pushed(&Op::Sync, 3, caller(3), || second + 5);
-    requests.answered(3, second + 9);
-    requests.pushed(&FREE, 4, caller(3), || 2 * second);
-    requests.pushed(&FREE, 5, caller(2), || 3 * second);
-    requests.pushed(&Op::Sync, 6, caller(1), || 4 * second);
-    requests.answered(6, 5 * second);
-    requests.pushed(&FREE, 7, caller(2), || 6 * second);
-    requests.pushed(&Op::Sync, 8, caller(3), || 7 * second);
-    requests.answered(8, 8 * second);
+    requests.pushed(&Op::Sync, 3, caller(3), || age + 5);
+    requests.answered(3, age + 9);
+    requests.pushed(&FREE, 4, caller(3), || 2 * age);
+    requests.pushed(&FREE, 5, caller(2), || 3 * age);
+    requests.pushed(&Op::Sync, 6, caller(1), || 4 * age);
+    requests.answered(6, 5 * age);
+    requests.pushed(&FREE, 7, caller(2), || 6 * age);
+    requests.pushed(&Op::Sync, 8, caller(3), || 7 * age);
+    requests.answered(8, 8 * age);
     let report = reported(&mut requests, None).expect("asked for");
-    let row = |it: &RequestReport| (it.thread, it.first, it.last, (it.ended - ZERO) / second);
+    let row = |it: &RequestReport| (it.thread, it.first, it.last, (it.ended - ZERO) / age);
     let rows: Vec<_> = report.rows.iter().map(row).collect();
     let expected = [
         (3, 3, 3, 1),
