@@ -307,8 +307,14 @@ async fn what_is_old_is_folded_to_days() {
     let begin = stream.cached_info().state.last_sequence - 120;
     let purge = stream.purge().sequence(begin + 20).filter(&of_worker);
     assert!(purge.await.expect("purged").purged >= 19);
-    let tables =
-        || ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"].map(|by| table(&loaded, by));
+    // What is held now is no account: the leader is asked for it, and a busy one answers late.
+    let tables = || {
+        ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"].map(|by| {
+            let (rows, mut below) = table(&loaded, by);
+            below.as_object_mut().expect("an object").remove("memory");
+            (rows, below)
+        })
+    };
     let before = tables();
     assert!(
         number(&before[0].1["total"], "launches") > 7_260.0,
@@ -338,6 +344,9 @@ async fn what_is_old_is_folded_to_days() {
         assert!(Instant::now() < until, "still there: {counts:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(tables(), before);
+    for (after, before) in tables().iter().zip(&before) {
+        assert_eq!(after.1, before.1);
+        assert_eq!(after.0, before.0);
+    }
     adds_up(&loaded);
 }
