@@ -64,8 +64,10 @@ pub struct TelemetrySettings {
     pub headers: Vec<(String, String)>,
     /// True if programs are to report their requests to a tracer; `None`: if an endpoint for spans is set.
     pub requests: Option<bool>,
-    /// Share of requests that are traced, 0 to 1, if the program is not itself traced.
+    /// Share of requests that are traced, 0 to 1: of those without a parent if the parent is obeyed, else of all.
     pub sample: f64,
+    /// True if the parent of a request decides on it, where there is one: the sampler is `parentbased_…`.
+    pub obeys_parent: bool,
     /// Maximum time for one post with all its retries.
     pub timeout: Duration,
 }
@@ -86,6 +88,7 @@ impl TelemetrySettings {
             headers: Vec::new(),
             requests: None,
             sample: 1.0,
+            obeys_parent: true,
             timeout: Duration::from_secs(3),
         }
     }
@@ -119,10 +122,15 @@ impl TelemetrySettings {
         };
         let number = |name| variable(name).and_then(|value| value.parse::<f64>().ok());
         let sampler = variable("OTEL_TRACES_SAMPLER").unwrap_or_default();
-        let sample = match sampler.trim_start_matches("parentbased_") {
-            "always_off" => 0.0,
-            "traceidratio" => number("OTEL_TRACES_SAMPLER_ARG").unwrap_or(1.0),
-            _ => 1.0,
+        let ratio = || number("OTEL_TRACES_SAMPLER_ARG").unwrap_or(1.0);
+        let (obeys_parent, sample) = match &*sampler {
+            "always_on" => (false, 1.0),
+            "always_off" => (false, 0.0),
+            "traceidratio" => (false, ratio()),
+            "parentbased_always_off" => (true, 0.0),
+            "parentbased_traceidratio" => (true, ratio()),
+            // The default of the specification, `parentbased_always_on`.
+            _ => (true, 1.0),
         };
         let millis = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|value| value.parse().ok());
         Self {
@@ -134,6 +142,7 @@ impl TelemetrySettings {
                 .map_or_else(Vec::new, |text| headers(&text)),
             certificate: variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from),
             sample: sample.clamp(0.0, 1.0),
+            obeys_parent,
             timeout: millis.map_or(off.timeout, Duration::from_millis),
             ..off
         }
@@ -209,6 +218,7 @@ mod tests {
         ];
         let settings = resolve("http://a:1", &ratio);
         assert_eq!((settings.sample, settings.timeout.as_millis()), (0.25, 250));
+        assert!(settings.obeys_parent);
         let token = [(
             "OTEL_EXPORTER_OTLP_HEADERS",
             "authorization=Bearer%20x, , a = b,=c",
@@ -218,7 +228,20 @@ mod tests {
         assert_eq!(headers, [pair("authorization", "Bearer x"), pair("a", "b")]);
         let certificate = settings.certificate.expect("it is set");
         assert_eq!(certificate, PathBuf::from("/etc/collector.pem"));
-        let never = resolve("http://a:1", &[("OTEL_TRACES_SAMPLER", "always_off")]);
-        assert_eq!(never.sample, 0.0);
+        let samplers = [
+            ("", (true, 1.0)),
+            ("something", (true, 1.0)),
+            ("always_on", (false, 1.0)),
+            ("always_off", (false, 0.0)),
+            ("traceidratio", (false, 0.5)),
+            ("parentbased_always_on", (true, 1.0)),
+            ("parentbased_always_off", (true, 0.0)),
+            ("parentbased_traceidratio", (true, 0.5)),
+        ];
+        for (name, expected) in samplers {
+            let argument = ("OTEL_TRACES_SAMPLER_ARG", "0.5");
+            let chosen = resolve("http://a:1", &[("OTEL_TRACES_SAMPLER", name), argument]);
+            assert_eq!((chosen.obeys_parent, chosen.sample), expected, "{name}");
+        }
     }
 }

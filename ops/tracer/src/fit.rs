@@ -37,7 +37,11 @@ pub(crate) fn fit(part: &Part, moved: i64, bounds: Stretch) -> Part {
         let (began, ended) = (here(compilation.began), here(compilation.ended));
         (compilation.began, compilation.ended) = within((began, ended), bounds);
     }
-    fit_waits(timing);
+    match fitted.slices {
+        1 => fit_waits(&mut fitted.timing),
+        // Ops ran between its waits.
+        _ => shorten_waits(&mut fitted.timing, ended - announced),
+    }
     fitted
 }
 
@@ -84,19 +88,25 @@ fn fit_waits(timing: &mut Timing) {
                 ns: rest,
             }),
         }
-    } else if sum > whole {
-        let (mut left, mut seen) = (whole, 0_u128);
+    }
+    shorten_waits(timing, whole);
+}
+
+/// Makes the waits of a part add up to the time that it waited, at most `most`, each by the same factor.
+fn shorten_waits(timing: &mut Timing, most: u64) {
+    let waits = timing.waits.iter();
+    let sum = waits.fold(0, |sum: u64, wait| sum.saturating_add(wait.ns));
+    if sum > most {
+        let (mut before, mut seen) = (0, 0_u128);
         for wait in &mut timing.waits {
             seen += u128::from(wait.ns);
-            let share = u64::try_from(seen * u128::from(whole) / u128::from(sum));
-            let share = share.unwrap_or(whole).min(whole);
-            let before = whole - left;
-            wait.ns = share - before;
-            left -= wait.ns;
+            let share = u64::try_from(seen * u128::from(most) / u128::from(sum));
+            let share = share.unwrap_or(most).min(most);
+            (wait.ns, before) = (share - before, share);
         }
         timing.waits.retain(|wait| wait.ns > 0);
     }
-    timing.waited_ns = whole;
+    timing.waited_ns = sum.min(most);
 }
 
 #[cfg(test)]

@@ -10,14 +10,18 @@ use std::rc::Rc;
 use bus_schemas::{GrantKind, OpNumber, RequestReport, SessionId, Tenant};
 use scheduler_leader_core::replay::ReplayedPosition;
 
+use crate::parts::join_pairs;
 pub(crate) use crate::parts::{Part, Request};
 
-/// Maximum number of parts of one session that are kept for requests to come; beyond it the oldest are forgotten.
+/// Maximum number of parts of one session that are kept for requests to come. Beyond it neighbours are joined, and the
+/// oldest of those that cannot be are forgotten.
 const PARTS: usize = 2_048;
 /// Maximum number of such parts of all sessions. Beyond it, those of the sessions that ran least recently are
 /// forgotten.
 const ALL_PARTS: usize = 65_536;
-/// Maximum number of parts of one request.
+/// Number of those that are joined or forgotten then: the oldest.
+const OLDEST: usize = PARTS / 2;
+/// Maximum number of parts of one request. Beyond it neighbours are joined, and it is cut if few of them can be.
 const OF_REQUEST: usize = 8_192;
 /// Maximum number of parts of all requests that wait.
 const OF_REQUESTS: usize = 1 << 18;
@@ -68,7 +72,7 @@ struct Session {
 #[derive(Debug)]
 struct Waiting<T> {
     request: Request,
-    parts: Vec<Rc<Part>>,
+    parts: VecDeque<Rc<Part>>,
     since: u64,
     /// True if the record was read from its beginning since it came.
     is_searched: bool,
@@ -163,7 +167,7 @@ impl<T> Join<T> {
     /// Takes in a request. Returns the mark of one that is not to be told, with true if it was told before: its thread
     /// has reported later ops. Else its session is another tenant's.
     pub(crate) fn request(&mut self, request: Request, now: u64, mark: T) -> Option<(T, bool)> {
-        let mut parts = Vec::new();
+        let mut parts = VecDeque::new();
         if let Some(session) = self.sessions.get_mut(&request.session) {
             if session.tenant != request.tenant {
                 return Some((mark, false));
@@ -218,6 +222,7 @@ impl<T> Join<T> {
             kind: position.kind,
             first: position.first,
             last: position.last,
+            slices: 1,
             launches: position.launches,
             device_ns: position.end.map_or(0, |end| end.measured),
             work: position.work.clone().into(),
@@ -239,19 +244,13 @@ impl<T> Join<T> {
             if waiting.request.tenant != session.tenant || !waiting.request.needs(&part) {
                 continue;
             }
-            if waiting.parts.len() >= OF_REQUEST || self.parts.1 >= OF_REQUESTS {
-                waiting.is_cut = true;
-                continue;
-            }
-            waiting.parts.push(Rc::clone(&part));
-            self.parts.1 += 1;
+            self.parts.1 -= waiting.parts.len();
+            waiting.add(&part, OF_REQUESTS - self.parts.1);
+            self.parts.1 += waiting.parts.len();
         }
-        session.parts.push_back(part);
-        self.parts.0 += 1;
-        if session.parts.len() > PARTS {
-            session.parts.pop_front();
-            self.parts.0 -= 1;
-        }
+        self.parts.0 -= session.parts.len();
+        session.keep(part);
+        self.parts.0 += session.parts.len();
         if self.parts.0 > ALL_PARTS {
             self.shrink();
         }
@@ -309,7 +308,7 @@ impl<T> Join<T> {
                         .map(|it| it.returns_of(&waiting.request))
                         .unwrap_or_default(),
                     request: waiting.request,
-                    parts: waiting.parts,
+                    parts: waiting.parts.into(),
                     is_whole: state == State::Whole,
                     has_run: matches!(state, State::Whole | State::Unrecorded),
                     mark: waiting.mark,
@@ -332,6 +331,20 @@ impl<T> Join<T> {
             let is_recent = session.seen.saturating_add(AFTERLIFE) > now;
             is_recent || !session.parts.is_empty() || waiting.contains_key(id)
         });
+    }
+}
+
+impl<T> Waiting<T> {
+    /// Adds a part, where there is room for this number of them.
+    fn add(&mut self, part: &Rc<Part>, room: usize) {
+        let room = room.min(OF_REQUEST);
+        if self.parts.len() >= room && !self.is_cut {
+            join_pairs(&mut self.parts);
+            self.is_cut = self.parts.len() > room / 4 * 3;
+        }
+        if !self.is_cut {
+            self.parts.push_back(Rc::clone(part));
+        }
     }
 }
 
@@ -358,7 +371,7 @@ fn state<T>(
 ) -> State {
     let report = &waiting.request.report;
     let has_run = session.is_some_and(|it| it.ran >= report.last);
-    let first = waiting.parts.first().map(|part| part.first);
+    let first = waiting.parts.front().map(|part| part.first);
     let since = waiting.since.max(read);
     match () {
         () if has_run && waiting.is_cut => State::Unrecorded,
@@ -421,8 +434,20 @@ impl Session {
         true
     }
 
+    /// Keeps a part for requests to come.
+    fn keep(&mut self, part: Rc<Part>) {
+        self.parts.push_back(part);
+        if self.parts.len() > PARTS {
+            let mut newest = self.parts.split_off(OLDEST);
+            join_pairs(&mut self.parts);
+            let surplus = self.parts.len().saturating_sub(OLDEST / 2);
+            self.parts.drain(..surplus);
+            self.parts.append(&mut newest);
+        }
+    }
+
     /// The kept parts that hold ops of a request.
-    fn of(&self, request: &Request) -> Vec<Rc<Part>> {
+    fn of(&self, request: &Request) -> VecDeque<Rc<Part>> {
         let at = self
             .parts
             .partition_point(|part| part.last < request.report.first);

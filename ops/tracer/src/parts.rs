@@ -1,14 +1,20 @@
 //! Requests as programs report them, and the parts of the record that hold their ops.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bus_schemas::{
-    ClientProcess, CostRun, Epoch, GpuId, GpuPosition, GrantKind, OpNumber, RequestReport,
-    SessionId, Tenant,
+    COMPILATIONS, ClientProcess, CostClass, CostRun, Epoch, GpuId, GpuPosition, GrantKind,
+    OpNumber, RequestReport, SessionId, Tenant,
 };
-use scheduler_leader_core::why::Timing;
+use scheduler_leader_core::why::{Timing, Wait};
 
-/// A slice that ran, or a part of a standing grant.
+/// Maximum number of kinds of work of a part that are told apart.
+const KINDS: usize = 32;
+/// Maximum number of kinds of waits of a part that are told apart by the tenant that caused them.
+const WAITS: usize = 64;
+
+/// A slice that ran, or a part of a standing grant, or several of these that follow one another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) gpu: GpuId,
@@ -18,10 +24,93 @@ pub(crate) struct Part {
     pub(crate) kind: GrantKind,
     pub(crate) first: OpNumber,
     pub(crate) last: OpNumber,
+    /// Number of slices.
+    pub(crate) slices: u64,
     pub(crate) launches: Option<u64>,
     pub(crate) device_ns: u64,
     pub(crate) work: Box<[CostRun]>,
     pub(crate) timing: Box<Timing>,
+}
+
+impl Part {
+    /// True if a later part can be added without loss of order: no op of the session is between the two, and the
+    /// program did not wait there.
+    fn can_add(&self, next: &Self) -> bool {
+        let place = |it: &Self| (it.gpu, it.epoch, it.kind, it.priority);
+        let waits = self.work.iter().any(|run| run.class == CostClass::Sync);
+        place(self) == place(next) && self.last.checked_add(1) == Some(next.first) && !waits
+    }
+
+    /// Adds a later part to this one, which then stands for both.
+    pub(crate) fn add(&mut self, next: &Self) {
+        self.last = next.last;
+        self.slices = self.slices.saturating_add(next.slices);
+        let both = self.launches.zip(next.launches);
+        self.launches = both.map(|(one, other)| one.saturating_add(other));
+        self.device_ns = self.device_ns.saturating_add(next.device_ns);
+        let mut work = std::mem::take(&mut self.work).into_vec();
+        next.work.iter().for_each(|run| add_work(&mut work, run));
+        self.work = work.into();
+        let timing = &mut self.timing;
+        timing.ended = timing.ended.max(next.timing.ended);
+        timing.waited_ns = timing.waited_ns.saturating_add(next.timing.waited_ns);
+        timing.compiled.extend_from_slice(&next.timing.compiled);
+        timing.compiled.truncate(COMPILATIONS);
+        let waits = next.timing.waits.iter();
+        waits.for_each(|wait| add_wait(&mut timing.waits, wait));
+    }
+}
+
+fn add_work(work: &mut Vec<CostRun>, run: &CostRun) {
+    let full = work.len() >= KINDS;
+    let same = |it: &CostRun| it.class == run.class && it.key == run.key;
+    let at = work.iter().position(same);
+    let at = at.or_else(|| work.iter().position(|it| full && it.class == run.class));
+    match at.and_then(|at| work.get_mut(at)) {
+        Some(known) => {
+            known.count = known.count.saturating_add(run.count);
+            known.bytes = known.bytes.saturating_add(run.bytes);
+        }
+        None => work.push(*run),
+    }
+}
+
+fn add_wait(waits: &mut Vec<Wait>, wait: &Wait) {
+    let of = wait.of.as_ref().filter(|_| waits.len() < WAITS);
+    let same = |it: &Wait| it.cause == wait.cause && it.of == wait.of;
+    let known = waits.iter().position(same);
+    let known = known.or_else(|| {
+        let nameless = |it: &Wait| it.cause == wait.cause && it.of.as_ref() == of;
+        waits.iter().position(nameless)
+    });
+    match known.and_then(|at| waits.get_mut(at)) {
+        Some(known) => known.ns = known.ns.saturating_add(wait.ns),
+        None => waits.push(Wait {
+            cause: wait.cause,
+            of: of.cloned(),
+            ns: wait.ns,
+        }),
+    }
+}
+
+/// Joins neighbours among parts in pairs, as far as they can be: about half remain of those of a long request. Parts
+/// that were joined before are joined again, so the oldest are the coarsest.
+pub(crate) fn join_pairs(parts: &mut VecDeque<Rc<Part>>) {
+    let mut joined: VecDeque<Rc<Part>> = VecDeque::with_capacity(parts.len());
+    let mut is_single = false;
+    for part in parts.drain(..) {
+        match joined.back_mut() {
+            Some(last) if is_single && last.can_add(&part) => {
+                Rc::make_mut(last).add(&part);
+                is_single = false;
+            }
+            _ => {
+                joined.push_back(part);
+                is_single = true;
+            }
+        }
+    }
+    *parts = joined;
 }
 
 /// A request as its program reported it.
@@ -51,7 +140,7 @@ impl Request {
     }
 
     /// True if parts, in the order of their ops, hold all its ops.
-    pub(crate) fn is_held(&self, parts: &[Rc<Part>]) -> bool {
+    pub(crate) fn is_held(&self, parts: &VecDeque<Rc<Part>>) -> bool {
         self.runs.iter().all(|(first, last)| {
             let mut next = *first;
             let at = parts.partition_point(|part| part.last < next);

@@ -25,6 +25,7 @@ use crate::failed::Failed as FailedRequest;
 use crate::ids::Ids;
 use crate::record;
 use crate::reports::{self, Mark, Reports};
+use crate::sampling::Sampling;
 use crate::tracer::{Failed, Tracer};
 
 /// Interval at which requests are looked at.
@@ -61,7 +62,8 @@ pub(crate) fn role(settings: &Settings) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let running = run(settings, chosen.sample, telemetry.clone(), exporter);
+    let sampling = Sampling::new(chosen.sample, chosen.obeys_parent);
+    let running = run(settings, sampling, telemetry.clone(), exporter);
     let ended = LocalSet::new().block_on(&runtime, running);
     runtime.shutdown_background();
     telemetry.shutdown(FAREWELL);
@@ -83,7 +85,7 @@ struct Shared {
 
 async fn run(
     settings: &Settings,
-    share: f64,
+    sampling: Sampling,
     telemetry: Telemetry,
     exporter: Option<Exporter>,
 ) -> Result<()> {
@@ -93,7 +95,7 @@ async fn run(
     let jetstream = jetstream::new(administrator.client().clone());
     let tracer = Tracer::new(
         Ids::new(subjects.cluster()),
-        share,
+        sampling,
         exporter.is_some(),
         now(),
     );

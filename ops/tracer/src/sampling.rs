@@ -9,7 +9,7 @@ use crate::join::Request;
 /// The reason why a request is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// The program's own span is sampled.
+    /// The program's own span is sampled, and decides.
     Parent,
     /// It ended with an error.
     Error,
@@ -32,20 +32,24 @@ impl Kept {
 }
 
 /// The rules of the choice.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sampling {
     /// The lower half of a trace's id is below this if it is in the share.
     below: u128,
+    /// True if a request's parent decides instead of the share.
+    obeys_parent: bool,
     /// Targets of tenants, nanoseconds.
     targets: HashMap<Tenant, u64>,
 }
 
 impl Sampling {
-    /// The rules for a share of the requests, 0 to 1, that have neither a parent nor a reason.
-    pub(crate) fn new(share: f64) -> Self {
+    /// The rules for a share of the requests, 0 to 1, that are neither slow nor failed. The parent decides instead
+    /// where it is obeyed and there is one.
+    pub(crate) fn new(share: f64, obeys_parent: bool) -> Self {
         let share = share.clamp(0.0, 1.0);
         Self {
             below: (share * (u64::MAX as f64)) as u128 + u128::from(share >= 1.0),
+            obeys_parent,
             targets: HashMap::new(),
         }
     }
@@ -63,22 +67,24 @@ impl Sampling {
             .filter(|target| *target > 0)
     }
 
-    /// Returns why a request of this trace is kept; `None` if it is not. A program that did not sample its own span
-    /// has chosen for its requests too.
+    /// Returns why a request of this trace is kept; `None` if it is not. Those that are slow or failed are kept
+    /// whatever the parent says: their program cannot know that when its own span begins.
     pub(crate) fn keeps(&self, request: &Request, trace: TraceId) -> Option<Kept> {
         let report = &request.report;
-        if let Some(parent) = report.parent {
-            return parent.sampled.then_some(Kept::Parent);
+        let parent = report.parent.filter(|_| self.obeys_parent);
+        if parent.is_some_and(|parent| parent.sampled) {
+            return Some(Kept::Parent);
         }
         let took = report.ended - report.began;
         let is_slow = self
             .target(&request.tenant)
             .is_some_and(|target| took > target);
         let draw = u128::from_be_bytes(trace.0) & u128::from(u64::MAX);
+        let is_drawn = parent.is_none() && draw < self.below;
         match () {
             () if report.error.is_some() => Some(Kept::Error),
             () if is_slow => Some(Kept::Slow),
-            () => (draw < self.below).then_some(Kept::Share),
+            () => is_drawn.then_some(Kept::Share),
         }
     }
 }
@@ -92,7 +98,7 @@ mod tests {
 
     #[test]
     fn errors_and_slow_requests_are_kept_and_a_share_of_the_rest() {
-        let mut sampling = Sampling::new(0.25);
+        let mut sampling = Sampling::new(0.25, true);
         let usual = request("chat", 1, (1, 4));
         let tenant = usual.tenant.clone();
         let took = usual.report.ended - usual.report.began;
@@ -115,13 +121,23 @@ mod tests {
             span: SpanId([1; 8]),
             sampled,
         };
-        let mut child = failed;
-        child.report.parent = Some(context(false));
-        assert_eq!(sampling.keeps(&child, dropped), None, "its program chose");
-        child.report.parent = Some(context(true));
-        assert_eq!(sampling.keeps(&child, dropped), Some(Kept::Parent));
+        let child = |of: &Request, sampled| {
+            let mut child = of.clone();
+            child.report.parent = Some(context(sampled));
+            child
+        };
+        let kept = |it: &Request, trace| sampling.keeps(it, trace);
+        assert_eq!(kept(&child(&failed, true), dropped), Some(Kept::Parent));
+        assert_eq!(kept(&child(&failed, false), dropped), Some(Kept::Error));
+        assert_eq!(kept(&child(&usual, false), dropped), Some(Kept::Slow));
+        sampling.set_targets(HashMap::new());
+        assert_eq!(sampling.keeps(&child(&usual, false), id(1)), None);
+        // A sampler that does not ask the parent: the share decides.
+        let own = Sampling::new(0.25, false);
+        assert_eq!(own.keeps(&child(&usual, false), id(1)), Some(Kept::Share));
+        assert_eq!(own.keeps(&child(&usual, true), dropped), None);
         for (share, kept) in [(0.0, false), (1.0, true)] {
-            let sampling = Sampling::new(share);
+            let sampling = Sampling::new(share, true);
             assert_eq!(sampling.keeps(&usual, id(u64::MAX)).is_some(), kept);
         }
     }

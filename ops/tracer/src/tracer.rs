@@ -101,12 +101,12 @@ pub(crate) struct Tracer<T> {
 
 impl<T> Tracer<T> {
     /// A tracer of a cluster. Without `exports` it measures only.
-    pub(crate) fn new(ids: Ids, share: f64, exports: bool, now: u64) -> Self {
+    pub(crate) fn new(ids: Ids, sampling: Sampling, exports: bool, now: u64) -> Self {
         Self {
             ids,
             join: Join::new(),
             kernels: Kernels::default(),
-            sampling: Sampling::new(share),
+            sampling,
             waits: Waits::new(now),
             idle: Idle::default(),
             links: Links::default(),

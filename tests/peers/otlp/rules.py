@@ -201,7 +201,6 @@ def check_children(request, children):
             check_slice(child)
     slices = [it for it in children if kind(it) == "gpu"]
     require(len(slices) <= SLICES, f"{len(slices)} slices", request)
-    require(sum("warploom.slices" in it["attributes"] for it in slices) <= 1, "slices shared twice", request)
     require(("warploom.gpu" in request["attributes"]) == bool(slices), "a device or none", request)
     check_queues(request, children, slices)
     check_compilations(children, slices)

@@ -173,16 +173,99 @@ fn a_lost_record_is_noticed_by_the_records_own_time_or_by_the_sessions_end() {
     assert_eq!(join.due(0).len(), 1);
 }
 
+/// The same slice, with a wait of the program at its end.
+fn waits(mut position: ReplayedPosition) -> ReplayedPosition {
+    position.work.push(CostRun {
+        class: CostClass::Sync,
+        key: KernelKey(0),
+        bytes: 0,
+        count: 1,
+    });
+    position
+}
+
+/// Checks that parts tell all that happened in a request of this number of ops, each of them a slice.
+fn tell_all(one: &Joined<u8>, ops: u64) {
+    assert!(one.is_whole && one.has_run);
+    assert_eq!(one.parts.first().map(|part| part.first), Some(1));
+    for pair in one.parts.windows(2) {
+        assert_eq!(pair[0].last + 1, pair[1].first);
+        assert!(pair[0].timing.ended <= pair[1].timing.ended);
+    }
+    assert_eq!(one.parts.last().map(|part| part.last), Some(ops));
+    let sum = |of: fn(&Part) -> u64| one.parts.iter().map(|part| of(part)).sum::<u64>();
+    assert_eq!(sum(|part| part.slices), ops);
+    assert_eq!(sum(|part| part.launches.unwrap_or(0)), ops);
+    assert_eq!(sum(|part| part.device_ns), 50 * ops);
+    assert_eq!(sum(|part| part.timing.waited_ns), 100 * ops);
+    let waits = |part: &Part| part.timing.waits.iter().map(|wait| wait.ns).sum();
+    assert_eq!(sum(waits), 100 * ops);
+    let launches = |part: &Part| part.work.iter().map(|run| u64::from(run.count)).sum();
+    assert_eq!(sum(launches), ops);
+}
+
+#[test]
+fn a_request_of_any_length_is_whole_and_its_newest_slices_are_told_apart() {
+    let ops = 40 * PARTS as u64;
+    let mut join = read();
+    for op in 1..=ops {
+        join.position(&position("chat", 1, (op, op), 1_000 + op));
+        assert!(join.parts.0 <= PARTS);
+    }
+    join.request(request("chat", 1, (1, ops)), 0, 1);
+    let due = join.due(0);
+    tell_all(&due[0], ops);
+    let newest = due[0].parts.iter().rev().take(PARTS / 2);
+    assert!(newest.clone().all(|part| part.slices == 1));
+    assert!(due[0].parts.len() >= PARTS / 2);
+    assert_eq!(join.parts, (join.sessions[&SessionId(1)].parts.len(), 0));
+}
+
+#[test]
+fn a_long_request_that_is_reported_before_its_record_is_read_is_whole() {
+    let ops = 5 * OF_REQUEST as u64;
+    let mut join = read();
+    join.request(request("chat", 1, (1, ops)), 0, 1);
+    for op in 1..=ops {
+        join.position(&position("chat", 1, (op, op), 1_000 + op));
+        assert!(join.parts.1 <= OF_REQUEST);
+    }
+    tell_all(&join.due(0)[0], ops);
+    assert_eq!(join.parts.1, 0);
+}
+
+#[test]
+fn slices_with_other_ops_or_a_wait_between_them_are_not_joined() {
+    let joined = |positions: [ReplayedPosition; 2]| {
+        let mut join = read();
+        positions.iter().for_each(|it| join.position(it));
+        let mut parts = join.sessions[&SessionId(1)].parts.clone();
+        join_pairs(&mut parts);
+        parts.len() == 1
+    };
+    let at = |ops| position("chat", 1, ops, 1_000);
+    assert!(joined([at((1, 4)), at((5, 6))]));
+    assert!(joined([at((1, 4)), waits(at((5, 6)))]));
+    assert!(!joined([waits(at((1, 4))), at((5, 6))]));
+    assert!(!joined([at((1, 4)), at((6, 6))]));
+    let elsewhere = ReplayedPosition {
+        gpu: 1,
+        ..at((5, 6))
+    };
+    assert!(!joined([at((1, 4)), elsewhere]));
+}
+
 #[test]
 fn forgotten_parts_come_when_the_record_is_read_again() {
     let mut join = read();
     let all = |join: &mut Join<u8>| {
         for op in 1..=2 * PARTS as u64 {
-            join.position(&position("chat", 1, (op, op), 1_000 + op));
+            join.position(&waits(position("chat", 1, (op, op), 1_000 + op)));
         }
     };
     all(&mut join);
-    assert_eq!(join.parts.0, PARTS);
+    assert_eq!(join.parts.0, join.sessions[&SessionId(1)].parts.len());
+    assert!((PARTS / 2..=PARTS).contains(&join.parts.0));
     join.request(request("chat", 1, (5, 6)), 10, 1);
     let last = 2 * PARTS as u64;
     let mut other = request("chat", 1, (last, last));

@@ -298,6 +298,26 @@ fn many_slices_are_bounded_and_none_of_their_waits_is_lost() {
     assert_eq!(waited, amount(&spans[0], "warploom.wait_ns"));
 }
 
+#[test]
+fn a_part_of_several_slices_is_one_span_with_their_waits() {
+    let mut one = joined();
+    let mut part = Part::clone(&one.parts[0]);
+    part.slices = 3;
+    part.timing.waited_ns = 130;
+    part.timing.waits.truncate(1);
+    part.timing.waits[0].ns = 130;
+    let whole = (part.timing.announced, part.timing.ended);
+    one.parts = vec![Rc::new(part)];
+    let spans = made(&one);
+    assert!(spans.iter().all(|span| span.name != "queue"));
+    let span = spans.iter().find(|span| span.name.starts_with("gpu"));
+    let span = span.expect("a slice");
+    assert_eq!((span.start, span.end), whole);
+    assert_eq!(amount(span, "warploom.slices"), 3);
+    assert_eq!(amount(span, "warploom.wait_ns"), 130);
+    assert_eq!(amount(&spans[0], "warploom.wait_ns"), 130);
+}
+
 /// Checks that names of spans, events and attributes are of the table, and are on the spans that it names.
 fn check_names(spans: &[FinishedSpan]) {
     let first = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
