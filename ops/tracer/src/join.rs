@@ -11,7 +11,7 @@ use bus_schemas::{GrantKind, OpNumber, RequestReport, SessionId, Tenant};
 use scheduler_leader_core::replay::ReplayedPosition;
 
 use crate::parts::join_pairs;
-pub(crate) use crate::parts::{Part, Request};
+pub(crate) use crate::parts::{Part, Ran, Request};
 
 /// Maximum number of parts of one session that are kept for requests to come. Beyond it neighbours are joined, and the
 /// oldest of those that cannot be are forgotten.
@@ -225,7 +225,7 @@ impl<T> Join<T> {
             slices: 1,
             launches: position.launches,
             device_ns: position.end.map_or(0, |end| end.measured),
-            work: position.work.clone().into(),
+            work: position.work.iter().map(Ran::from).collect(),
             timing: timing.clone(),
         });
         if part.kind == GrantKind::Return {

@@ -30,5 +30,6 @@ mod timeline;
 mod trace;
 mod tracer;
 mod waits;
+mod work;
 
 pub use command::{TracerArgs, tracer};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use bus_schemas::{
     COMPILATIONS, ClientProcess, CostClass, CostRun, Epoch, GpuId, GpuPosition, GrantKind,
-    OpNumber, RequestReport, SessionId, Tenant,
+    KernelKey, OpNumber, RequestReport, SessionId, Tenant,
 };
 use scheduler_leader_core::why::{Timing, Wait};
 
@@ -28,8 +28,31 @@ pub(crate) struct Part {
     pub(crate) slices: u64,
     pub(crate) launches: Option<u64>,
     pub(crate) device_ns: u64,
-    pub(crate) work: Box<[CostRun]>,
+    pub(crate) work: Box<[Ran]>,
     pub(crate) timing: Box<Timing>,
+}
+
+/// Ops of one kind in a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) class: CostClass,
+    /// The kernel key of launches, else 0.
+    pub(crate) key: KernelKey,
+    pub(crate) ops: u64,
+    /// Bytes that all of them move.
+    pub(crate) bytes: u64,
+}
+
+impl From<&CostRun> for Ran {
+    fn from(run: &CostRun) -> Self {
+        let ops = u64::from(run.count);
+        Self {
+            class: run.class,
+            key: run.key,
+            ops,
+            bytes: run.bytes.saturating_mul(ops),
+        }
+    }
 }
 
 impl Part {
@@ -61,14 +84,15 @@ impl Part {
     }
 }
 
-fn add_work(work: &mut Vec<CostRun>, run: &CostRun) {
+fn add_work(work: &mut Vec<Ran>, run: &Ran) {
     let full = work.len() >= KINDS;
-    let same = |it: &CostRun| it.class == run.class && it.key == run.key;
+    let kind = |it: &Ran| (it.class, it.key, it.bytes > 0);
+    let same = |it: &Ran| kind(it) == kind(run);
     let at = work.iter().position(same);
     let at = at.or_else(|| work.iter().position(|it| full && it.class == run.class));
     match at.and_then(|at| work.get_mut(at)) {
         Some(known) => {
-            known.count = known.count.saturating_add(run.count);
+            known.ops = known.ops.saturating_add(run.ops);
             known.bytes = known.bytes.saturating_add(run.bytes);
         }
         None => work.push(*run),

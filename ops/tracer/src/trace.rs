@@ -2,14 +2,14 @@
 //!
 //! The children of a request cover it. `submit` lasts until the leader hears of its first op. Each slice has a `queue`
 //! and an execution. `program` fills the time in which nothing of it is queued or runs. `answer` begins at the end of
-//! its last op. `swap` and `compile` are beside them.
+//! its last op. `swap`, `compile`, `transfer` and `load` are beside them.
 
 use std::borrow::Cow;
 
-use bus_schemas::{Compilation, CostClass, CostRun, SpanId, TraceId};
+use bus_schemas::{Compilation, SpanId, TraceId};
 use scheduler_leader_core::why::{Cause, Timing};
 use telemetry::catalogue::traces as names;
-use telemetry::{Attribute, Attributes, FinishedSpan, Role, SpanEvent};
+use telemetry::{Attribute, Attributes, FinishedSpan, Role};
 
 use crate::attribute::{number, text};
 use crate::failed::Failed;
@@ -21,6 +21,7 @@ use crate::links::Links;
 use crate::sampling::Kept;
 use crate::slices::{Slice, slices};
 use crate::timeline::{Stretch, uncovered, within};
+use crate::work::Work;
 
 /// The things that a trace is made from, besides its request.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ pub(crate) fn spans<T>(joined: &Joined<T>, context: &Context<'_>) -> Vec<Finishe
             links: links(),
             ..queue
         }));
-        spans.push(trace.execution(part));
+        spans.extend(trace.execution(part));
         spans.extend(trace.compilations(part));
     }
     let returns = joined.returns.iter();
@@ -151,8 +152,8 @@ impl Trace<'_> {
         Some(span)
     }
 
-    /// The execution of a slice, named by its kernel.
-    fn execution(&self, slice: &Slice) -> FinishedSpan {
+    /// The execution of a slice, named by its kernel. Transfers and loads beside what names it have spans of their own.
+    fn execution(&self, slice: &Slice) -> Vec<FinishedSpan> {
         let part = &slice.part;
         // Slices that share a span have no `queue` of their own.
         let from = match slice.slices {
@@ -160,11 +161,10 @@ impl Trace<'_> {
             _ => part.timing.announced,
         };
         let stretch = within((from, part.timing.ended), self.bounds);
-        let kernels = self.context.kernels;
         let loads = self.request.loads_in(part);
-        let name = execution_name(&part.work, loads, kernels);
+        let work = Work::new(part, loads, stretch, self.context.kernels);
         let mut span = self.of_part(Role::Worker, "execute", part, stretch);
-        span.name = name;
+        span.name = work.name();
         span.attributes
             .push(number(names::OPS, part.last - part.first + 1));
         if let Some(launches) = part.launches {
@@ -176,16 +176,15 @@ impl Trace<'_> {
             span.attributes.push(number(names::SLICES, slice.slices));
             span.attributes.extend(waits([&*part.timing]));
         }
-        span.events = events(part, stretch, kernels);
-        if loads > 0 {
-            let event = SpanEvent {
-                name: "load",
-                at: stretch.0,
-                attributes: vec![number(names::OPS, loads)],
-            };
-            span.events.insert(0, event);
-        }
-        span
+        span.events = work.events(part.device_ns);
+        let beside = work.beside(&span.name).into_iter().map(|it| {
+            let mut own = self.of_part(Role::Worker, it.name, part, it.stretch);
+            own.attributes.extend(it.attributes());
+            own
+        });
+        let mut spans: Vec<_> = beside.collect();
+        spans.insert(0, span);
+        spans
     }
 
     /// The compilations of modules that a slice of the request loads, as far as they are within the request.
@@ -308,88 +307,6 @@ impl Trace<'_> {
             text(names::SESSION, &self.request.session.to_string()),
         ]
     }
-}
-
-/// The name of a slice's execution: its longest kernel and the number of other launches, or its other work.
-fn execution_name(work: &[CostRun], loads: u64, kernels: &Kernels) -> String {
-    let launches = work.iter().filter(|run| run.class == CostClass::Launch);
-    let total: u64 = launches.clone().map(|run| u64::from(run.count)).sum();
-    let time = |run: &&CostRun| {
-        let each = kernels.estimate(run.key).unwrap_or(1);
-        (
-            each.saturating_mul(u64::from(run.count)),
-            std::cmp::Reverse(run.key),
-        )
-    };
-    if let Some(longest) = launches.max_by_key(time) {
-        let name = kernels.name(longest.key);
-        return match total - 1 {
-            0 => format!("gpu launch {name}"),
-            others => format!("gpu launch {name} +{others}"),
-        };
-    }
-    let has = |class| work.iter().any(|run| run.class == class);
-    let copies_out = work
-        .iter()
-        .any(|run| run.class == CostClass::Sync && run.bytes > 0);
-    let name = match () {
-        () if has(CostClass::Copy) => "gpu copy",
-        () if copies_out => "gpu copy out",
-        () if loads > 0 => "gpu load",
-        () if has(CostClass::Sync) => "gpu sync",
-        () if work.is_empty() => "gpu execute",
-        () => "gpu memory",
-    };
-    name.to_owned()
-}
-
-/// The events of a slice: its kernels and copies, at their times. The device measures the time of a whole slice. So the
-/// times of one kernel among several are estimates: its share of the slice by the profile.
-fn events(part: &Part, (start, end): Stretch, kernels: &Kernels) -> Vec<SpanEvent> {
-    let of_kernels = |run: &&CostRun| run.class == CostClass::Launch;
-    // A wait takes no time of the device; any other op takes some of the slice's.
-    let takes_time = |run: &&CostRun| run.class != CostClass::Sync || run.bytes > 0;
-    let is_only = part.work.iter().filter(takes_time).count() == 1;
-    let estimate = |run: &CostRun| {
-        let each = kernels.estimate(run.key).unwrap_or(1_000);
-        u128::from(each.max(1)).saturating_mul(u128::from(run.count))
-    };
-    let whole = part.work.iter().filter(of_kernels).map(estimate);
-    let whole = whole.fold(0, u128::saturating_add);
-    let share = |time: u64, of: u128| {
-        let share = u128::from(time).saturating_mul(of) / whole.max(1);
-        u64::try_from(share).unwrap_or(u64::MAX)
-    };
-    let (mut events, mut before) = (Vec::new(), 0);
-    for run in &part.work {
-        let at = start + share(end - start, before);
-        match run.class {
-            CostClass::Launch => {
-                let own = estimate(run);
-                before = before.saturating_add(own);
-                events.push(SpanEvent {
-                    name: "kernel",
-                    at,
-                    attributes: vec![
-                        text(names::KERNEL, &kernels.name(run.key)),
-                        number(names::LAUNCHES, u64::from(run.count)),
-                        number(names::DEVICE_NS, share(part.device_ns, own)),
-                        (Cow::Borrowed(names::ESTIMATED), Attribute::Flag(!is_only)),
-                    ],
-                });
-            }
-            CostClass::Copy | CostClass::Sync if run.bytes > 0 => events.push(SpanEvent {
-                name: "copy",
-                at,
-                attributes: vec![
-                    number(names::OPS, u64::from(run.count)),
-                    number(names::BYTES, run.bytes),
-                ],
-            }),
-            _ => {}
-        }
-    }
-    events
 }
 
 /// The waits of slices, in nanoseconds by cause, and their sum.

@@ -17,6 +17,8 @@ SERVICES = {
     "queue": ("warploom-leader", "SERVER"),
     "gpu": ("warploom-worker", "SERVER"),
     "compile": ("warploom-worker", "SERVER"),
+    "transfer": ("warploom-worker", "SERVER"),
+    "load": ("warploom-worker", "SERVER"),
     "swap": ("warploom-worker", "SERVER"),
     "program": ("warploom-client", "CLIENT"),
     "answer": ("warploom-worker", "SERVER"),
@@ -34,6 +36,8 @@ MUST = {
     "queue": {**PLACE, "warploom.ops": int, "warploom.priority": int, "warploom.wait_ns": int},
     "gpu": {**PLACE, "warploom.ops": int, "warploom.device_ns": int},
     "compile": PLACE,
+    "transfer": {**PLACE, "warploom.ops": int, "warploom.bytes": int, "warploom.estimated": bool},
+    "load": {**PLACE, "warploom.ops": int, "warploom.estimated": bool},
     "swap": PLACE,
     "program": {},
     "answer": {"messaging.system": str, "messaging.operation.type": str},
@@ -47,6 +51,8 @@ MAY = {
     "submit": {"messaging.operation.name": str},
     "gpu": {"warploom.launches": int, "warploom.slices": int, "warploom.wait_ns": int, **DEVICE},
     "compile": DEVICE,
+    "transfer": DEVICE,
+    "load": DEVICE,
     "swap": DEVICE,
     "answer": {"messaging.operation.name": str},
 }
@@ -81,7 +87,7 @@ def near(one, other):
 
 def kind(span):
     """The kind of a span, by its name."""
-    return "gpu" if span["name"].startswith("gpu ") else span["name"]
+    return span["name"].split(" ")[0] if span["name"].startswith(("gpu ", "transfer ")) else span["name"]
 
 
 def place(span):
@@ -204,6 +210,7 @@ def check_children(request, children):
     require(("warploom.gpu" in request["attributes"]) == bool(slices), "a device or none", request)
     check_queues(request, children, slices)
     check_compilations(children, slices)
+    check_beside(children, slices)
     check_rest(request, children, slices)
     check_sums(request, children)
     if not request["attributes"].get("warploom.incomplete"):
@@ -236,6 +243,28 @@ def check_compilations(children, slices):
         # A span of several slices begins with the first, and any of them may be the one that loads.
         latest = loaded["end" if "warploom.slices" in loaded["attributes"] else "start"] + ROUNDING_NS
         require(child["start"] < child["end"] <= latest, "a compilation after its load", child, loaded)
+
+
+def check_beside(children, slices):
+    """Checks that transfers and loads are within their slice, and that its events tell the same of them."""
+    there = {place(it): it for it in slices}
+    seen = set()
+    for child in children:
+        if kind(child) not in ("transfer", "load"):
+            continue
+        ran = there.get(place(child))
+        require(ran, f"{child['name']} without its slice", child)
+        require((place(child), child["name"]) not in seen, f"{child['name']} twice", child)
+        seen.add((place(child), child["name"]))
+        require(ran["start"] <= child["start"] <= child["end"] <= ran["end"], "beyond its slice", child, ran)
+        event = "load" if child["name"] == "load" else "copy"
+        told = sum(it["attributes"]["warploom.ops"] for it in ran["events"] if it["name"] == event)
+        require(told >= child["attributes"]["warploom.ops"], f"{told} ops by events", child, ran)
+    for ran in slices:
+        if ran["name"] != "gpu load" and any(it["name"] == "load" for it in ran["events"]):
+            require((place(ran), "load") in seen, "no span of the load", ran)
+        if ran["name"].startswith("gpu launch") and any(it["name"] == "copy" for it in ran["events"]):
+            require(seen & {(place(ran), "transfer"), (place(ran), "transfer out")}, "no span of the copies", ran)
 
 
 def check_rest(request, children, slices):

@@ -104,6 +104,24 @@ pub static SPANS: &[SpanEntry] = &[
         "the module is compiled",
     ),
     span(
+        "transfer",
+        Role::Worker,
+        "copies to the device or on it begin, in a slice of launches",
+        "the last of them has ended",
+    ),
+    span(
+        "transfer out",
+        Role::Worker,
+        "copies to the host begin, in a slice of other work",
+        "the last of them has ended",
+    ),
+    span(
+        "load",
+        Role::Worker,
+        "loads of modules begin, in a slice of other work",
+        "the last of them has ended",
+    ),
+    span(
         "swap",
         Role::Worker,
         "the grant of a return of the session's memory is there",
@@ -154,25 +172,26 @@ macro_rules! attributes {
 }
 
 attributes! {
-    TENANT: "warploom.tenant" on ["request" "submit" "queue" "gpu" "compile" "swap" "program" "answer"],
+    TENANT: "warploom.tenant" on ["request" "submit" "queue" "gpu" "compile" "transfer" "load" "swap" "program" "answer"],
         "the request's tenant";
-    SESSION: "warploom.session" on ["request" "submit" "queue" "gpu" "compile" "swap" "program" "answer"],
+    SESSION: "warploom.session" on ["request" "submit" "queue" "gpu" "compile" "transfer" "load" "swap" "program" "answer"],
         "its session";
-    OPS: "warploom.ops" on ["request" "queue" "gpu" "copy" "load"], "ops";
+    OPS: "warploom.ops" on ["request" "queue" "gpu" "transfer" "load" "copy"], "ops";
     LAUNCHES: "warploom.launches" on ["request" "gpu" "kernel"], "launches among them";
-    GPU: "warploom.gpu" on ["request" "queue" "gpu" "compile" "swap"], "the device's number in the cluster";
-    HW_ID: "hw.id" on ["gpu" "compile" "swap"], "the same number, as text";
-    HW_TYPE: "hw.type" on ["gpu" "compile" "swap"], "`gpu`";
-    EPOCH: "warploom.epoch" on ["queue" "gpu" "compile" "swap"], "the leader's epoch";
-    POSITION: "warploom.position" on ["queue" "gpu" "compile" "swap"],
+    GPU: "warploom.gpu" on ["request" "queue" "gpu" "compile" "transfer" "load" "swap"], "the device's number in the cluster";
+    HW_ID: "hw.id" on ["gpu" "compile" "transfer" "load" "swap"], "the same number, as text";
+    HW_TYPE: "hw.type" on ["gpu" "compile" "transfer" "load" "swap"], "`gpu`";
+    EPOCH: "warploom.epoch" on ["queue" "gpu" "compile" "transfer" "load" "swap"], "the leader's epoch";
+    POSITION: "warploom.position" on ["queue" "gpu" "compile" "transfer" "load" "swap"],
         "the grant: its position on the device in that epoch";
-    OP: "warploom.op" on ["queue" "gpu" "compile" "swap"], "the slice's first op";
+    OP: "warploom.op" on ["queue" "gpu" "compile" "transfer" "load" "swap"], "the slice's first op";
     PRIORITY: "warploom.priority" on ["request" "queue"], "the priority at which it runs";
     DEVICE_NS: "warploom.device_ns" on ["gpu" "kernel"],
         "device nanoseconds: measured for a slice, a share of them for a kernel";
-    ESTIMATED: "warploom.estimated" on ["kernel"], "true if the time is a share of the slice's by the profile";
+    ESTIMATED: "warploom.estimated" on ["transfer" "load" "kernel"],
+        "true if the time is an estimate: a share of the slice's";
     KERNEL: "warploom.kernel" on ["kernel"], "the kernel's name, or its key where no worker has measured it";
-    BYTES: "warploom.bytes" on ["copy"], "bytes of the copies";
+    BYTES: "warploom.bytes" on ["transfer" "copy"], "bytes of the copies";
     SLICES: "warploom.slices" on ["gpu"], "slices that share the span, if there are several";
     WAIT_NS: "warploom.wait_ns" on ["request" "queue" "gpu"],
         "nanoseconds of the wait: that of the slice, or the sum of all slices";

@@ -200,7 +200,7 @@ fn tell_all(one: &Joined<u8>, ops: u64) {
     assert_eq!(sum(|part| part.timing.waited_ns), 100 * ops);
     let waits = |part: &Part| part.timing.waits.iter().map(|wait| wait.ns).sum();
     assert_eq!(sum(waits), 100 * ops);
-    let launches = |part: &Part| part.work.iter().map(|run| u64::from(run.count)).sum();
+    let launches = |part: &Part| part.work.iter().map(|run| run.ops).sum();
     assert_eq!(sum(launches), ops);
 }
 

@@ -1,14 +1,15 @@
 use std::rc::Rc;
 
 use bus_schemas::{
-    Code, FaultAccess, FaultKind, GrantKind, KernelFault, KernelKey, SourceLine, SpanId,
+    Code, CostClass, FaultAccess, FaultKind, GrantKind, KernelFault, KernelKey, SourceLine, SpanId,
     TraceContext,
 };
 use scheduler_leader_core::why::Wait;
+use telemetry::SpanEvent;
 
 use super::*;
-use crate::join::Join;
 use crate::join::tests::{position, request};
+use crate::join::{Join, Ran};
 use crate::slices::SLICES;
 
 fn kernels() -> Kernels {
@@ -174,11 +175,11 @@ fn a_part_of_a_standing_grant_waited_for_its_program_before_its_ops_came() {
 
 #[test]
 fn kernels_are_events_with_measured_or_estimated_times() {
-    let run = |key, count| CostRun {
+    let run = |key, ops| Ran {
         class: CostClass::Launch,
         key: KernelKey(key),
         bytes: 0,
-        count,
+        ops,
     };
     let mut one = joined();
     let part = Rc::make_mut(&mut one.parts[0]);
@@ -222,25 +223,45 @@ fn kernels_are_events_with_measured_or_estimated_times() {
 }
 
 #[test]
-fn work_without_launches_is_named_by_what_it_is() {
-    let run = |class, bytes| CostRun {
+fn transfers_and_loads_beside_launches_have_spans_of_their_own() {
+    let mut one = joined();
+    one.request.loads = [(2, 2)].into();
+    let copies = |class, bytes| Ran {
         class,
         key: KernelKey(0),
+        ops: 2,
         bytes,
-        count: 1,
     };
-    let name = |work: &[CostRun]| execution_name(work, 0, &kernels());
-    let sync = run(CostClass::Sync, 0);
-    assert_eq!(name(&[run(CostClass::Copy, 9), sync]), "gpu copy");
-    assert_eq!(name(&[run(CostClass::Sync, 9), sync]), "gpu copy out");
-    assert_eq!(name(&[run(CostClass::Light, 0), sync]), "gpu sync");
-    assert_eq!(name(&[run(CostClass::Light, 0)]), "gpu memory");
-    assert_eq!(name(&[]), "gpu execute");
-    let unknown = CostRun {
-        key: KernelKey(0xabc),
-        ..run(CostClass::Launch, 0)
-    };
-    assert_eq!(name(&[unknown]), "gpu launch 0000000000000abc");
+    let mut work = one.parts[0].work.to_vec();
+    work.insert(0, copies(CostClass::Copy, 1 << 20));
+    work.push(copies(CostClass::Sync, 1 << 10));
+    Rc::make_mut(&mut one.parts[0]).work = work.into();
+    let spans = made(&one);
+    let slice = named(&spans, "gpu launch softmax +2")[0];
+    let mut reached = slice.start;
+    for (name, ops, bytes) in [
+        ("load", 1, None),
+        ("transfer", 2, Some(1 << 20)),
+        ("transfer out", 2, Some(1 << 10)),
+    ] {
+        let [span] = named(&spans, name)[..] else {
+            panic!("{name} in {spans:#?}");
+        };
+        assert!(reached <= span.start && span.start < span.end && span.end <= slice.end);
+        reached = span.end;
+        assert_eq!(span.parent, Some(spans[0].span));
+        for key in ["warploom.gpu", "warploom.position", "warploom.op", "hw.id"] {
+            assert_eq!(attribute(span, key), attribute(slice, key));
+        }
+        assert_eq!(amount(span, "warploom.ops"), ops);
+        let said = bytes.map(Attribute::Number);
+        assert_eq!(attribute(span, "warploom.bytes"), said.as_ref());
+        let estimated = attribute(span, "warploom.estimated");
+        assert_eq!(estimated, Some(&Attribute::Flag(true)));
+    }
+    check_names(&spans);
+    let ids: std::collections::HashSet<_> = spans.iter().map(|it| it.span).collect();
+    assert_eq!(ids.len(), spans.len());
 }
 
 #[test]
@@ -440,13 +461,4 @@ fn a_slice_that_loads_modules_is_named_by_that_and_its_kernels_go_first() {
     };
     assert_eq!(loads("gpu launch softmax +2"), [Attribute::Number(2)]);
     assert_eq!(loads("gpu launch softmax +1"), [Attribute::Number(1)]);
-    let light = CostRun {
-        class: CostClass::Light,
-        key: KernelKey(0),
-        bytes: 0,
-        count: 2,
-    };
-    let kernels = kernels();
-    assert_eq!(execution_name(&[light], 1, &kernels), "gpu load");
-    assert_eq!(execution_name(&[light], 0, &kernels), "gpu memory");
 }
