@@ -67,7 +67,7 @@ pub use control::settings::{
     ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
 };
 pub use control::status::{
-    ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus,
+    LostWorker, ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus,
 };
 pub use control::target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Feasibility};
 pub use error::{Code, Failure};

@@ -287,6 +287,40 @@ fn an_open_grant_has_its_limits_where_there_was_nothing() {
 }
 
 #[test]
+fn a_status_names_lost_workers_only_where_there_are_any() {
+    let mut status = sample::status();
+    let before = encode(&status);
+    let lost = LostWorker {
+        incarnation: Incarnation(0x99aa_bbcc_ddee_ff01),
+        gpu: Some(1),
+        device: "cpu, 2 threads".into(),
+        lost_for_ns: 5_000_000_000,
+    };
+    status.lost = vec![lost.clone()];
+    let bytes = encode(&status);
+    assert_eq!(decode(&bytes), Ok(status.clone()));
+    // One more field, behind those that there were.
+    let added = b"\xa4lost\x91\x84\xabincarnation\xcf\x99\xaa\xbb\xcc\xdd\xee\xff\x01\xa3gpu\x01\
+        \xa6device\xaecpu, 2 threads\xablost_for_ns\xcf\x00\x00\x00\x01\x2a\x05\xf2\x00";
+    assert_eq!(bytes[0], before[0] + 1);
+    let expected = [&before[1..], &added[..]].concat();
+    assert_eq!(to_hex(&bytes[1..]), to_hex(&expected));
+    // All at once, just now, and of a leader that knows little of them.
+    status.workers.clear();
+    status.places.clear();
+    status.lost = vec![
+        LostWorker {
+            gpu: None,
+            device: String::new(),
+            lost_for_ns: 0,
+            ..lost
+        };
+        1_000
+    ];
+    assert_eq!(decode(&encode(&status)), Ok(status));
+}
+
+#[test]
 fn a_status_of_a_thousand_quiet_tenants_is_read() {
     let mut status = sample::status();
     let quiet = TenantStatus {

@@ -26,6 +26,7 @@ mod fault_text;
 mod faults;
 mod flood;
 mod guest;
+mod health;
 mod howto;
 mod ipc;
 mod last_release;

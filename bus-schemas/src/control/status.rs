@@ -44,11 +44,26 @@ pub struct WorkerStatus {
     pub chain: Chain,
     /// Charged work granted and not done, nanoseconds.
     pub outstanding_ns: u64,
-    /// True if the worker is lost.
+    /// True if the worker is lost. Leaders name lost workers in [`Status::lost`] instead.
     pub lost: bool,
     /// True if it gets no new sessions: it was told to stop, or an administrator drains it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draining: bool,
+}
+
+/// A worker in a status that was declared lost and did not say that it leaves. It is named until a
+/// worker serves its device again, for an hour at most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostWorker {
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Its device, if the leader knows it.
+    pub gpu: Option<GpuId>,
+    /// Description of the device, for people; empty if the leader does not know it.
+    #[serde(with = "text")]
+    pub device: String,
+    /// Time since it was declared lost, nanoseconds.
+    pub lost_for_ns: u64,
 }
 
 /// One tenant in a status.
@@ -90,7 +105,7 @@ pub struct Status {
     /// worker are missing. Earlier leaders do not send it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// The workers.
+    /// The workers that are there.
     #[serde(with = "list")]
     pub workers: Vec<WorkerStatus>,
     /// State of the workers that placement is decided by, in the same order.
@@ -108,6 +123,9 @@ pub struct Status {
     /// The broker's streams and buckets with their fill; earlier leaders do not send them.
     #[serde(default, with = "list", skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<StoreStatus>,
+    /// The lost workers that are missed; earlier leaders do not name them.
+    #[serde(default, with = "list", skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostWorker>,
 }
 
 impl Message for Status {

@@ -278,6 +278,7 @@ pub(crate) fn status() -> Status {
         settings: None,
         profile: None,
         stores: Vec::new(),
+        lost: Vec::new(),
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use bus_schemas::{Status, TenantStatus};
+use bus_schemas::{LostWorker, Status, TenantStatus};
 
 use crate::administrator::ServerStatus;
 use crate::target::duration;
 
 /// Minimum number of requests in the last minute by which a tenant's 99th percentile is judged.
 const JUDGED: u64 = 100;
+/// Maximum number of lost workers that are named.
+const NAMED: usize = 8;
 
 /// The condition of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,15 +27,19 @@ impl Health {
     /// The condition by a leader's status and the broker's servers.
     #[must_use]
     pub fn of(status: &Status, servers: &[ServerStatus]) -> Self {
-        if status.workers.is_empty() {
-            return Self::Down(vec!["no worker is there".into()]);
+        let live = status.workers.iter().filter(|worker| !worker.lost);
+        let live: Vec<_> = live.collect();
+        let lost = lost(&status.lost);
+        if live.is_empty() {
+            let none = "no worker is there".to_owned();
+            return Self::Down(std::iter::once(none).chain(lost).collect());
         }
         let held = status.held.then(|| "all grants are held".to_owned());
-        let drained = status.workers.iter().all(|worker| worker.draining);
+        let drained = live.iter().all(|worker| worker.draining);
         let drained = drained.then(|| "no worker takes new sessions".to_owned());
         let stores = status.stores.iter().filter(|it| !it.alarm.is_empty());
         let stores = stores.map(|store| format!("{}: {}", store.name, store.alarm));
-        let reasons = held.into_iter().chain(drained).chain(stores);
+        let reasons = held.into_iter().chain(drained).chain(lost).chain(stores);
         let reasons = reasons.chain(servers.iter().filter_map(silent));
         let reasons = reasons.chain(status.tenants.iter().filter_map(missed));
         match reasons.collect::<Vec<_>>() {
@@ -71,6 +77,28 @@ impl fmt::Display for Health {
     }
 }
 
+/// The lost workers, by the numbers of their devices; of many, the first ones and how many more.
+fn lost(workers: &[LostWorker]) -> Vec<String> {
+    let mut sorted: Vec<_> = workers.iter().collect();
+    sorted.sort_by_key(|worker| (worker.gpu, worker.incarnation));
+    let mut reasons: Vec<_> = sorted.iter().take(NAMED).map(|it| is_lost(it)).collect();
+    let others = sorted.len().saturating_sub(NAMED);
+    if others > 0 {
+        reasons.push(format!("other lost workers: {others}"));
+    }
+    reasons
+}
+
+/// Names a lost worker, with what is known of it.
+fn is_lost(worker: &LostWorker) -> String {
+    let (id, device) = (worker.incarnation, &worker.device);
+    match worker.gpu {
+        None => format!("worker {id} is lost"),
+        Some(gpu) if device.is_empty() => format!("worker of gpu {gpu} ({id}) is lost"),
+        Some(gpu) => format!("worker of gpu {gpu} ({id}, {device}) is lost"),
+    }
+}
+
 /// A server of the broker that does not answer. A copy that is behind for a moment is no fault.
 fn silent(server: &ServerStatus) -> Option<String> {
     let silent = server.name.is_none();
@@ -96,7 +124,9 @@ fn missed(tenant: &TenantStatus) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use bus_schemas::{Attainment, StoreStatus, TenantSettings, WIRE_VERSION, WorkerStatus};
+    use bus_schemas::{
+        Attainment, Incarnation, StoreStatus, TenantSettings, WIRE_VERSION, WorkerStatus,
+    };
 
     use super::*;
 
@@ -131,6 +161,16 @@ mod tests {
             settings: None,
             profile: None,
             stores: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    fn missed(incarnation: u64, gpu: Option<u32>, device: &str) -> LostWorker {
+        LostWorker {
+            incarnation: Incarnation(incarnation),
+            gpu,
+            device: device.into(),
+            lost_for_ns: 5,
         }
     }
 
@@ -174,6 +214,49 @@ mod tests {
         assert_eq!(Health::of(&sound, &[server(Some("one"))]), Health::Healthy);
         let health = Health::of(&cluster(Vec::new()), &[]);
         assert_eq!(health.to_string(), "down: no worker is there");
+    }
+
+    #[test]
+    fn a_lost_worker_degrades_a_cluster_and_the_last_one_ends_it() {
+        let lost = vec![
+            missed(0xa1, Some(2), "cpu, 2 threads"),
+            missed(0xa2, Some(1), ""),
+            missed(0xa3, None, ""),
+        ];
+        let reasons = "worker 00000000000000a3 is lost; worker of gpu 1 (00000000000000a2) is lost; \
+                       worker of gpu 2 (00000000000000a1, cpu, 2 threads) is lost";
+        let degraded = Status {
+            lost: lost.clone(),
+            ..cluster(vec![worker(0, false)])
+        };
+        let health = Health::of(&degraded, &[]);
+        assert_eq!(health.to_string(), format!("degraded: {reasons}"));
+        // A row that is marked as lost is no worker that is there.
+        let marked = WorkerStatus {
+            lost: true,
+            ..worker(0, false)
+        };
+        for workers in [Vec::new(), vec![marked]] {
+            let down = Status {
+                lost: lost.clone(),
+                ..cluster(workers)
+            };
+            let health = Health::of(&down, &[]).to_string();
+            assert_eq!(health, format!("down: no worker is there; {reasons}"));
+        }
+    }
+
+    #[test]
+    fn of_many_lost_workers_some_are_named() {
+        let many = 0..20;
+        let lost = many.map(|gpu| missed(u64::from(gpu), Some(gpu), ""));
+        let status = Status {
+            lost: lost.collect(),
+            ..cluster(vec![worker(30, false)])
+        };
+        let health = Health::of(&status, &[]);
+        assert_eq!(health.reasons().len(), NAMED + 1);
+        assert_eq!(health.reasons()[NAMED], "other lost workers: 12");
     }
 
     #[test]

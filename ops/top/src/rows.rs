@@ -270,6 +270,7 @@ pub(crate) mod tests {
                 settings: None,
                 profile: None,
                 stores: Vec::new(),
+                lost: Vec::new(),
             },
             memory: Vec::new(),
             sessions: vec![SessionRow {

@@ -43,7 +43,7 @@ pub mod why;
 pub use effect::{Effect, EndCause, TenantShare};
 pub use input::{Input, Profile, Rows, Takeover, WorkerReport};
 pub use leader::{
-    Action, Event, Leader, LeaderConfig, Lease, Placement, Servers, StateSnapshot, TermEnd,
+    Action, Event, Leader, LeaderConfig, Lease, Missed, Placement, Servers, StateSnapshot, TermEnd,
 };
 pub use node::LeaderNode;
 pub use policy::{ORDER_VERSION, TICK_NS};

@@ -176,6 +176,7 @@ mod tests {
             settings: None,
             profile: None,
             stores: Vec::new(),
+            lost: Vec::new(),
         }
     }
 

@@ -277,6 +277,15 @@ pub(super) fn workers_json(status: &Status) -> Vec<serde_json::Value> {
 
 fn as_json(status: &Status) -> serde_json::Value {
     let workers = workers_json(status);
+    let lost = status.lost.iter().map(|worker| {
+        serde_json::json!({
+            "incarnation": worker.incarnation.to_string(),
+            "gpu": worker.gpu,
+            "device": worker.device,
+            "lost_for_ns": worker.lost_for_ns,
+        })
+    });
+    let lost: Vec<_> = lost.collect();
     let tenants: Vec<_> = status
         .tenants
         .iter()
@@ -301,6 +310,7 @@ fn as_json(status: &Status) -> serde_json::Value {
         "held": status.held,
         "stores": status.stores,
         "workers": workers,
+        "lost": lost,
         "tenants": tenants,
     })
 }

@@ -53,6 +53,8 @@ pub struct LeaderConfig {
     /// Time within which a worker must be heard if its connection was closed while no leader led;
     /// else it is lost.
     pub worker_back: Nanos,
+    /// Time for which a lost worker is missed, unless its device is served before.
+    pub missed: Nanos,
     /// Time that a session lives after its client's connection was closed.
     pub connection_lost: Nanos,
     /// Time that a session lives without a sign of its client.
@@ -140,6 +142,7 @@ impl LeaderConfig {
             grace: 3 * SECOND,
             stall: 500 * MS,
             worker_back: 300 * MS,
+            missed: 3_600 * SECOND,
             connection_lost: 10 * SECOND,
             expiry: 60 * SECOND,
             open_wait: 3 * SECOND,

@@ -3,7 +3,7 @@
 use bus_schemas::Incarnation;
 
 use super::context::Context;
-use super::event::Placement;
+use super::event::{Action, Placement};
 use super::term::Term;
 use crate::input::Input;
 
@@ -11,6 +11,16 @@ use crate::input::Input;
 const DRAINED: usize = 4_096;
 
 impl Term {
+    /// Has the placement stored, if it has changed.
+    pub(super) fn keep_placement(&mut self, cx: &mut Context<'_>) {
+        if std::mem::take(&mut self.placement_changed) {
+            self.placement.ordinals = self.scheduler.ordinals();
+            self.placement.version = self.placement.version.saturating_add(1);
+            cx.actions
+                .push(Action::WritePlacement(self.placement.clone()));
+        }
+    }
+
     /// Takes in a placement that was read from the store again: administrators' requests to the
     /// previous leader that are read only now.
     pub(super) fn placement_read(
@@ -33,6 +43,7 @@ impl Term {
             self.hold(now.held, cx);
         }
         self.expect(&now.workers, cx);
+        self.missed_read(before, now, cx);
         self.clients.inherit(&now.closing, cx);
         for worker in before.drained.iter().chain(&now.drained) {
             let draining = now.drained.contains(worker);

@@ -51,6 +51,28 @@ pub struct Placement {
     /// client that is heard keeps its sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closing: Vec<(SessionId, Nanos)>,
+    /// Workers that announced that they leave, and are not lost. If no leader sees them go, the
+    /// next one misses none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<Incarnation>,
+    /// Lost workers that are missed, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<Missed>,
+}
+
+/// A lost worker that did not say that it leaves, of a device that no other worker serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missed {
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Its device, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuId>,
+    /// Description of the device, for people; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Time at which it was declared lost, nanoseconds since 1970.
+    pub at: Nanos,
 }
 
 impl Placement {
@@ -83,6 +105,7 @@ impl Placement {
             let surplus = self.workers.len().saturating_sub(most);
             let gone: Vec<_> = self.workers.drain(..surplus).collect();
             self.gpus.retain(|(worker, _)| !gone.contains(worker));
+            self.leaving.retain(|worker| !gone.contains(worker));
         }
         let gpu = gpu.filter(|_| self.gpu(worker).is_none());
         self.gpus.extend(gpu.map(|gpu| (worker, gpu)));
@@ -94,6 +117,7 @@ impl Placement {
         self.workers.retain(|other| *other != worker);
         self.gpus.retain(|(other, _)| *other != worker);
         self.drained.retain(|other| *other != worker);
+        self.leaving.retain(|other| *other != worker);
         self.lost.push(worker);
         let surplus = self.lost.len().saturating_sub(most);
         self.lost.drain(..surplus);

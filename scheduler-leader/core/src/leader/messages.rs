@@ -333,6 +333,7 @@ impl Term {
             settings: Some(self.scheduler.settings().clone()),
             profile: Some(self.scheduler.profile(!self.learning)),
             stores: cx.stores.to_vec(),
+            lost: self.missed(cx),
         }
     }
 }

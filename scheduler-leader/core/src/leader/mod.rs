@@ -16,6 +16,7 @@ mod learning;
 mod liveness;
 mod members;
 mod messages;
+mod missed;
 mod publisher;
 mod quotas;
 mod record;
@@ -27,7 +28,7 @@ mod tenants;
 mod term;
 
 pub use config::{LeaderConfig, Servers};
-pub use event::{Action, Event, Lease, Placement, StateSnapshot, TermEnd};
+pub use event::{Action, Event, Lease, Missed, Placement, StateSnapshot, TermEnd};
 
 pub(crate) use record::Block;
 pub use record::Gap;

@@ -123,6 +123,7 @@ impl Term {
             quotas: 1,
             unrecorded: BTreeMap::new(),
         };
+        term.date_missed(cx);
         cx.actions.push(Action::TermBegan { epoch });
         let takeover = Takeover {
             order_version: ORDER_VERSION,
@@ -395,12 +396,8 @@ impl Term {
             self.placement.closing = closing;
             self.placement_changed = true;
         }
-        if std::mem::take(&mut self.placement_changed) {
-            self.placement.ordinals = self.scheduler.ordinals();
-            self.placement.version = self.placement.version.saturating_add(1);
-            cx.actions
-                .push(Action::WritePlacement(self.placement.clone()));
-        }
+        self.forget_missed(cx);
+        self.keep_placement(cx);
     }
 
     /// Feeds ticks to the order while it has work or waits for time.

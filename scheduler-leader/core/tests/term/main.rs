@@ -8,6 +8,7 @@ mod drains;
 mod failures;
 mod lost;
 mod memory;
+mod missed;
 mod outlasting;
 mod own;
 mod profiles;

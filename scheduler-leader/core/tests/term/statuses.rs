@@ -7,7 +7,7 @@ use crate::world::{World, opened};
 
 impl World {
     /// The leader's status; `None` without a leader.
-    fn status(&mut self) -> Option<Status> {
+    pub(crate) fn status(&mut self) -> Option<Status> {
         let request = encode(&StatusRequest { v: WIRE_VERSION });
         let subject = self.subjects.admin(Admin::Status);
         self.said = None;

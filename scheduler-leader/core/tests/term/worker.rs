@@ -320,6 +320,7 @@ impl Worker {
             epoch: self.epoch,
             leader: self.leader,
             draining: self.leaves,
+            device: described(self.gpu).name,
             properties: Some(described(self.gpu)),
             quotas: self.takes_quotas.then(|| self.quotas()),
             residency: self.residency.clone(),

@@ -46,6 +46,11 @@ impl Term {
             if let Some(stream) = self.streams.note_in(worker) {
                 stream.leaves = draining.then_some(input);
             }
+            // It may be gone before the next check, and its leader too.
+            if self.placement.announced(worker, draining) {
+                self.placement_changed = true;
+                self.keep_placement(cx);
+            }
         }
         if self.placement.drained.contains(&worker) {
             self.drained(worker, cx);
@@ -174,6 +179,7 @@ impl Term {
         // If it goes while no candidate leads, the next leader must know.
         let gpu = cx.members.get(worker).map(|member| member.gpu);
         self.placement_changed |= self.placement.remember(worker, gpu, WORKERS);
+        self.placement_changed |= self.placement.served(gpu);
         // Their ready ops must be announced again, or they are about to end.
         let at_work = answer.sessions.iter().filter(|it| it.received > it.done);
         at_work.for_each(|it| self.resumed.want(it.session));
@@ -314,6 +320,7 @@ impl Term {
         if member.is_none() && !expected {
             return;
         }
+        self.miss(worker, member.as_ref(), cx);
         self.placement.lose(worker, LOST);
         self.placement_changed = true;
         self.publisher.lost(worker, cx.actions);
