@@ -74,6 +74,9 @@ const LINES: &[(&str, i32)] = &[
     ("sim faults --seeds nothing", 2),
 ];
 
+/// A setting for a broker that is not there.
+const NOWHERE: [&str; 2] = ["--set", "broker.url=nats://127.0.0.1:1"];
+
 /// A folder with a kernel; the binary runs in it.
 struct Place(TempDir);
 
@@ -154,8 +157,7 @@ fn every_command_ends_by_one_rule() {
     for (line, code) in LINES.iter().chain(&missing) {
         let words: Vec<_> = line.split(' ').collect();
         // No broker listens there; otherwise `run` would start its own cluster.
-        let nowhere = ["--set", "broker.url=nats://127.0.0.1:1"];
-        let words: Vec<_> = nowhere.into_iter().chain(words).collect();
+        let words: Vec<_> = NOWHERE.into_iter().chain(words).collect();
         let output = place.run(&words);
         let said = said(&output);
         assert_eq!(output.status.code(), Some(*code), "{line}: {said}");
@@ -167,6 +169,27 @@ fn every_command_ends_by_one_rule() {
     assert!(said.contains("did you mean worker.gpu?"), "{said}");
     let said = self::said(&place.run(&["up", "--brokers", "2"]));
     assert!(said.starts_with("E-BROKER-SERVERS: "), "{said}");
+}
+
+#[test]
+fn a_status_without_a_leader_says_in_both_forms_that_the_cluster_is_down() {
+    let place = Place::new();
+    for (check, code) in [(None, 3), (Some("--check"), 1)] {
+        for json in [None, Some("--json")] {
+            let words = NOWHERE.into_iter().chain(["status"]);
+            let words: Vec<_> = words.chain(check).chain(json).collect();
+            let output = place.run(&words);
+            assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+            let out = String::from_utf8_lossy(&output.stdout).into_owned();
+            if json.is_none() {
+                assert_eq!(out, "down: no leader answers\n");
+                continue;
+            }
+            let health: serde_json::Value = serde_json::from_str(&out).expect("one object");
+            let down = serde_json::json!({ "health": "down", "reasons": ["no leader answers"] });
+            assert_eq!(health, down);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

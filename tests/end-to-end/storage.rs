@@ -176,9 +176,13 @@ impl Program {
     }
 }
 
+/// The status; `None` if no leader answers.
 fn status(dir: &Path) -> Option<Value> {
     let output = warploom(dir).args(["status", "--json"]).output();
-    serde_json::from_slice(&output.expect("it runs").stdout).ok()
+    let output = output.expect("it runs");
+    let answered = output.status.success();
+    let status = serde_json::from_slice(&output.stdout).ok();
+    status.filter(|_| answered)
 }
 
 /// The fault of the broker's disk in `status`.

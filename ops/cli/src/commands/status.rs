@@ -37,15 +37,21 @@ pub struct StatusArgs {
     pub check: bool,
 }
 
-/// Prints the leader's view of the cluster.
+/// Prints the leader's view of the cluster; if no leader answers, that the cluster is down.
 ///
 /// # Errors
 /// [`admin::errors::Unreachable`] if no leader answers; with `--check` an error if the cluster is not healthy.
 pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
     let shown = show(args, settings, json).await;
     let is_silent = |error: &anyhow::Error| error.downcast_ref::<Unreachable>().is_some();
-    if !json && shown.as_ref().is_err_and(is_silent) {
-        output::line("down: no leader answers")?;
+    if shown.as_ref().is_err_and(is_silent) {
+        let health = Health::Down(vec!["no leader answers".into()]);
+        if json {
+            let (word, reasons) = (health.word(), health.reasons());
+            output::line(serde_json::json!({ "health": word, "reasons": reasons }))?;
+        } else {
+            output::line(&health)?;
+        }
     }
     shown.map_err(|error| match error.downcast::<Unreachable>() {
         Ok(Unreachable(why)) => {
