@@ -11,6 +11,7 @@ use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_otlp::{MetricExporter, Protocol, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
 
 use crate::collector::Collector;
 use crate::error::TelemetryError;
@@ -118,22 +119,22 @@ fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// The attributes of this process.
+/// The attributes of this process. Those of its environment win over ours.
 pub(crate) fn resource(settings: &TelemetrySettings) -> Resource {
-    let named = std::env::var_os("OTEL_SERVICE_NAME").is_some_and(|name| !name.is_empty());
-    let resource = Resource::builder().with_attributes([
-        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-        KeyValue::new("service.namespace", "warploom"),
-        KeyValue::new("service.instance.id", format!("{:016x}", instance())),
-        KeyValue::new("host.name", host_name()),
-        KeyValue::new("process.pid", i64::from(std::process::id())),
-        KeyValue::new("warploom.cluster", settings.cluster.clone()),
-    ]);
-    if named {
-        return resource.build();
-    }
-    resource
+    let given = settings.resource.own();
+    let given = given.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned()));
+    Resource::builder_empty()
+        .with_detector(Box::new(TelemetryResourceDetector))
         .with_service_name(settings.role.service_name())
+        .with_attributes([
+            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+            KeyValue::new("service.namespace", "warploom"),
+            KeyValue::new("service.instance.id", format!("{:016x}", instance())),
+            KeyValue::new("host.name", host_name()),
+            KeyValue::new("process.pid", i64::from(std::process::id())),
+            KeyValue::new("warploom.cluster", settings.cluster.clone()),
+        ])
+        .with_attributes(given)
         .build()
 }
 

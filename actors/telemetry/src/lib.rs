@@ -17,6 +17,7 @@ mod instruments;
 mod logs;
 mod meters;
 mod openmetrics;
+mod resource;
 mod scrape;
 mod settings;
 mod spans;
@@ -35,6 +36,7 @@ pub use meters::{
     TenantReading, TenantSnapshot, TracerMeters, UsageTotals, Verified,
 };
 pub use openmetrics::OPENMETRICS_TYPE;
+pub use resource::ResourceSettings;
 pub use scrape::{MetricsServer, names_this_host};
 pub use settings::{Role, TelemetrySettings};
 pub use spans::{Attribute, Attributes, FinishedSpan, SendError, SpanEvent, SpanExport};
@@ -77,6 +79,9 @@ impl Telemetry {
     pub fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
         if settings.is_off() {
             return Ok(Self::off());
+        }
+        if let Some(why) = settings.resource.discarded() {
+            tracing::warn!(why, "OTEL_RESOURCE_ATTRIBUTES is discarded");
         }
         let meters = Arc::new(Meters::new());
         let export = Export::start(settings, &meters)?;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::resource::ResourceSettings;
+
 /// The role of a process in the cluster, which also names its service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -21,7 +23,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the process's `service.name`, unless `OTEL_SERVICE_NAME` is set.
+    /// Returns the process's `service.name`, unless its environment sets another.
     #[must_use]
     pub fn service_name(self) -> &'static str {
         match self {
@@ -62,6 +64,8 @@ pub struct TelemetrySettings {
     pub certificate: Option<PathBuf>,
     /// Headers of posts of spans: `OTEL_EXPORTER_OTLP_HEADERS`. The SDK reads those of metrics itself.
     pub headers: Vec<(String, String)>,
+    /// Attributes of the process that its environment sets.
+    pub resource: ResourceSettings,
     /// True if programs are to report their requests to a tracer; `None`: if an endpoint for spans is set.
     pub requests: Option<bool>,
     /// Share of requests that are traced, 0 to 1: of those without a parent if the parent is obeyed, else of all.
@@ -86,6 +90,7 @@ impl TelemetrySettings {
             nvidia_names: false,
             certificate: None,
             headers: Vec::new(),
+            resource: ResourceSettings::default(),
             requests: None,
             sample: 1.0,
             obeys_parent: true,
@@ -96,7 +101,7 @@ impl TelemetrySettings {
     /// Resolves the setting `endpoint` (the base URL of a collector; empty is unset) over the
     /// environment: `OTEL_EXPORTER_OTLP_[TRACES_|METRICS_|LOGS_]ENDPOINT`,
     /// `OTEL_EXPORTER_OTLP_CERTIFICATE`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_TRACES_SAMPLER[_ARG]`,
-    /// `OTEL_SDK_DISABLED`.
+    /// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`, `OTEL_SDK_DISABLED`.
     #[must_use]
     pub fn from_environment(role: Role, cluster: &str, endpoint: &str) -> Self {
         Self::resolve(role, cluster, endpoint, |name| std::env::var(name).ok())
@@ -109,7 +114,15 @@ impl TelemetrySettings {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let variable = |name: &str| environment(name).filter(|value| !value.is_empty());
-        let off = Self::off(role, cluster);
+        let text = |name| variable(name).unwrap_or_default();
+        let off = Self {
+            // The page has them too, and is there without an export.
+            resource: ResourceSettings::new(
+                &text("OTEL_RESOURCE_ATTRIBUTES"),
+                &text("OTEL_SERVICE_NAME"),
+            ),
+            ..Self::off(role, cluster)
+        };
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return off;
         }
@@ -191,6 +204,21 @@ mod tests {
         assert!(resolve("", &[]).is_off());
         assert!(resolve("", &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).is_off());
         assert!(resolve("http://a:1", &[("OTEL_SDK_DISABLED", "true")]).is_off());
+    }
+
+    #[test]
+    fn attributes_of_the_process_are_read_and_stay_without_an_export() {
+        let given = [
+            ("OTEL_RESOURCE_ATTRIBUTES", "team=a%20b"),
+            ("OTEL_SERVICE_NAME", "mine"),
+            ("OTEL_SDK_DISABLED", "true"),
+        ];
+        let expected = ResourceSettings::new("team=a%20b", "mine");
+        assert_eq!(resolve("http://a:1", &given[..2]).resource, expected);
+        let disabled = resolve("http://a:1", &given);
+        assert!(disabled.is_off());
+        assert_eq!(disabled.resource, expected);
+        assert_eq!(resolve("", &[]).resource, ResourceSettings::default());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use prost::Message as _;
 use crate::collector::Collector;
 use crate::error::TelemetryError;
 use crate::export::collector;
+use crate::resource::ResourceSettings;
 use crate::settings::{Role, TelemetrySettings};
 
 /// Flag of a sampled span, as in a `traceparent`.
@@ -98,6 +99,10 @@ pub struct SpanExport {
     endpoint: String,
     headers: Vec<(String, String)>,
     cluster: String,
+    /// The role of this process.
+    role: Role,
+    /// Attributes that its environment sets.
+    given: ResourceSettings,
 }
 
 impl SpanExport {
@@ -114,6 +119,8 @@ impl SpanExport {
             endpoint: endpoint.to_owned(),
             headers: settings.headers.clone(),
             cluster: settings.cluster.clone(),
+            role: settings.role,
+            given: settings.resource.clone(),
         }))
     }
 
@@ -176,19 +183,32 @@ impl SpanExport {
         }
     }
 
-    /// The service of a role in this cluster: not one process, as others may have done the work.
+    /// The service of a role in this cluster: not one process, as others may have done the work. The environment of
+    /// this process says of others only what is true of them. The cluster's own roles are taken to share a namespace.
     fn resource(&self, role: Role) -> Resource {
-        let text = |key, value: &str| key_value(key, Value::StringValue(value.to_owned()));
+        let in_namespace = matches!(role, Role::Leader | Role::Worker);
+        let given: Vec<_> = match role == self.role {
+            true => self.given.own().collect(),
+            false => self.given.of_others(in_namespace).collect(),
+        };
+        let ours = [
+            ("service.name", role.service_name()),
+            ("service.version", env!("CARGO_PKG_VERSION")),
+            ("service.namespace", "warploom"),
+            ("warploom.cluster", self.cluster.as_str()),
+            ("telemetry.sdk.name", "warploom"),
+            ("telemetry.sdk.language", "rust"),
+            ("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
+        ];
+        let ours = ours
+            .into_iter()
+            .filter(|(key, _)| given.iter().all(|(other, _)| other != key));
+        let text = |(key, value): (&str, &str)| {
+            let value = Value::StringValue(value.to_owned());
+            key_value(key, value)
+        };
         Resource {
-            attributes: vec![
-                text("service.name", role.service_name()),
-                text("service.version", env!("CARGO_PKG_VERSION")),
-                text("service.namespace", "warploom"),
-                text("warploom.cluster", &self.cluster),
-                text("telemetry.sdk.name", "warploom"),
-                text("telemetry.sdk.language", "rust"),
-                text("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
-            ],
+            attributes: ours.chain(given.iter().copied()).map(text).collect(),
             ..Resource::default()
         }
     }

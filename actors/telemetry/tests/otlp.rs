@@ -12,8 +12,8 @@ use measured::measures;
 use serde_json::{Value, json};
 use telemetry::catalogue::METRICS;
 use telemetry::{
-    Attribute, FinishedSpan, Role, SendError, SpanEvent, SpanExport, Telemetry, TelemetryError,
-    TelemetrySettings,
+    Attribute, FinishedSpan, ResourceSettings, Role, SendError, SpanEvent, SpanExport, Telemetry,
+    TelemetryError, TelemetrySettings,
 };
 use test_cluster::Receiver;
 use test_cluster::TempDir;
@@ -116,6 +116,58 @@ fn spans_of_all_roles_arrive_with_their_parents_times_and_attributes() {
         "attributes": {"warploom.launches": 3},
     }]);
     assert_eq!(child["events"], event);
+}
+
+#[test]
+fn the_environment_describes_the_process_that_exports_and_no_other() {
+    let receiver = Receiver::start(0, None);
+    let given = "k8s.pod.name=tracer-1,k8s.namespace.name=gpu,k8s.cluster.name=east%2Cwest,team=a,\
+                 service.version=9,warploom.cluster=other";
+    let settings = TelemetrySettings {
+        resource: ResourceSettings::new(given, "mine"),
+        ..TelemetrySettings::from_environment(Role::Tracer, "test", &receiver.endpoint())
+    };
+    let export = exporter(&settings).expect("the settings are good");
+    let spans = [
+        span(Role::Client, "of a client", 1),
+        span(Role::Worker, "of a worker", 2),
+        span(Role::Tracer, "of the tracer", 3),
+    ];
+    export.send(&spans).expect("taken");
+    let telemetry = Telemetry::start(&settings).expect("the settings are good");
+    measures(Role::Tracer, &telemetry);
+    drop(telemetry);
+
+    let received = receiver.received();
+    let keys = [
+        "service.name",
+        "service.version",
+        "k8s.namespace.name",
+        "k8s.pod.name",
+    ];
+    let version = env!("CARGO_PKG_VERSION");
+    for (name, expected) in [
+        (
+            "of a client",
+            json!(["warploom-client", version, null, null]),
+        ),
+        (
+            "of a worker",
+            json!(["warploom-worker", version, "gpu", null]),
+        ),
+        ("of the tracer", json!(["mine", "9", "gpu", "tracer-1"])),
+        (
+            "warploom.request.duration",
+            json!(["mine", "9", "gpu", "tracer-1"]),
+        ),
+    ] {
+        let resource = &named(&received, name)["resource"];
+        let told: Vec<_> = keys.iter().map(|key| resource[*key].clone()).collect();
+        assert_eq!(Value::Array(told), expected, "{name}");
+        assert_eq!(resource["k8s.cluster.name"], "east,west", "{name}");
+        assert_eq!(resource["team"], "a", "{name}");
+        assert_eq!(resource["warploom.cluster"], "test", "{name}");
+    }
 }
 
 #[test]

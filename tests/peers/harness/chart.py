@@ -29,6 +29,9 @@ TENANTS = {"default": {}, "chat": {"namespace": "chat", "priority": 0},
 COLLECTOR = "collector.observability.svc:4318"
 TRACED = {"otlp": f"http://{COLLECTOR}"}
 
+#: Attributes of telemetry, and the fields of a pod that they come from.
+PLACE = {"k8s.node.name": "spec.nodeName", "k8s.namespace.name": "metadata.namespace", "k8s.pod.name": "metadata.name"}
+
 #: Values that are right, by name.
 GOOD = {
     "defaults": {},
@@ -137,6 +140,7 @@ def _manifests(row, answer):
     _judge(row, "cuda", limits != [{"nvidia.com/gpu": 1}])
     for name in GOOD:
         _judge(row, f"{name}: the tracer", list(_untraced(name, answer["cases"][name])))
+        _judge(row, f"{name}: attributes of pods", list(_unplaced(name, answer["cases"][name])))
     _judge(row, "traces: what starts anew", _unmoved(answer["cases"]["defaults"], answer["cases"]["traces"]))
     _judge(row, "own secret", _of(answer["cases"]["own secret"], "Secret", ""))
     _judge(row, "an upgrade", _forgotten(answer["cases"]["defaults"], answer["upgrade"]))
@@ -177,14 +181,39 @@ def _untraced(name, case):
             if pod.get(key) != other[key]:
                 yield f"{key} is not a leader's"
         (container,) = pod["containers"]
-        if container["command"] != ["warploom", "tracer"] or container["env"] != [
-                {"name": "WARPLOOM_CONFIG", "value": "/etc/warploom/tracer.toml"}]:
+        if container["command"] != ["warploom", "tracer"] or container["env"][0] != {
+                "name": "WARPLOOM_CONFIG", "value": "/etc/warploom/tracer.toml"}:
             yield f"it runs {container['command']} with {container['env']}"
         if {"ports", "readinessProbe", "livenessProbe", "startupProbe"} & container.keys():
             yield "it has ports or probes"
         for key, value in values.get("settings", {}).items():
             if f'\n{key} = "{value}"\n' not in f"{roles['data']['tracer.toml']}\n":
                 yield f"{key} is not told"
+
+
+def _unplaced(name, case):
+    """The pods that do not tell where they run by OpenTelemetry's variable: each role does where a collector is given,
+    and no other pod."""
+    roles = {"leader", "worker", "tracer"} if "telemetry" in GOOD[name] else set()
+    for it in case["objects"]:
+        template = it.get("spec", {}).get("template")
+        if it["kind"] not in ("Deployment", "StatefulSet"):
+            continue
+        role = template["metadata"]["labels"]["app.kubernetes.io/component"]
+        (container,) = template["spec"]["containers"]
+        fields = {}
+        for entry in container.get("env", ()):
+            if path := entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath"):
+                fields[entry["name"]] = path
+            elif entry["name"] == "OTEL_RESOURCE_ATTRIBUTES":
+                pairs = (pair.split("=") for pair in entry["value"].split(","))
+                # Only variables before it count.
+                told = {key: fields.get(value.removeprefix("$(").removesuffix(")")) for key, value in pairs}
+                break
+        else:
+            told = None
+        if told != (PLACE if role in roles else None):
+            yield f"{it['metadata']['name']}: {told}"
 
 
 def _unmoved(before, after):
@@ -340,10 +369,19 @@ class Collector:
             spans = [it for it in self.lines() if it["kind"] == "span"]
             clusters = {it["resource"].get("warploom.cluster") for it in spans}
             if clusters == {"warploom"} and {"warploom-client", "warploom-worker"} <= {it["service"] for it in spans}:
-                return None
+                return _misplaced(spans)
             if time.monotonic() > end:
                 return f"{len(spans)} spans of {clusters}, services { {it['service'] for it in spans} }"
             time.sleep(0.2)
+
+
+def _misplaced(spans):
+    """The places of spans that are not right: their tracer knows its namespace, which programs need not share."""
+    told = {(it["service"], key, value) for it in spans for key, value in it["resource"].items()
+            if key.startswith("k8s.")}
+    services = {it["service"] for it in spans} - {"warploom-client"}
+    wanted = {(service, "k8s.namespace.name", "gpu") for service in services}
+    return None if told == wanted else f"{sorted(told)} is not {sorted(wanted)}"
 
 
 def _runtime(row, name, node, page, programs):

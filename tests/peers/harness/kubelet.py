@@ -18,6 +18,8 @@ import time
 
 #: Where images have their own files.
 IMAGE = "/usr/local"
+#: The name of the node.
+NODE = "node-1"
 INDEX = "apps.kubernetes.io/pod-index"
 
 
@@ -177,7 +179,11 @@ class Pod:
         here = self._translator(paths)
         for mount in it.get("volumeMounts", ()):
             self._fill(paths[mount["mountPath"]], mount["name"], here)
-        variables = {entry["name"]: here(self._value(entry)) for entry in it.get("env", ())}
+        variables = {}
+        for entry in it.get("env", ()):
+            # A value may name the variables before it.
+            named = re.sub(r"\$\((\w+)\)", lambda found: variables.get(found[1], found[0]), self._value(entry))
+            variables[entry["name"]] = here(named)
         words = command or [*it["command"], *it.get("args", ())]
         words = [re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], here(str(word))) for word in words]
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -194,6 +200,10 @@ class Pod:
         path = entry["valueFrom"]["fieldRef"]["fieldPath"]
         if path == "metadata.name":
             return self.name
+        if path == "metadata.namespace":
+            return self.namespace
+        if path == "spec.nodeName":
+            return NODE
         if label := re.fullmatch(r"metadata\.labels\['(.+)'\]", path):
             return self.labels[label[1]]
         raise Unknown(f"{self.name}: {path}")

@@ -232,7 +232,8 @@ pub static RESOURCE: &[(&str, &str, &str)] = &[
     (
         "service.name",
         "all",
-        "`warploom-client`, `-leader`, `-worker`, `-controller` or `-tracer`",
+        "`warploom-client`, `-leader`, `-worker`, `-controller` or `-tracer`, unless `OTEL_SERVICE_NAME` names the \
+         process that does the work",
     ),
     ("service.namespace", "all", "`warploom`"),
     ("service.version", "all", "the version of Warploom"),
@@ -247,7 +248,8 @@ pub static RESOURCE: &[(&str, &str, &str)] = &[
     (
         "k8s.*",
         "metrics, logs",
-        "namespace, node and pod, by `OTEL_RESOURCE_ATTRIBUTES`; the chart sets them",
+        "namespace, node and pod, by `OTEL_RESOURCE_ATTRIBUTES`; the chart sets them. Spans of leaders and workers \
+         have the namespace",
     ),
     (
         "telemetry.sdk.*",

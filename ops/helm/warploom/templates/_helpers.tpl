@@ -108,7 +108,7 @@ group's. So it is copied. */}}
     - {name: run, mountPath: /run/warploom}
 {{- end }}
 
-{{/* Attributes of telemetry: the pod, by OpenTelemetry's names. */}}
+{{/* Attributes of telemetry: the pod, by OpenTelemetry's names. Roles have them where a collector is given. */}}
 {{- define "warploom.where" -}}
 - name: K8S_NODE
   valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
