@@ -9,11 +9,12 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind as WireKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, SpanFlags, Status};
 use prost::Message as _;
 
+use crate::catalogue::traces::SpanKind;
 use crate::collector::Collector;
 use crate::error::TelemetryError;
 use crate::export::collector;
@@ -53,6 +54,8 @@ pub struct SpanEvent {
 pub struct FinishedSpan {
     /// The role that did the work.
     pub role: Role,
+    /// The kind.
+    pub kind: SpanKind,
     /// The name.
     pub name: String,
     /// The trace.
@@ -215,9 +218,11 @@ impl SpanExport {
 }
 
 fn span_message(span: &FinishedSpan) -> Span {
-    let kind = match span.role {
-        Role::Client => SpanKind::Client,
-        _ => SpanKind::Server,
+    let kind = match span.kind {
+        SpanKind::Client => WireKind::Client,
+        SpanKind::Server => WireKind::Server,
+        SpanKind::Producer => WireKind::Producer,
+        SpanKind::Consumer => WireKind::Consumer,
     };
     let known = SpanFlags::ContextHasIsRemoteMask as u32 | SAMPLED;
     let remote = if span.is_remote {

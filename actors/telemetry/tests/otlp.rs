@@ -11,6 +11,7 @@ use bus_schemas::{SpanId, TraceId};
 use measured::measures;
 use serde_json::{Value, json};
 use telemetry::catalogue::METRICS;
+use telemetry::catalogue::traces::SpanKind;
 use telemetry::{
     Attribute, FinishedSpan, ResourceSettings, Role, SendError, SpanEvent, SpanExport, Telemetry,
     TelemetryError, TelemetrySettings,
@@ -31,6 +32,7 @@ fn span(role: Role, name: &str, id: u8) -> FinishedSpan {
     let number = |name: &'static str, value| (name.into(), Attribute::Number(value));
     FinishedSpan {
         role,
+        kind: SpanKind::of(role),
         name: name.to_owned(),
         trace: TraceId([7; 16]),
         span: SpanId([id; 8]),
@@ -79,10 +81,19 @@ fn spans_of_all_roles_arrive_with_their_parents_times_and_attributes() {
         parent: Some(root.span),
         ..span(Role::Worker, "gpu launch add", 2)
     };
-    export.send(&[root.clone(), child]).expect("taken");
+    let message = |kind, name, id| FinishedSpan {
+        kind,
+        ..span(Role::Client, name, id)
+    };
+    let sent = message(SpanKind::Producer, "submit", 3);
+    let heard = message(SpanKind::Consumer, "answer", 4);
+    let spans = [root.clone(), child, sent, heard];
+    export.send(&spans).expect("taken");
 
     let received = receiver.received();
-    assert_eq!(of_kind(&received, "span").len(), 2, "{received:#?}");
+    assert_eq!(of_kind(&received, "span").len(), 4, "{received:#?}");
+    assert_eq!(named(&received, "submit")["span_kind"], "PRODUCER");
+    assert_eq!(named(&received, "answer")["span_kind"], "CONSUMER");
     let (root, child) = (
         named(&received, "request"),
         named(&received, "gpu launch add"),

@@ -187,6 +187,12 @@ impl Subjects {
         }
     }
 
+    /// Returns the pattern of all intents, of any tenant's session.
+    #[must_use]
+    pub fn intents_all(&self) -> String {
+        format!("{}.t.*.up.l.intent.*", self.root)
+    }
+
     /// Returns a subject from client to worker.
     #[must_use]
     pub fn to_worker(
@@ -249,6 +255,12 @@ impl Subjects {
     #[must_use]
     pub fn session_inbound(&self, tenant: &Tenant, session: SessionId) -> String {
         format!("{}.t.{tenant}.dn.{session}.*", self.root)
+    }
+
+    /// Returns the pattern of all messages to clients about any session.
+    #[must_use]
+    pub fn sessions_inbound_all(&self) -> String {
+        format!("{}.t.*.dn.*.*", self.root)
     }
 
     /// [`crate::LeaderBeat`] to all clients of a tenant, when a term begins.

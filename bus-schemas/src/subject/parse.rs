@@ -281,6 +281,20 @@ mod tests {
     }
 
     #[test]
+    fn the_patterns_of_all_sessions_are_those_of_one_with_wildcards() {
+        let (subjects, tenant) = subjects();
+        let session = SessionId(7);
+        let with_wildcards = |subject: String| {
+            let subject = subject.replace(".chat.", ".*.");
+            subject.replace(&session.to_string(), "*")
+        };
+        let intent = subjects.to_leader(&tenant, ToLeader::Intent(session));
+        assert_eq!(with_wildcards(intent), subjects.intents_all());
+        let inbound = subjects.session_inbound(&tenant, session);
+        assert_eq!(with_wildcards(inbound), subjects.sessions_inbound_all());
+    }
+
+    #[test]
     fn a_tenant_hears_its_own_prefix_only() {
         let (subjects, tenant) = subjects();
         let inbox = subjects.tenant_inbox(&tenant) + ".x";

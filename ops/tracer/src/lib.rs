@@ -12,6 +12,7 @@
 mod attribute;
 mod clock;
 mod command;
+mod destinations;
 mod export;
 mod failed;
 mod fit;

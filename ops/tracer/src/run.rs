@@ -22,7 +22,6 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::clock::now;
 use crate::export::Exporter;
 use crate::failed::Failed as FailedRequest;
-use crate::ids::Ids;
 use crate::record;
 use crate::reports::{self, Mark, Reports};
 use crate::sampling::Sampling;
@@ -93,12 +92,7 @@ async fn run(
     let administrator = Rc::new(Administrator::as_role(settings, None).await?);
     let subjects = administrator.subjects().clone();
     let jetstream = jetstream::new(administrator.client().clone());
-    let tracer = Tracer::new(
-        Ids::new(subjects.cluster()),
-        sampling,
-        exporter.is_some(),
-        now(),
-    );
+    let tracer = Tracer::new(&subjects, sampling, exporter.is_some(), now());
     let shared = Rc::new(Shared {
         storage: Storage::new(jetstream, &subjects),
         administrator,

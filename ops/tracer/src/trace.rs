@@ -9,9 +9,11 @@ use std::borrow::Cow;
 use bus_schemas::{Compilation, SpanId, TraceId};
 use scheduler_leader_core::why::{Cause, Timing};
 use telemetry::catalogue::traces as names;
+use telemetry::catalogue::traces::SpanKind;
 use telemetry::{Attribute, Attributes, FinishedSpan, Role};
 
 use crate::attribute::{number, text};
+use crate::destinations::Destinations;
 use crate::failed::Failed;
 use crate::fit::{distance, fit};
 use crate::ids::{Ids, root_of, trace_of};
@@ -27,6 +29,7 @@ use crate::work::Work;
 #[derive(Debug)]
 pub(crate) struct Context<'c> {
     pub(crate) ids: &'c Ids,
+    pub(crate) destinations: &'c Destinations,
     pub(crate) kernels: &'c Kernels,
     /// The target of the tenant, nanoseconds.
     pub(crate) target: Option<u64>,
@@ -231,25 +234,13 @@ impl Trace<'_> {
         stretches.push(("answer", (last, self.bounds.1)));
         stretches.retain(|(_, stretch)| stretch.0 < stretch.1);
         let span = |(at, (name, stretch)): (usize, (&'static str, Stretch))| {
-            let role = match name {
-                "answer" => Role::Worker,
-                _ => Role::Client,
-            };
-            let mut span = self.child(role, name, [at as u64, 0], stretch);
-            if name != "program" {
-                let operation = if name == "answer" { "receive" } else { "send" };
-                let name = if name == "answer" {
-                    "receive"
-                } else {
-                    "publish"
-                };
-                span.attributes.extend([
-                    text(names::MESSAGING_SYSTEM, "nats"),
-                    text(names::MESSAGING_OPERATION, name),
-                    text(names::MESSAGING_TYPE, operation),
-                ]);
+            let span = self.child(Role::Client, name, [at as u64, 0], stretch);
+            let destinations = self.context.destinations;
+            match name {
+                "submit" => message(span, SpanKind::Producer, &destinations.submit),
+                "answer" => message(span, SpanKind::Consumer, &destinations.answer),
+                _ => span,
             }
-            span
         };
         stretches.into_iter().enumerate().map(span).collect()
     }
@@ -287,6 +278,7 @@ impl Trace<'_> {
         let (session, first) = (self.request.session, self.request.report.first);
         FinishedSpan {
             role,
+            kind: SpanKind::of(role),
             name: kind.to_owned(),
             trace: self.id,
             span: self.context.ids.span(kind, session, first, part),
@@ -307,6 +299,22 @@ impl Trace<'_> {
             text(names::SESSION, &self.request.session.to_string()),
         ]
     }
+}
+
+/// Makes the span of a message from another one.
+fn message(mut span: FinishedSpan, kind: SpanKind, destination: &str) -> FinishedSpan {
+    let (operation, of_type) = match kind {
+        SpanKind::Consumer => ("receive", "receive"),
+        _ => ("publish", "send"),
+    };
+    span.kind = kind;
+    span.attributes.extend([
+        text(names::MESSAGING_SYSTEM, "nats"),
+        text(names::MESSAGING_OPERATION, operation),
+        text(names::MESSAGING_TYPE, of_type),
+        text(names::MESSAGING_DESTINATION, destination),
+    ]);
+    span
 }
 
 /// The waits of slices, in nanoseconds by cause, and their sum.

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
+use bus_schemas::subject::Subjects;
 use bus_schemas::{CostClass, GpuId, KernelKey, KernelRecord, Tenant, TraceContext};
 use scheduler_leader_core::replay::ReplayedPosition;
 use scheduler_leader_core::why::DeviceIdle;
 use telemetry::{Exemplar, FinishedSpan, TracerMeters};
 
+use crate::destinations::Destinations;
 use crate::idle::Idle;
 use crate::ids::{Ids, root_of, trace_of};
 use crate::join::{Join, Joined, Request};
@@ -81,6 +83,7 @@ pub(crate) struct Looked<T> {
 #[derive(Debug)]
 pub(crate) struct Tracer<T> {
     ids: Ids,
+    destinations: Destinations,
     join: Join<T>,
     kernels: Kernels,
     sampling: Sampling,
@@ -100,10 +103,11 @@ pub(crate) struct Tracer<T> {
 }
 
 impl<T> Tracer<T> {
-    /// A tracer of a cluster. Without `exports` it measures only.
-    pub(crate) fn new(ids: Ids, sampling: Sampling, exports: bool, now: u64) -> Self {
+    /// Creates the tracer of a cluster. Without `exports` it measures only.
+    pub(crate) fn new(subjects: &Subjects, sampling: Sampling, exports: bool, now: u64) -> Self {
         Self {
-            ids,
+            ids: Ids::new(subjects.cluster()),
+            destinations: Destinations::new(subjects),
             join: Join::new(),
             kernels: Kernels::default(),
             sampling,
@@ -296,6 +300,7 @@ impl<T> Tracer<T> {
         let made = kept.map(|kept| {
             let context = Context {
                 ids: &self.ids,
+                destinations: &self.destinations,
                 kernels: &self.kernels,
                 target: self.sampling.target(&joined.request.tenant),
                 kept,

@@ -13,7 +13,7 @@ LINKS = 8
 #: The service of each kind of span, and OpenTelemetry's kind.
 SERVICES = {
     "request": ("warploom-client", "CLIENT"),
-    "submit": ("warploom-client", "CLIENT"),
+    "submit": ("warploom-client", "PRODUCER"),
     "queue": ("warploom-leader", "SERVER"),
     "gpu": ("warploom-worker", "SERVER"),
     "compile": ("warploom-worker", "SERVER"),
@@ -21,18 +21,20 @@ SERVICES = {
     "load": ("warploom-worker", "SERVER"),
     "swap": ("warploom-worker", "SERVER"),
     "program": ("warploom-client", "CLIENT"),
-    "answer": ("warploom-worker", "SERVER"),
+    "answer": ("warploom-client", "CONSUMER"),
 }
 #: The causes of a wait.
 CAUSES = {"priority", "share", "floor", "cap", "bound", "target", "window", "device", "own", "memory", "suspended",
           "hold", "program", "bus", "worker", "leader"}
 #: Attributes that each kind of span must have, and those that it may have.
 COMMON = {"warploom.tenant": str, "warploom.session": str}
+MESSAGE = {"messaging.system": str, "messaging.operation.name": str, "messaging.operation.type": str,
+           "messaging.destination.name": str}
 PLACE = {"warploom.gpu": int, "warploom.epoch": int, "warploom.position": int, "warploom.op": int}
 MUST = {
     "request": {"warploom.ops": int, "warploom.launches": int, "warploom.wait_ns": int, "warploom.kept": str,
                 "thread.id": int, "process.pid": int, "process.executable.name": str, "host.name": str},
-    "submit": {"messaging.system": str, "messaging.operation.type": str},
+    "submit": MESSAGE,
     "queue": {**PLACE, "warploom.ops": int, "warploom.priority": int, "warploom.wait_ns": int},
     "gpu": {**PLACE, "warploom.ops": int, "warploom.device_ns": int},
     "compile": PLACE,
@@ -40,7 +42,7 @@ MUST = {
     "load": {**PLACE, "warploom.ops": int, "warploom.estimated": bool},
     "swap": PLACE,
     "program": {},
-    "answer": {"messaging.system": str, "messaging.operation.type": str},
+    "answer": MESSAGE,
 }
 DEVICE = {"hw.id": str, "hw.type": str}
 MAY = {
@@ -48,13 +50,11 @@ MAY = {
                 "warploom.incomplete": bool, "error.type": str, "code.function.name": str, "code.file.path": str,
                 "code.line.number": int, "warploom.fault.ptx_line": int, "warploom.fault.block": str,
                 "warploom.fault.thread": str, "warploom.fault.address": str},
-    "submit": {"messaging.operation.name": str},
     "gpu": {"warploom.launches": int, "warploom.slices": int, "warploom.wait_ns": int, **DEVICE},
     "compile": DEVICE,
     "transfer": DEVICE,
     "load": DEVICE,
     "swap": DEVICE,
-    "answer": {"messaging.operation.name": str},
 }
 #: The kind of span that has an event, and the event's attributes.
 EVENTS = {
@@ -64,8 +64,10 @@ EVENTS = {
     "load": ("gpu", {"warploom.ops": int}),
     "exception": ("request", {"exception.type": str, "exception.message": str}),
 }
-#: The values of attributes of messages.
-OPERATIONS = {"submit": "send", "answer": "receive"}
+#: The values of attributes of messages: the operation, its type, and the pattern of subjects without its beginning.
+OPERATIONS = {"submit": ("publish", "send", "t.*.up.l.intent.*"), "answer": ("receive", "receive", "t.*.dn.*.*")}
+#: The beginning of all subjects: the protocol and the cluster.
+ROOT = re.compile(r"wl\.v1\.[^.*]+\.")
 LAUNCH = re.compile(r"gpu launch (?P<kernel>.+?)(?: \+(?P<others>\d+))?")
 OTHERS = {"gpu load", "gpu copy", "gpu copy out", "gpu sync", "gpu memory", "gpu execute"}
 
@@ -121,8 +123,10 @@ def check_span(span):
     if "warploom.wait_ns" in span["attributes"]:
         check_waits(span)
     if which in OPERATIONS:
-        said = span["attributes"]["messaging.system"], span["attributes"]["messaging.operation.type"]
-        require(said == ("nats", OPERATIONS[which]), "another message", span)
+        system, *said, destination = (span["attributes"][key] for key in MESSAGE)
+        require((system, *said, ROOT.sub("", destination, count=1)) == ("nats", *OPERATIONS[which]), "another message",
+                span)
+        require(ROOT.match(destination), "a destination without its cluster", span)
 
 
 def check_attributes(span, which):

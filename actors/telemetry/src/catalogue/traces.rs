@@ -3,6 +3,41 @@
 
 use crate::settings::Role;
 
+/// The kind of a span, as OpenTelemetry defines it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanKind {
+    /// A role asks, and waits for the answer.
+    Client,
+    /// A role does what another one asks.
+    Server,
+    /// A role sends a message.
+    Producer,
+    /// A role receives a message.
+    Consumer,
+}
+
+impl SpanKind {
+    /// Returns the kind of a role's spans that are not of a message.
+    #[must_use]
+    pub const fn of(role: Role) -> Self {
+        match role {
+            Role::Client => Self::Client,
+            _ => Self::Server,
+        }
+    }
+
+    /// Returns the name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::Producer => "producer",
+            Self::Consumer => "consumer",
+        }
+    }
+}
+
 /// A span.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SpanEntry {
@@ -10,6 +45,8 @@ pub struct SpanEntry {
     pub name: &'static str,
     /// Role that does the work: the service of the span.
     pub role: Role,
+    /// Its kind.
+    pub kind: SpanKind,
     /// Its beginning.
     pub from: &'static str,
     /// Its end.
@@ -43,9 +80,9 @@ pub static SPANS: &[SpanEntry] = &[
         "the first op after a wait",
         "the answer of the next",
     ),
-    span(
+    message(
         "submit",
-        Role::Client,
+        SpanKind::Producer,
         "the request begins",
         "the leader hears of it",
     ),
@@ -133,9 +170,9 @@ pub static SPANS: &[SpanEntry] = &[
         "the last op of a slice has ended",
         "the leader hears of more",
     ),
-    span(
+    message(
         "answer",
-        Role::Worker,
+        SpanKind::Consumer,
         "the last op has ended",
         "the program has the answer",
     ),
@@ -145,6 +182,22 @@ const fn span(name: &'static str, role: Role, from: &'static str, to: &'static s
     SpanEntry {
         name,
         role,
+        kind: SpanKind::of(role),
+        from,
+        to,
+    }
+}
+
+const fn message(
+    name: &'static str,
+    kind: SpanKind,
+    from: &'static str,
+    to: &'static str,
+) -> SpanEntry {
+    SpanEntry {
+        name,
+        role: Role::Client,
+        kind,
         from,
         to,
     }
@@ -219,6 +272,8 @@ attributes! {
     MESSAGING_SYSTEM: "messaging.system" on ["submit" "answer"], "`nats`";
     MESSAGING_OPERATION: "messaging.operation.name" on ["submit" "answer"], "`publish` or `receive`";
     MESSAGING_TYPE: "messaging.operation.type" on ["submit" "answer"], "`send` or `receive`";
+    MESSAGING_DESTINATION: "messaging.destination.name" on ["submit" "answer"],
+        "the pattern of the message's subject, with `*` for tenant and session";
 }
 
 /// The attribute with the nanoseconds of a cause.

@@ -80,11 +80,14 @@ pub(crate) fn text() -> String {
 
 /// The spans, events and attributes.
 fn traces(text: &mut String) {
-    text.push_str("\n## Spans\n\n| span | service | from | to |\n| --- | --- | --- | --- |\n");
+    text.push_str(
+        "\n## Spans\n\n| span | service | kind | from | to |\n| --- | --- | --- | --- | --- |\n",
+    );
     for span in SPANS {
         let (name, role) = (span.name, span.role.service_name());
         let role = role.trim_start_matches("warploom-");
-        let _ = writeln!(text, "| `{name}` | {role} | {} | {} |", span.from, span.to);
+        let (kind, from, to) = (span.kind.name(), span.from, span.to);
+        let _ = writeln!(text, "| `{name}` | {role} | {kind} | {from} | {to} |");
     }
     text.push_str("\n## Events\n\n| event | of | meaning |\n| --- | --- | --- |\n");
     for (name, span, help) in EVENTS {

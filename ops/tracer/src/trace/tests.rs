@@ -1,5 +1,6 @@
 use std::rc::Rc;
 
+use bus_schemas::subject::Subjects;
 use bus_schemas::{
     Code, CostClass, FaultAccess, FaultKind, GrantKind, KernelFault, KernelKey, SourceLine, SpanId,
     TraceContext,
@@ -17,9 +18,11 @@ fn kernels() -> Kernels {
 }
 
 fn made(joined: &Joined<u8>) -> Vec<FinishedSpan> {
-    let ids = Ids::new(&"lab".parse().expect("a name"));
+    let subjects = Subjects::new(&"lab".parse().expect("a name"));
+    let ids = Ids::new(subjects.cluster());
     let context = Context {
         ids: &ids,
+        destinations: &Destinations::new(&subjects),
         kernels: &kernels(),
         target: Some(500),
         kept: Kept::Slow,
@@ -339,7 +342,8 @@ fn a_part_of_several_slices_is_one_span_with_their_waits() {
     assert_eq!(amount(&spans[0], "warploom.wait_ns"), 130);
 }
 
-/// Checks that names of spans, events and attributes are of the table, and are on the spans that it names.
+/// Checks that names of spans, events and attributes are of the table, and are on the spans that it names. Checks that
+/// spans have the service and the kind that it names.
 fn check_names(spans: &[FinishedSpan]) {
     let first = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
     let has = |name: &str, on: &str| {
@@ -357,11 +361,9 @@ fn check_names(spans: &[FinishedSpan]) {
     };
     for span in spans {
         let kind = first(&span.name);
-        assert!(
-            names::SPANS.iter().any(|it| first(it.name) == kind),
-            "{}",
-            span.name
-        );
+        let entry = names::SPANS.iter().find(|it| first(it.name) == kind);
+        let entry = entry.map(|it| (it.role, it.kind));
+        assert_eq!(entry, Some((span.role, span.kind)), "{}", span.name);
         for (name, _) in &span.attributes {
             assert!(has(name, &kind), "{name} of {}", span.name);
         }
@@ -373,6 +375,36 @@ fn check_names(spans: &[FinishedSpan]) {
             for (name, _) in &event.attributes {
                 assert!(has(name, event.name), "{name} of {}", event.name);
             }
+        }
+    }
+}
+
+#[test]
+fn the_messages_at_both_ends_are_of_their_kind_and_name_their_destination() {
+    let spans = made(&joined());
+    check_names(&spans);
+    for (name, kind, told) in [
+        (
+            "submit",
+            SpanKind::Producer,
+            ["publish", "send", "wl.v1.lab.t.*.up.l.intent.*"],
+        ),
+        (
+            "answer",
+            SpanKind::Consumer,
+            ["receive", "receive", "wl.v1.lab.t.*.dn.*.*"],
+        ),
+    ] {
+        let span = named(&spans, name)[0];
+        assert_eq!((span.role, span.kind), (Role::Client, kind));
+        let keys = [
+            names::MESSAGING_OPERATION,
+            names::MESSAGING_TYPE,
+            names::MESSAGING_DESTINATION,
+        ];
+        for (key, value) in keys.into_iter().zip(told) {
+            let value = Attribute::Text(value.into());
+            assert_eq!(attribute(span, key), Some(&value), "{key} of {name}");
         }
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::join::tests::{position, request};
 
 fn tracer(share: f64, exports: bool) -> Tracer<u64> {
-    let ids = Ids::new(&"test".parse().expect("a name"));
-    let mut tracer = Tracer::new(ids, Sampling::new(share, true), exports, 0);
+    let subjects = Subjects::new(&"test".parse().expect("a name"));
+    let mut tracer = Tracer::new(&subjects, Sampling::new(share, true), exports, 0);
     tracer.begins(0);
     tracer.is_read(0);
     tracer
