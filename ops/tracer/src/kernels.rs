@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use bus_schemas::{KernelKey, KernelRecord};
 
+use crate::demangle::demangled;
+
 /// Maximum number of kernels that are known.
 const MOST: usize = 100_000;
 
@@ -11,6 +13,8 @@ const MOST: usize = 100_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kernel {
     name: String,
+    /// The name for people, if it is another one.
+    shown: Option<String>,
     /// Estimated nanoseconds of one launch, if it was measured.
     estimate_ns: Option<u64>,
 }
@@ -28,8 +32,15 @@ impl Kernels {
         if self.0.len() >= MOST && !self.0.contains_key(&key) {
             return;
         }
+        // Its record comes again with each measurement.
+        let known = self.0.get(&key).filter(|it| it.name == name.function);
+        let shown = match known {
+            Some(known) => known.shown.clone(),
+            None => demangled(&name.function),
+        };
         let kernel = Kernel {
             name: name.function.clone(),
+            shown,
             estimate_ns: record.percentile_ns(50),
         };
         self.0.insert(key, kernel);
@@ -40,11 +51,20 @@ impl Kernels {
         self.0.len() >= MOST || self.0.contains_key(&key)
     }
 
-    /// The name of a kernel, or else its key in hexadecimal digits.
+    /// The name of a kernel in its module, or else its key in hexadecimal digits.
     pub(crate) fn name(&self, key: KernelKey) -> String {
         match self.0.get(&key) {
             Some(kernel) => kernel.name.clone(),
             None => key.to_string(),
+        }
+    }
+
+    /// The name of a kernel for people, or else its key in hexadecimal digits.
+    pub(crate) fn shown(&self, key: KernelKey) -> String {
+        let kernel = self.0.get(&key);
+        match kernel.and_then(|kernel| kernel.shown.as_ref()) {
+            Some(shown) => shown.clone(),
+            None => self.name(key),
         }
     }
 
@@ -58,6 +78,7 @@ impl Kernels {
         let kernel = |(key, name, ns): &(u64, &str, u64)| {
             let kernel = Kernel {
                 name: (*name).to_owned(),
+                shown: demangled(name),
                 estimate_ns: Some(*ns),
             };
             (KernelKey(*key), kernel)

@@ -12,6 +12,7 @@
 mod attribute;
 mod clock;
 mod command;
+mod demangle;
 mod destinations;
 mod export;
 mod failed;

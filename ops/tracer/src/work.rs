@@ -4,8 +4,9 @@
 //! share of the slice.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
-use bus_schemas::CostClass;
+use bus_schemas::{CostClass, KernelKey};
 use telemetry::catalogue::traces as names;
 use telemetry::{Attribute, Attributes, SpanEvent};
 
@@ -22,10 +23,10 @@ const BYTES: u64 = 8;
 const LOAD: u64 = 100_000;
 
 /// One kind of work of a slice.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Launches of a kernel of this name.
-    Launch(String),
+    /// Launches of a kernel.
+    Launch(KernelKey),
     /// Copies to or on the device.
     Copy,
     /// Copies to the host.
@@ -76,31 +77,37 @@ impl Beside {
 
 /// The work of a slice, in the order in which it came. Loads are the first.
 #[derive(Debug)]
-pub(crate) struct Work(Vec<Item>);
+pub(crate) struct Work<'k> {
+    items: Vec<Item>,
+    kernels: &'k Kernels,
+}
 
-impl Work {
+impl<'k> Work<'k> {
     /// The work of a part with this number of loads of modules, which ran in `stretch`.
-    pub(crate) fn new(part: &Part, loads: u64, stretch: Stretch, kernels: &Kernels) -> Self {
+    pub(crate) fn new(part: &Part, loads: u64, stretch: Stretch, kernels: &'k Kernels) -> Self {
         let load = (loads > 0).then(|| Item::new(Kind::Load, loads, 0, LOAD.saturating_mul(loads)));
         let of_run = |run| item(run, kernels);
         let items = load.into_iter().chain(part.work.iter().map(of_run));
-        let mut work = Self(items.collect());
+        let mut work = Self {
+            items: items.collect(),
+            kernels,
+        };
         work.lay_out(stretch);
         work
     }
 
     /// Gives each item its share of the slice.
     fn lay_out(&mut self, (start, end): Stretch) {
-        let estimates = self.0.iter().map(|it| u128::from(it.estimate));
+        let estimates = self.items.iter().map(|it| u128::from(it.estimate));
         let whole = estimates.fold(0, u128::saturating_add).max(1);
-        let takes_time = self.0.iter().filter(|it| it.kind != Kind::Wait);
+        let takes_time = self.items.iter().filter(|it| it.kind != Kind::Wait);
         let is_estimated = takes_time.count() > 1;
         let at = |before: u128| {
             let share = u128::from(end - start).saturating_mul(before) / whole;
             start + u64::try_from(share).unwrap_or(u64::MAX).min(end - start)
         };
         let mut before = 0_u128;
-        for item in &mut self.0 {
+        for item in &mut self.items {
             let from = at(before);
             before = before.saturating_add(u128::from(item.estimate));
             (item.stretch, item.is_estimated) = ((from, at(before)), is_estimated);
@@ -109,26 +116,27 @@ impl Work {
 
     /// The name of the slice: its longest kernel and the number of other launches, or its other work.
     pub(crate) fn name(&self) -> String {
-        let launches = self.0.iter().filter_map(|item| match &item.kind {
-            Kind::Launch(name) => Some((item, name)),
+        let launches = self.items.iter().filter_map(|item| match item.kind {
+            Kind::Launch(kernel) => Some((item, kernel)),
             _ => None,
         });
         let total = launches.clone().map(|(item, _)| item.ops);
         let total = total.fold(0, u64::saturating_add);
-        let longest = launches.max_by_key(|(item, name)| (item.estimate, std::cmp::Reverse(*name)));
-        if let Some((_, name)) = longest {
+        let longest = launches.max_by_key(|(item, kernel)| (item.estimate, Reverse(*kernel)));
+        if let Some((_, kernel)) = longest {
+            let name = self.kernels.shown(kernel);
             return match total.saturating_sub(1) {
                 0 => format!("gpu launch {name}"),
                 others => format!("gpu launch {name} +{others}"),
             };
         }
-        let has = |kind| self.0.iter().any(|item| item.kind == kind);
+        let has = |kind| self.items.iter().any(|item| item.kind == kind);
         let name = match () {
             () if has(Kind::Copy) => "gpu copy",
             () if has(Kind::CopyOut) => "gpu copy out",
             () if has(Kind::Load) => "gpu load",
             () if has(Kind::Wait) => "gpu sync",
-            () if self.0.is_empty() => "gpu execute",
+            () if self.items.is_empty() => "gpu execute",
             () => "gpu memory",
         };
         name.to_owned()
@@ -136,18 +144,18 @@ impl Work {
 
     /// The events of the slice. `device_ns` is its time on the device.
     pub(crate) fn events(&self, device_ns: u64) -> Vec<SpanEvent> {
-        let estimates = self.0.iter().map(|it| u128::from(it.estimate));
+        let estimates = self.items.iter().map(|it| u128::from(it.estimate));
         let whole = estimates.fold(0, u128::saturating_add).max(1);
         let share = |own: u64| {
             let share = u128::from(device_ns).saturating_mul(own.into()) / whole;
             u64::try_from(share).unwrap_or(u64::MAX)
         };
         let event = |item: &Item| {
-            let (name, attributes) = match &item.kind {
+            let (name, attributes) = match item.kind {
                 Kind::Launch(kernel) => (
                     "kernel",
                     vec![
-                        text(names::KERNEL, kernel),
+                        text(names::KERNEL, &self.kernels.name(kernel)),
                         number(names::LAUNCHES, item.ops),
                         number(names::DEVICE_NS, share(item.estimate)),
                         (
@@ -172,7 +180,7 @@ impl Work {
                 attributes,
             })
         };
-        self.0.iter().filter_map(event).collect()
+        self.items.iter().filter_map(event).collect()
     }
 
     /// Transfers and loads with spans of their own: those that do not name their slice. Those of one kind share a span.
@@ -184,7 +192,7 @@ impl Work {
         ];
         let beside = kinds.into_iter().filter(|(_, _, named)| slice != *named);
         let beside = beside.filter_map(|(kind, name, _)| {
-            let mut items = self.0.iter().filter(|item| item.kind == kind);
+            let mut items = self.items.iter().filter(|item| item.kind == kind);
             let first = items.next()?;
             let all = (first.ops, first.bytes, first.stretch);
             let (ops, bytes, stretch) = items.fold(all, |(ops, bytes, (from, _)), item| {
@@ -225,8 +233,7 @@ fn item(run: &Ran, kernels: &Kernels) -> Item {
     match run.class {
         CostClass::Launch => {
             let each = kernels.estimate(run.key).unwrap_or(LAUNCH).max(1);
-            let kernel = Kind::Launch(kernels.name(run.key));
-            of(kernel, each.saturating_mul(run.ops))
+            of(Kind::Launch(run.key), each.saturating_mul(run.ops))
         }
         CostClass::Copy => of(Kind::Copy, copies),
         CostClass::Sync if run.bytes > 0 => of(Kind::CopyOut, copies),

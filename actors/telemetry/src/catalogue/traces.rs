@@ -243,7 +243,8 @@ attributes! {
         "device nanoseconds: measured for a slice, a share of them for a kernel";
     ESTIMATED: "warploom.estimated" on ["transfer" "load" "kernel"],
         "true if the time is an estimate: a share of the slice's";
-    KERNEL: "warploom.kernel" on ["kernel"], "the kernel's name, or its key where no worker has measured it";
+    KERNEL: "warploom.kernel" on ["kernel"],
+        "the kernel's name in its module, or its key where no worker has measured it";
     BYTES: "warploom.bytes" on ["transfer" "copy"], "bytes of the copies";
     SLICES: "warploom.slices" on ["gpu"], "slices that share the span, if there are several";
     WAIT_NS: "warploom.wait_ns" on ["request" "queue" "gpu"],

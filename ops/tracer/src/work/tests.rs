@@ -1,3 +1,5 @@
+use std::sync::OnceLock;
+
 use bus_schemas::KernelKey;
 use proptest::prelude::*;
 
@@ -25,12 +27,18 @@ fn run(class: CostClass, bytes: u64) -> Ran {
     }
 }
 
-fn kernels() -> Kernels {
-    Kernels::with(&[(7, "softmax", 10), (8, "matmul", 1_000)])
+fn kernels() -> &'static Kernels {
+    static KERNELS: OnceLock<Kernels> = OnceLock::new();
+    let named = [
+        (7, "softmax", 10),
+        (8, "matmul", 1_000),
+        (9, "_Z5scalePfi", 10),
+    ];
+    KERNELS.get_or_init(|| Kernels::with(&named))
 }
 
-fn work(runs: &[Ran], loads: u64) -> Work {
-    Work::new(&part(runs), loads, (1_000, 2_000), &kernels())
+fn work(runs: &[Ran], loads: u64) -> Work<'static> {
+    Work::new(&part(runs), loads, (1_000, 2_000), kernels())
 }
 
 fn beside(runs: &[Ran], loads: u64) -> Vec<&'static str> {
@@ -54,6 +62,19 @@ fn work_without_launches_is_named_by_what_it_is() {
         ..run(CostClass::Launch, 0)
     };
     assert_eq!(name(&[unknown], 0), "gpu launch 0000000000000abc");
+}
+
+#[test]
+fn a_kernel_of_cpp_is_demangled_in_the_name_and_not_in_its_event() {
+    let scale = Ran {
+        key: KernelKey(9),
+        ops: 3,
+        ..run(CostClass::Launch, 0)
+    };
+    let work = work(&[scale], 0);
+    assert_eq!(work.name(), "gpu launch scale +2");
+    let (events, told) = (work.events(9), text(names::KERNEL, "_Z5scalePfi"));
+    assert!(events[0].attributes.contains(&told), "{events:?}");
 }
 
 #[test]
@@ -104,7 +125,7 @@ proptest! {
         };
         let runs: Vec<_> = runs.into_iter().map(run).collect();
         let (start, end) = (u64::from(start), u64::from(start) + u64::from(took));
-        let work = Work::new(&part(&runs), loads, (start, end), &kernels());
+        let work = Work::new(&part(&runs), loads, (start, end), kernels());
         let events = work.events(device_ns);
         prop_assert!(events.iter().all(|it| (start..=end).contains(&it.at)));
         let of_kernels = events.iter().flat_map(|it| &it.attributes);
