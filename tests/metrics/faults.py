@@ -76,6 +76,21 @@ def a_tenant_reports_what_is_not_its_own(live):
 
 
 @contextlib.contextmanager
+def a_program_drops_requests(live):
+    """A program's report comes again, and tells that it dropped many more."""
+    none, many = b"\xa7dropped\x00", b"\xa7dropped\xcd\x01\xf4"
+    with live.bus() as cluster, live.bus("chat") as chat:
+        subject = f"wl.v1.{cluster.cluster}.t.chat.up.trace.requests"
+        report = cluster.next(subject)
+        if none not in report:
+            raise Failed(f"a report that tells of dropped requests: {report}")
+        for told in (none, many):
+            chat.publish(subject, report.replace(none, told))
+        chat.flush()
+    yield
+
+
+@contextlib.contextmanager
 def the_broker_hardly_answers(live):
     """The device waits for grants most of the time, and there is always work."""
     with live.cluster.hog("spend", 1):
@@ -161,6 +176,7 @@ MENDED = {
     "WarploomQuotaNearlyFull": a_quota_is_small,
     "WarploomMemoryNearlyFull": a_device_is_full,
     "WarploomTracesLost": a_tenant_reports_what_is_not_its_own,
+    "WarploomReportsLost": a_program_drops_requests,
     "WarploomDeviceIdle": the_broker_hardly_answers,
     "WarploomTracerMissing": the_tracer_hangs,
     "WarploomLeaderMissing": no_candidate_runs,

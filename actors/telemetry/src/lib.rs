@@ -33,7 +33,7 @@ pub use logs::{LogFormat, end_logs, in_span, start_logs};
 pub use meters::{
     ClusterReading, ControllerMeters, DeviceIdentity, Exemplar, GpuMeters, LeaderMeters,
     MemoryReading, Meters, Price, QueueAge, TargetReading, TenantMemoryReading, TenantMeters,
-    TenantReading, TenantSnapshot, TracerMeters, UsageTotals, Verified,
+    TenantReading, TenantSnapshot, TracerMeters, Untraced, UsageTotals, Verified,
 };
 pub use openmetrics::OPENMETRICS_TYPE;
 pub use resource::ResourceSettings;

@@ -122,8 +122,11 @@ fn a_reader_that_prefers_openmetrics_gets_it_with_exemplars() {
     );
     let counter = "# TYPE warploom_requests_untraced counter\n";
     assert!(answer.contains(counter), "{answer}");
-    let total = "warploom_requests_untraced_total{warploom_cluster=\"test\"} 2\n";
-    assert!(answer.contains(total), "{answer}");
+    for (reason, requests) in [("unknown", 2), ("client", 0)] {
+        let labels = format!("warploom_reason=\"{reason}\",warploom_cluster=\"test\"");
+        let total = format!("warploom_requests_untraced_total{{{labels}}} {requests}\n");
+        assert!(answer.contains(&total), "{answer}");
+    }
 }
 
 #[test]

@@ -11,10 +11,12 @@ use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use async_nats::jetstream::message::Acker;
 use async_nats::jetstream::{self, consumer};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{RequestReport, RequestReports, decode, limits};
+use bus_schemas::{RequestReport, RequestReports, Tenant, decode, limits};
 use storage::{Storage, Stored};
 use time::OffsetDateTime;
 
+use crate::drops::Drops;
+use crate::gaps::Gaps;
 use crate::join::Request;
 
 /// Name of the tracer's consumer.
@@ -58,10 +60,23 @@ impl Mark {
     }
 }
 
+/// The things that a message tells.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// Its requests, each with its mark.
+    pub(crate) requests: Vec<(Request, Mark)>,
+    /// Number of requests that its program did not report since the last message of the session.
+    pub(crate) dropped: u64,
+    /// Number of messages that the stream has dropped before this one.
+    pub(crate) expired: u64,
+}
+
 /// The reports as this tracer takes them.
 #[derive(Default)]
 pub(crate) struct Reports {
     in_hand: InHand,
+    drops: Drops,
+    gaps: Gaps,
     /// The time at which its consumer was made.
     consumer: Option<OffsetDateTime>,
 }
@@ -72,14 +87,18 @@ impl Reports {
     pub(crate) async fn take_over(&mut self, storage: &Storage) -> Result<Option<Messages>> {
         let stream = storage.stream(Stored::Requests).await;
         let stream = stream.map_err(|why| anyhow!("the stream of requests: {why}"))?;
-        if let Some(own) = self.consumer {
-            match stream.consumer_info(CONSUMER).await {
-                Ok(there) if there.created != own => return Ok(None),
-                Ok(_) => {}
-                Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => {}
-                Err(error) => return Err(error).context("the stream of requests: its consumer"),
+        let reached = match stream.consumer_info(CONSUMER).await {
+            Ok(there) => match self.consumer {
+                Some(own) if there.created != own => return Ok(None),
+                Some(_) => None,
+                None => Some(there.delivered.stream_sequence),
+            },
+            // An earlier tracer may have had all messages.
+            Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => {
+                Some(stream.cached_info().state.last_sequence)
             }
-        }
+            Err(error) => return Err(error).context("the stream of requests: its consumer"),
+        };
         // Reports that were delivered and not exported come again only through a new consumer: those of an earlier
         // tracer, and those of a lost connection.
         let _ = stream.delete_consumer(CONSUMER).await;
@@ -93,22 +112,28 @@ impl Reports {
         let consumer = stream.create_consumer(config).await;
         let consumer = consumer.context("the stream of requests: a consumer")?;
         self.consumer = Some(consumer.cached_info().created);
+        self.gaps.begin(reached);
         let messages = consumer.messages().await;
         messages.context("the stream of requests").map(Some)
     }
 
-    /// The requests of a message, each with its mark; none of a message that is in hand already. A message without
-    /// requests is removed.
-    pub(crate) async fn requests(
-        &self,
-        message: jetstream::Message,
-        subjects: &Subjects,
-    ) -> Vec<(Request, Mark)> {
-        let sequence = message.info().map_or(0, |info| info.stream_sequence);
+    /// Takes a message in. One that is in hand already has no requests; one without requests is removed.
+    pub(crate) async fn take(&mut self, message: jetstream::Message, subjects: &Subjects) -> Taken {
+        let numbers = message.info();
+        let (sequence, delivery) =
+            numbers.map_or((0, 0), |it| (it.stream_sequence, it.consumer_sequence));
+        let mut taken = Taken {
+            expired: self.gaps.delivered(sequence, delivery),
+            ..Taken::default()
+        };
         if !self.in_hand.borrow_mut().insert(sequence) {
-            return Vec::new();
+            return taken;
         }
-        let requests = read(&message, subjects).unwrap_or_default();
+        let mut requests = Vec::new();
+        if let Some((tenant, reports)) = read(&message, subjects) {
+            taken.dropped = self.drops.told(&tenant, &reports);
+            requests = requests_of(&tenant, &reports);
+        }
         // The payload is not needed any more.
         let (_, acker) = message.split();
         let mark = Mark(Rc::new(Marked {
@@ -119,10 +144,11 @@ impl Reports {
         }));
         if requests.is_empty() {
             mark.done().await;
-            return Vec::new();
+            return taken;
         }
         let marked = requests.into_iter().map(|request| (request, mark.clone()));
-        marked.collect()
+        taken.requests = marked.collect();
+        taken
     }
 }
 
@@ -135,7 +161,7 @@ pub(crate) async fn left(storage: &Storage) -> u64 {
     stream.cached_info().state.messages
 }
 
-fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<Vec<Request>> {
+fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<(Tenant, RequestReports)> {
     let tenant = subjects.parse_request_reports(&message.subject)?;
     let reports: RequestReports = match decode(&message.payload) {
         Ok(reports) => reports,
@@ -151,10 +177,10 @@ fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<Vec<Request
         tracing::debug!(%tenant, "a report of too many requests");
         return None;
     }
-    if reports.dropped > 0 {
-        let (session, dropped) = (reports.session, reports.dropped);
-        tracing::debug!(%tenant, %session, dropped, "requests were not reported");
-    }
+    Some((tenant, reports))
+}
+
+fn requests_of(tenant: &Tenant, reports: &RequestReports) -> Vec<Request> {
     let failure: Rc<str> = reports.failure.as_str().into();
     let rows = reports.rows.iter().enumerate();
     let request = |(index, report): (usize, &RequestReport)| {
@@ -174,5 +200,5 @@ fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<Vec<Request
             loads: loads.iter().filter(within).copied().collect(),
         }
     };
-    Some(rows.map(request).collect())
+    rows.map(request).collect()
 }

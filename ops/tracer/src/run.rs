@@ -14,13 +14,13 @@ use anyhow::{Context as _, Result, bail};
 use async_nats::jetstream::{self, kv};
 use futures_util::StreamExt;
 use storage::{Storage, Stored};
-use telemetry::{Role, Telemetry, TelemetrySettings, in_span};
+use telemetry::{Role, Telemetry, TelemetrySettings, Untraced, in_span};
 use tokio::sync::oneshot::error::RecvError;
 use tokio::task::LocalSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::clock::now;
-use crate::export::Exporter;
+use crate::export::{Exporter, Refused};
 use crate::failed::Failed as FailedRequest;
 use crate::record;
 use crate::reports::{self, Mark, Reports};
@@ -182,12 +182,12 @@ impl Shared {
             let mut sent = exporter.send(batch);
             // The collector answers within moments. While it does not, requests are looked at as before.
             match timeout(LOOK, &mut sent).await {
-                Ok(answer) => finish(answer, marks).await?,
+                Ok(answer) => self.finish(answer, marks).await?,
                 Err(_) => {
                     *self.is_sending.borrow_mut() = true;
                     let shared = Rc::clone(self);
                     tokio::task::spawn_local(async move {
-                        if let Err(error) = finish(sent.await, marks).await {
+                        if let Err(error) = shared.finish(sent.await, marks).await {
                             // The next batch meets it too.
                             tracing::warn!("{error:#}");
                         }
@@ -198,15 +198,21 @@ impl Shared {
             }
         }
     }
-}
 
-/// Removes the reports of a batch: the collector has taken it, or never will.
-async fn finish(answer: Result<bool, RecvError>, marks: Vec<Mark>) -> Result<()> {
-    answer.context("the thread of the export has ended")?;
-    for mark in marks {
-        mark.done().await;
+    /// Removes the reports of a batch: the collector has taken it, or never will.
+    async fn finish(&self, answer: Result<Refused, RecvError>, marks: Vec<Mark>) -> Result<()> {
+        let refused = answer.context("the thread of the export has ended")?;
+        self.note_untold(Untraced::Refused, refused.len() as u64);
+        for mark in marks {
+            mark.done().await;
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn note_untold(&self, reason: Untraced, count: u64) {
+        let meters = self.telemetry.meters().tracer();
+        self.tracer.borrow_mut().note_untold(reason, count, meters);
+    }
 }
 
 /// Takes in the reports of programs.
@@ -217,7 +223,7 @@ async fn take_reports(shared: &Shared) -> Result<()> {
     let mut reports = Reports::default();
     loop {
         match reports.take_over(&shared.storage).await {
-            Ok(Some(messages)) => take_from(messages, &reports, shared).await,
+            Ok(Some(messages)) => take_from(messages, &mut reports, shared).await,
             Ok(None) => bail!(ErrorCode::Stopped.failed("another tracer has taken over")),
             Err(error) => tracing::warn!("{error:#}"),
         }
@@ -225,7 +231,7 @@ async fn take_reports(shared: &Shared) -> Result<()> {
     }
 }
 
-async fn take_from(mut messages: reports::Messages, reports: &Reports, shared: &Shared) {
+async fn take_from(mut messages: reports::Messages, reports: &mut Reports, shared: &Shared) {
     loop {
         while shared.tracer.borrow().is_full() {
             tokio::time::sleep(LOOK).await;
@@ -238,15 +244,16 @@ async fn take_from(mut messages: reports::Messages, reports: &Reports, shared: &
             }
             None => return,
         };
-        for (request, mark) in reports
-            .requests(message, shared.administrator.subjects())
-            .await
-        {
+        let subjects = shared.administrator.subjects();
+        let taken = reports.take(message, subjects).await;
+        shared.note_untold(Untraced::Client, taken.dropped);
+        shared.note_untold(Untraced::Expired, taken.expired);
+        for (request, mark) in taken.requests {
             let refused = shared.tracer.borrow_mut().take(request, now(), mark);
-            if let Some((refused, was_told)) = refused {
-                let meters = shared.telemetry.meters().tracer();
-                let count = u64::from(!was_told);
-                shared.tracer.borrow_mut().note_untold(count, meters);
+            if let Some((refused, reason)) = refused {
+                if let Some(reason) = reason {
+                    shared.note_untold(reason, 1);
+                }
                 refused.done().await;
             }
         }

@@ -25,6 +25,9 @@ use crate::slices::{Slice, slices};
 use crate::timeline::{Stretch, uncovered, within};
 use crate::work::Work;
 
+/// Name of the span of a request itself.
+pub(crate) const REQUEST: &str = "request";
+
 /// The things that a trace is made from, besides its request.
 #[derive(Debug)]
 pub(crate) struct Context<'c> {
@@ -117,7 +120,7 @@ impl Trace<'_> {
             attributes,
             events: failed.iter().map(|it| it.event(self.bounds.1)).collect(),
             error: failed.map(Failed::status),
-            ..self.child(Role::Client, "request", [0, 0], self.bounds)
+            ..self.child(Role::Client, REQUEST, [0, 0], self.bounds)
         }
     }
 

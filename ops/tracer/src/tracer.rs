@@ -8,7 +8,7 @@ use bus_schemas::subject::Subjects;
 use bus_schemas::{CostClass, GpuId, KernelKey, KernelRecord, Tenant, TraceContext};
 use scheduler_leader_core::replay::ReplayedPosition;
 use scheduler_leader_core::why::DeviceIdle;
-use telemetry::{Exemplar, FinishedSpan, TracerMeters};
+use telemetry::{Exemplar, FinishedSpan, TracerMeters, Untraced};
 
 use crate::destinations::Destinations;
 use crate::idle::Idle;
@@ -95,7 +95,7 @@ pub(crate) struct Tracer<T> {
     /// Kept requests with kernels that have no name yet, each with the time at which it goes all the same.
     unnamed: VecDeque<(u64, Joined<T>)>,
     named: VecDeque<Joined<T>>,
-    /// Number of requests that were reported and not traced, since the start.
+    /// Number of requests that are not traced, since the start.
     untold: u64,
     /// Time at which a leader answered last.
     led: u64,
@@ -179,14 +179,20 @@ impl<T> Tracer<T> {
         self.join.waiting() + self.unnamed.len() + self.named.len() >= UNDER_WAY
     }
 
-    /// Takes in a request. Returns the mark of one that is not to be told, with true if it was told before. Else its
-    /// session is another tenant's, or its tenant takes more than its share of what is under way.
-    pub(crate) fn take(&mut self, request: Request, now: u64, mark: T) -> Option<(T, bool)> {
+    /// Takes in a request. Returns the mark of one that is not to be told, with the reason; with none if it was told
+    /// before.
+    pub(crate) fn take(
+        &mut self,
+        request: Request,
+        now: u64,
+        mark: T,
+    ) -> Option<(T, Option<Untraced>)> {
         let crowded = self.join.waiting() >= CROWDED && self.join.is_shared();
         if crowded && self.join.waiting_of(&request.tenant) >= SHARE {
-            return Some((mark, false));
+            return Some((mark, Some(Untraced::Crowded)));
         }
-        self.join.request(request, now, mark)
+        let (mark, was_told) = self.join.request(request, now, mark)?;
+        Some((mark, (!was_told).then_some(Untraced::Unknown)))
     }
 
     /// Looks at the requests. A tenant may report anything, so only requests with ops in the record count.
@@ -214,7 +220,7 @@ impl<T> Tracer<T> {
                 false => dropped.push(joined.mark),
             }
         }
-        self.note_untold(untold, meters);
+        self.note_untold(Untraced::Unknown, untold, meters);
         self.name(now);
         Looked { dropped, failed }
     }
@@ -268,15 +274,14 @@ impl<T> Tracer<T> {
         work.all(|run| run.class != CostClass::Launch || self.kernels.knows(run.key))
     }
 
-    /// Notes requests that were reported and are not traced: the record shows nothing of them, or their tenant has too
-    /// many. Warns at each power of two.
-    pub(crate) fn note_untold(&mut self, count: u64, meters: &TracerMeters) {
-        meters.untraced(count);
+    /// Notes requests that are not traced. Warns at each power of two of their number.
+    pub(crate) fn note_untold(&mut self, reason: Untraced, count: u64, meters: &TracerMeters) {
+        meters.untraced(reason, count);
         let before = self.untold;
-        self.untold += count;
+        self.untold = before.saturating_add(count);
         if before.checked_ilog2() != self.untold.checked_ilog2() {
-            let untold = self.untold;
-            tracing::warn!(untold, "requests were reported and are not traced");
+            let (untold, reason) = (self.untold, reason.name());
+            tracing::warn!(untold, reason, "requests are not traced");
         }
     }
 

@@ -119,8 +119,8 @@ metrics! {
         "time for which the tenant's work waited, by cause and by the tenant behind it";
     IDLE: Counter "warploom.idle" in "s" by ["gpu" "cause"] of [Tracer],
         "time in which nothing ran on the device, by cause";
-    UNTRACED: Counter "warploom.requests.untraced" in "{request}" by [] of [Tracer],
-        "requests that were reported and are not traced: the record has nothing of them, or they were too many";
+    UNTRACED: Counter "warploom.requests.untraced" in "{request}" by ["reason"] of [Tracer],
+        "requests that are in no trace as a whole, by reason: client, unknown, crowded, refused or expired";
 
     EXECUTE_DURATION: Histogram "warploom.execute.duration" in "s" by ["tenant" "gpu"] of [Worker],
         "from a slice's start to its end";

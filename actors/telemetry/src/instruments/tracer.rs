@@ -26,7 +26,10 @@ impl Instruments<'_> {
             });
         });
         self.counter(&table::UNTRACED, |meters, out| {
-            out.observe(meters.tracer().read_untraced(), &[]);
+            // All are there from the start, so that a monitor sees the first of each grow.
+            meters.tracer().each_untraced(|reason, requests| {
+                out.observe(requests, &[KeyValue::new("warploom.reason", reason)]);
+            });
         });
     }
 }

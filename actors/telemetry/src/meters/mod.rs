@@ -15,7 +15,7 @@ pub use controller::{
 pub use leader::{GpuMeters, LeaderMeters};
 pub use shared::DeviceIdentity;
 pub use tenant::{QueueAge, TenantMeters};
-pub use tracer::{Exemplar, TracerMeters};
+pub use tracer::{Exemplar, TracerMeters, Untraced};
 pub use usage::{MemoryReading, TargetReading, UsageTotals};
 
 pub(crate) use hardware::Hardware;

@@ -33,13 +33,52 @@ pub struct Exemplar {
     pub at: u64,
 }
 
+/// The reason why a request is in no trace, or a part of it is in none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untraced {
+    /// Its program did not report it: it had too many.
+    Client,
+    /// The record has nothing of it, or its session is another tenant's.
+    Unknown,
+    /// Its tenant had more than its share of those under way.
+    Crowded,
+    /// The collector refused it, or took none for a long time.
+    Refused,
+    /// The broker dropped its report, by the bounds of the stream.
+    Expired,
+}
+
+impl Untraced {
+    /// All reasons.
+    pub const ALL: [Self; 5] = [
+        Self::Client,
+        Self::Unknown,
+        Self::Crowded,
+        Self::Refused,
+        Self::Expired,
+    ];
+
+    /// Returns its name in attributes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Unknown => "unknown",
+            Self::Crowded => "crowded",
+            Self::Refused => "refused",
+            Self::Expired => "expired",
+        }
+    }
+}
+
 /// Measurements that only a tracer makes.
 #[derive(Debug, Default)]
 pub struct TracerMeters {
     /// Nanoseconds.
     waits: Mutex<Waits>,
     idle: Mutex<BTreeMap<(GpuId, &'static str), u64>>,
-    untraced: AtomicU64,
+    /// By reason, in the order of [`Untraced::ALL`].
+    untraced: [AtomicU64; Untraced::ALL.len()],
     /// By tenant and number of the bucket, each with its duration in seconds.
     exemplars: Mutex<BTreeMap<(Tenant, usize), (f64, Exemplar)>>,
     durations: Arc<OnceLock<Durations>>,
@@ -90,9 +129,9 @@ impl TracerMeters {
         lock(&self.idle).insert((gpu, cause), ns);
     }
 
-    /// Counts requests that were reported and are not traced.
-    pub fn untraced(&self, requests: u64) {
-        self.untraced.fetch_add(requests, Relaxed);
+    /// Counts requests that are not traced.
+    pub fn untraced(&self, reason: Untraced, requests: u64) {
+        self.untraced[reason as usize].fetch_add(requests, Relaxed);
     }
 
     /// Notes the duration of a request. A traced one is its bucket's exemplar from now on.
@@ -136,8 +175,10 @@ impl TracerMeters {
         }
     }
 
-    pub(crate) fn read_untraced(&self) -> u64 {
-        self.untraced.load(Relaxed)
+    pub(crate) fn each_untraced(&self, mut see: impl FnMut(&'static str, u64)) {
+        for (reason, requests) in Untraced::ALL.iter().zip(&self.untraced) {
+            see(reason.name(), requests.load(Relaxed));
+        }
     }
 }
 
@@ -169,6 +210,25 @@ mod tests {
         assert_eq!((sum, named), (total, BY_TENANT));
         assert!((WAITS..2_000).contains(&series), "{series}");
         assert!(OTHER.parse::<Tenant>().is_err());
+    }
+
+    #[test]
+    fn each_reason_has_a_count_of_its_own_from_the_start() {
+        let meters = TracerMeters::default();
+        for (times, reason) in (1..).zip(Untraced::ALL) {
+            meters.untraced(reason, times);
+            meters.untraced(reason, 10);
+        }
+        let mut counts = Vec::new();
+        meters.each_untraced(|reason, requests| counts.push((reason, requests)));
+        let wanted = [
+            ("client", 11),
+            ("unknown", 12),
+            ("crowded", 13),
+            ("refused", 14),
+            ("expired", 15),
+        ];
+        assert_eq!(counts, wanted);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use bus_schemas::{
 };
 use telemetry::{
     ClusterReading, ControllerMeters, DeviceIdentity, Exemplar, MemoryReading, Price, Role,
-    TargetReading, Telemetry, TenantMemoryReading, TenantReading, TracerMeters, Verified,
+    TargetReading, Telemetry, TenantMemoryReading, TenantReading, TracerMeters, Untraced, Verified,
 };
 
 /// Makes each measurement of a role once.
@@ -92,7 +92,7 @@ fn tracer(meters: &TracerMeters, tenant: &Tenant) {
     meters.request(tenant, Duration::from_millis(4), Some(exemplar));
     meters.waited(tenant, "share", Some(tenant), 3);
     meters.idle(1, "program", 5);
-    meters.untraced(2);
+    meters.untraced(Untraced::Unknown, 2);
 }
 
 fn controller(meters: &ControllerMeters, tenant: Tenant) {

@@ -18,6 +18,19 @@ fn page(telemetry: &Telemetry, name: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+/// The numbers of requests that are not traced, by reason, without zeros.
+fn untraced(telemetry: &Telemetry) -> Vec<(String, u64)> {
+    let number = |line: String| {
+        let (labels, number) = line.rsplit_once(' ')?;
+        let (_, reason) = labels.split_once("warploom_reason=\"")?;
+        let (reason, _) = reason.split_once('"')?;
+        let number: f64 = number.parse().ok()?;
+        (number > 0.0).then(|| (reason.to_owned(), number as u64))
+    };
+    let lines = page(telemetry, "warploom_requests_untraced_total");
+    lines.into_iter().filter_map(number).collect()
+}
+
 fn measured() -> Telemetry {
     let settings = TelemetrySettings {
         page: true,
@@ -72,24 +85,30 @@ fn a_report_of_what_the_record_does_not_have_is_counted_and_measures_nothing() {
     let meters = telemetry.meters().tracer();
     assert_eq!(tracer.take(request("chat", 1, (1, 4)), 0, 7), None);
     assert_eq!(tracer.look(1_000_000_000_000, meters).dropped, [7]);
-    let untraced = page(&telemetry, "warploom_requests_untraced_total");
-    assert!(untraced[0].ends_with(" 1"), "{untraced:?}");
+    // Nor does it have this one, and its session is another tenant's.
+    tracer.position(&position("chat", 2, (1, 4), 1_100), meters);
+    let foreign = tracer.take(request("mallory", 2, (1, 4)), 0, 8);
+    assert_eq!(foreign, Some((8, Some(Untraced::Unknown))));
+    assert_eq!(untraced(&telemetry), [("unknown".to_owned(), 1)]);
+    tracer.note_untold(Untraced::Client, 3, meters);
+    tracer.note_untold(Untraced::Client, u64::MAX - 10, meters);
+    let told = untraced(&telemetry);
+    assert_eq!(told.len(), 2, "{told:?}");
     assert!(page(&telemetry, "warploom_request_duration_seconds_count").is_empty());
 }
 
 #[test]
 fn a_tenant_that_crowds_the_others_out_gets_no_more_than_its_share() {
     let (telemetry, mut tracer) = (measured(), tracer(1.0, true));
-    let mut take = |tenant: &str, session: u64| {
-        let taken = tracer.take(request(tenant, session, (1, 4)), 0, session);
-        taken.is_none()
-    };
+    let mut take =
+        |tenant: &str, session: u64| tracer.take(request(tenant, session, (1, 4)), 0, session);
     for session in 0..CROWDED as u64 - 1 {
-        assert!(take("flood", session));
+        assert_eq!(take("flood", session), None);
     }
-    assert!(take("chat", 1 << 20));
-    assert!(!take("flood", 1 << 21));
-    assert!(take("chat", 1 << 22));
+    assert_eq!(take("chat", 1 << 20), None);
+    let crowded = Some((1 << 21, Some(Untraced::Crowded)));
+    assert_eq!(take("flood", 1 << 21), crowded);
+    assert_eq!(take("chat", 1 << 22), None);
     assert!(!tracer.is_full());
     drop(telemetry);
 }

@@ -166,7 +166,7 @@ fn tenants() -> Vec<Panel> {
 
 fn waits() -> Vec<Panel> {
     let by_cause = format!("{BY_TENANT}, warploom_cause");
-    let untraced = rate(&table::UNTRACED, BY_CLUSTER);
+    let untraced = rate(&table::UNTRACED, &format!("{BY_CLUSTER}, warploom_reason"));
     let delays = format!(
         "sum by (warploom_by, {BY_TENANT}) (rate({}[$__rate_interval]))",
         of(&table::WAIT).replacen('{', "{warploom_by!=\"\", ", 1)
@@ -220,8 +220,8 @@ fn waits() -> Vec<Panel> {
         panel(
             "Requests untraced",
             "reqps",
-            "Requests a second that were reported and are in no trace.",
-            vec![(untraced, CLUSTER)],
+            "Requests a second that are in no trace as a whole, by reason.",
+            vec![(untraced, "{{warploom_cluster}}: {{warploom_reason}}")],
         ),
     ]
 }
