@@ -221,6 +221,12 @@ impl Failure {
         }
     }
 
+    /// The detail in at most [`limits::CALL_ERROR_BYTES`]: of a longer one the end is cut.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        cut(&self.detail, limits::CALL_ERROR_BYTES)
+    }
+
     /// The detail in at most [`limits::BRIEF_FAILURE_BYTES`]. A kernel's fault stays readable: of
     /// its explanation the end is cut.
     #[must_use]

@@ -26,6 +26,7 @@
 
 mod address;
 mod broker_url;
+mod call_error;
 mod codec;
 mod control;
 mod error;
@@ -40,6 +41,7 @@ mod trace;
 
 pub use address::Window;
 pub use broker_url::{BrokerUrl, without_logins};
+pub use call_error::CallError;
 pub use codec::chunked::{Parcel, Spares};
 pub use codec::column::{Column, Row};
 pub use codec::framing::Carrier;

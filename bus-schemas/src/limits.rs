@@ -51,6 +51,10 @@ pub const FUNCTIONS: u32 = 65_536;
 pub const REQUESTS: usize = 256;
 /// Maximum number of runs in one [`crate::RequestReports`].
 pub const REQUEST_RUNS: usize = 2_048;
+/// Maximum number of [`crate::CallError`]s of one request; the last one stands for all further failed calls.
+pub const CALL_ERRORS: usize = 4;
+/// Maximum bytes of the words of a [`crate::CallError`].
+pub const CALL_ERROR_BYTES: usize = 256;
 /// Maximum bytes of a failure's text in brief ([`crate::Failure::brief`]).
 pub const BRIEF_FAILURE_BYTES: usize = 1_024;
 /// Maximum bytes of a kernel's name in a [`crate::KernelFault`].

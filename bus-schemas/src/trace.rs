@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::call_error::CallError;
 use crate::codec::column::{Fields, Row, put};
 use crate::codec::decode_budget::{rows, text};
 use crate::codec::message::Message;
@@ -252,6 +253,12 @@ pub struct RequestReports {
     /// Empty if none did.
     #[serde(default, with = "text", skip_serializing_if = "String::is_empty")]
     pub failure: String,
+    /// The calls of the requests that failed while the session went on, in the order of the requests' reports.
+    #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<CallError>,
+    /// The words of these errors, one after the other.
+    #[serde(default, with = "text", skip_serializing_if = "String::is_empty")]
+    pub words: String,
 }
 
 impl Message for RequestReports {
@@ -263,6 +270,18 @@ impl RequestReports {
     #[must_use]
     pub fn fault(&self) -> Option<KernelFault> {
         self.failure.parse().ok()
+    }
+
+    /// The errors of failed calls, each with its words.
+    pub fn errors_in_words(&self) -> impl Iterator<Item = (&CallError, &str)> {
+        let mut rest = self.words.as_str();
+        self.errors.iter().map(move |error| {
+            let (own, others) = rest
+                .split_at_checked(usize::from(error.words))
+                .unwrap_or_default();
+            rest = others;
+            (error, own)
+        })
     }
 
     /// The loads of modules of a report: first and last of each run, in order.
@@ -396,6 +415,8 @@ mod tests {
             runs: vec![run(1, 2, 3), run(1, 6, 9), run(7, 1, 1)],
             loads: vec![run(0, 3, 3), run(2, 11, 11), run(2, 12, 12)],
             failure: String::new(),
+            errors: Vec::new(),
+            words: String::new(),
         };
         let loads = |index| reports.loads_of(index).collect::<Vec<_>>();
         assert_eq!(loads(0), [(3, 3)]);

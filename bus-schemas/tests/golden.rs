@@ -167,6 +167,49 @@ fn reports_of_requests_tell_a_failure_where_one_ended_them() {
 }
 
 #[test]
+fn reports_of_requests_tell_calls_that_failed_where_some_did() {
+    let mut reports = sample::request_reports();
+    let without = encode(&reports);
+    let error = |report, code, words: &str| CallError {
+        report,
+        at: 0x0102,
+        count: 3,
+        code,
+        words: words.len() as u16,
+    };
+    reports.errors = vec![
+        error(0, Code::Quota, "full"),
+        error(1, Code::BadModule, "no PTX"),
+    ];
+    reports.words = "fullno PTX".to_owned();
+    let bytes = encode(&reports);
+    // A map of six fields becomes one of eight, and the others are as before.
+    assert_eq!((without[0], bytes[0]), (0x86, 0x88));
+    let (same, added) = bytes.split_at(without.len());
+    assert_eq!(same[1..], without[1..]);
+    let mut wanted = b"\xa6errors\xc4\x30".to_vec();
+    for (report, code, words) in [(0, Code::Quota, 4), (1, Code::BadModule, 6)] {
+        wanted.extend([report, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+        wanted.extend([3, 0, 0, 0, code.number() as u8, 0, words, 0]);
+    }
+    wanted.extend(b"\xa5words\xaafullno PTX");
+    assert_eq!(to_hex(added), to_hex(&wanted));
+    assert_eq!(decode(&bytes), Ok(reports.clone()));
+    let words = |reports: &RequestReports| -> Vec<String> {
+        let told = reports.errors_in_words();
+        told.map(|(error, words)| format!("{} {words}", error.code))
+            .collect()
+    };
+    assert_eq!(
+        words(&reports),
+        ["E-MEMORY-QUOTA full", "E-MODULE-PTX no PTX"]
+    );
+    // A program may tell anything.
+    reports.words = "full, é".to_owned();
+    assert_eq!(words(&reports), ["E-MEMORY-QUOTA full", "E-MODULE-PTX "]);
+}
+
+#[test]
 fn requests_for_memory_name_their_process_where_it_is_said() {
     let mut request = sample::memory_request();
     request.process = Some(sample::process());

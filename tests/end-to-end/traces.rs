@@ -30,11 +30,16 @@ async fn traced(leaders: usize, receiver: &Receiver) -> LoadedCluster {
 }
 
 /// Starts `traced.c`: threads, requests of each, and how it names its parent.
-fn start(loaded: &LoadedCluster, program: &Path, arguments: [&str; 3]) -> Command {
+fn start<const N: usize>(loaded: &LoadedCluster, program: &Path, arguments: [&str; N]) -> Command {
     start_as(TENANT, loaded, program, arguments)
 }
 
-fn start_as(tenant: &str, loaded: &LoadedCluster, program: &Path, arguments: [&str; 3]) -> Command {
+fn start_as<const N: usize>(
+    tenant: &str,
+    loaded: &LoadedCluster,
+    program: &Path,
+    arguments: [&str; N],
+) -> Command {
     let mut command = Command::new(WARPLOOM);
     command
         .env(
@@ -159,6 +164,35 @@ async fn the_threads_of_a_program_are_traced_with_and_without_a_parent() {
     assert_eq!(number(&said, "incomplete"), 0, "{said}");
     // All three programs load the same module, and the first of them has it compiled.
     assert_eq!(said["names"]["compile"], 1, "{said}");
+}
+
+#[tokio::test]
+async fn errors_that_a_program_handles_are_told_by_its_request() {
+    let receiver = Receiver::start(0, None);
+    let mut loaded = traced(1, &receiver).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "refused");
+    let refused = start(&loaded, &program, []).spawn();
+    ended(refused.expect("it starts"));
+    let said = received(&mut loaded, &receiver, "executed", 1).await;
+    assert_eq!(number(&said, "failed_calls"), 5, "{said}");
+    // Four events at most: the second allocation counts with the first one.
+    let wanted = json!({"E-MODULE-PTX": 3, "E-MEMORY-CAPACITY": 1});
+    assert_eq!(said["exceptions"], wanted, "{said}");
+    assert_eq!(said["errors"], json!({}), "no request failed: {said}");
+    let spans = receiver.received();
+    let events = spans.iter().filter_map(|span| span["events"].as_array());
+    let words = |event: &Value| {
+        Some(
+            event["attributes"]["exception.message"]
+                .as_str()?
+                .to_owned(),
+        )
+    };
+    let told: Vec<String> = events.flatten().filter_map(words).collect();
+    for word in ["line 5", "frobnicate", "bytes do not fit"] {
+        assert!(told.iter().any(|it| it.contains(word)), "{word}: {told:?}");
+    }
 }
 
 #[tokio::test]

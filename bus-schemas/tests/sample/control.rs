@@ -424,5 +424,7 @@ pub(crate) fn request_reports() -> RequestReports {
         ],
         loads: Vec::new(),
         failure: String::new(),
+        errors: Vec::new(),
+        words: String::new(),
     }
 }

@@ -3,6 +3,8 @@
 //! An op costs a look at its thread's request and a count. The clock is read when a request begins,
 //! when the thread waits, and when the answer comes.
 
+mod errors;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use bus_schemas::{
@@ -11,6 +13,7 @@ use bus_schemas::{
 };
 
 use crate::Nanos;
+use errors::{Errors, Pending};
 
 /// Time for which a finished request waits for others before it is reported.
 const LINGER: Nanos = 100_000_000;
@@ -56,6 +59,8 @@ struct Request {
     loads: Vec<(OpNumber, OpNumber)>,
     /// The first op of the whole request.
     start: OpNumber,
+    /// Errors that its thread met, and the session went on.
+    errors: Errors,
 }
 
 impl Request {
@@ -87,6 +92,37 @@ struct Finished {
     error: Option<Code>,
 }
 
+impl Finished {
+    /// Adds the request to a report. `zero` is the zero of its times in nanoseconds since 1970.
+    fn tell(self, reports: &mut RequestReports, zero: u64) {
+        let (request, index) = (self.request, reports.rows.len() as u64);
+        let since_1970 = |at: Nanos| zero.saturating_add(at);
+        reports.rows.push(RequestReport {
+            thread: request.thread,
+            launches: request.launches,
+            began: since_1970(request.began),
+            waited: since_1970(request.waited),
+            ended: since_1970(self.ended.max(request.waited)),
+            first: request.start,
+            last: request.last,
+            parent: request.parent,
+            error: self.error,
+        });
+        let run = |(first, last)| RequestRun {
+            report: index,
+            first,
+            last,
+        };
+        reports.loads.extend(request.loads.into_iter().map(run));
+        if !request.before.is_empty() {
+            let last = (request.first, request.last);
+            let all = request.before.into_iter().chain([last]);
+            reports.runs.extend(all.map(run));
+        }
+        request.errors.tell(reports, index, since_1970);
+    }
+}
+
 /// The requests of one session. Times are nanoseconds of the session's clock.
 #[derive(Debug, Default)]
 pub struct Requests {
@@ -102,6 +138,8 @@ pub struct Requests {
     dropped: u64,
     /// The failure of requests that ended with an error, as reports tell it.
     failure: String,
+    /// Errors that threads without a request met.
+    pending: Pending,
 }
 
 impl Requests {
@@ -169,6 +207,7 @@ impl Requests {
             before: Vec::new(),
             loads: Vec::new(),
             start: number,
+            errors: self.pending.take(caller.thread),
         };
         if is_load(op) {
             request.load(number);
@@ -185,6 +224,16 @@ impl Requests {
         let mut open = self.open.iter_mut();
         if let Some(request) = open.find(|it| (it.thread, it.start) == (thread, number)) {
             request.began = request.began.min(at);
+        }
+    }
+
+    /// Notes that a call of a thread failed, and the session goes on. The request under way tells it, or the next one
+    /// of the thread.
+    pub fn call_failed(&mut self, thread: u32, failure: &Failure, now: Nanos) {
+        let mut open = self.open.iter_mut();
+        match open.find(|it| it.thread == thread) {
+            Some(request) => request.errors.add(failure, now),
+            None => self.pending.add(thread, failure, now),
         }
     }
 
@@ -313,14 +362,18 @@ impl Requests {
             runs: Vec::new(),
             loads: Vec::new(),
             failure: String::new(),
+            errors: Vec::new(),
+            words: String::new(),
         };
+        let mut errors = 0;
         while let Some(finished) = self.finished.front() {
             let runs = match finished.request.before.len() {
                 0 => 0,
                 before => before + 1,
             };
-            // Both together are bounded: the stream takes no larger message.
-            let taken = reports.runs.len() + reports.loads.len() + runs;
+            let with_errors = errors + finished.request.errors.runs();
+            // All together are bounded: the stream takes no larger message.
+            let taken = reports.runs.len() + reports.loads.len() + runs + with_errors;
             let loads = limits::REQUEST_RUNS.saturating_sub(taken);
             let is_first = reports.rows.is_empty();
             let is_full = taken > limits::REQUEST_RUNS || finished.request.loads.len() > loads;
@@ -332,30 +385,8 @@ impl Requests {
                 break;
             };
             finished.request.loads.truncate(loads);
-            let (request, index) = (finished.request, reports.rows.len() as u64);
-            let since_1970 = |at: Nanos| zero.saturating_add(at);
-            reports.rows.push(RequestReport {
-                thread: request.thread,
-                launches: request.launches,
-                began: since_1970(request.began),
-                waited: since_1970(request.waited),
-                ended: since_1970(finished.ended.max(request.waited)),
-                first: request.start,
-                last: request.last,
-                parent: request.parent,
-                error: finished.error,
-            });
-            let run = |(first, last)| RequestRun {
-                report: index,
-                first,
-                last,
-            };
-            reports.loads.extend(request.loads.into_iter().map(run));
-            if runs > 0 {
-                let last = (request.first, request.last);
-                let all = request.before.into_iter().chain([last]);
-                reports.runs.extend(all.map(run));
-            }
+            errors = with_errors;
+            finished.tell(&mut reports, zero);
         }
         if reports.rows.iter().any(|row| row.error.is_some()) {
             reports.failure.clone_from(&self.failure);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bus_schemas::{Symbol, Window};
-use client_session::{Module, Session};
+use client_session::{ClientError, Module, Session};
 
 use crate::abi::Handle;
 use crate::attribute::Properties;
@@ -78,6 +78,11 @@ impl Device {
             Some(failure) => Err((&failure).into()),
             None => Ok(()),
         }
+    }
+
+    /// Notes an error that a call met, for the traces. The session goes on.
+    pub(crate) fn note_error(&self, error: &ClientError) {
+        self.with(|session| session.channel().note_error(error));
     }
 
     /// Says whether an address may belong to a module's variable.

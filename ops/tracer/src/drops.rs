@@ -75,6 +75,8 @@ mod tests {
             runs: Vec::new(),
             loads: Vec::new(),
             failure: String::new(),
+            errors: Vec::new(),
+            words: String::new(),
         }
     }
 

@@ -106,12 +106,14 @@ mod tests {
 
     use bus_schemas::TraceId;
     use telemetry::Role;
+    use telemetry::catalogue::traces::SpanKind;
 
     use super::*;
 
     fn span(name: &str, id: u8, parent: Option<u8>) -> FinishedSpan {
         FinishedSpan {
             role: Role::Client,
+            kind: SpanKind::Client,
             name: name.to_owned(),
             trace: TraceId([1; 16]),
             span: SpanId([id; 8]),

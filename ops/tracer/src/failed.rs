@@ -1,4 +1,4 @@
-//! The error that ended a request, as its span tells it.
+//! The errors of a request, as its span tells them: those that it met, and the one that ended it.
 
 use bus_schemas::{Code, KernelFault};
 use telemetry::catalogue::traces as names;
@@ -6,6 +6,7 @@ use telemetry::{Attributes, SpanEvent};
 
 use crate::attribute::{number, text};
 use crate::join::Request;
+use crate::parts::Met;
 
 /// The error that ended a request.
 #[derive(Debug)]
@@ -64,19 +65,43 @@ impl Failed {
 
     /// The event of the request.
     pub(crate) fn event(&self, at: u64) -> SpanEvent {
-        SpanEvent {
-            name: "exception",
-            at,
-            attributes: vec![
-                text(names::EXCEPTION_TYPE, self.code.name()),
-                text(names::EXCEPTION_MESSAGE, &self.words),
-            ],
-        }
+        exception(self.code, &self.words, at)
     }
 
     /// The status of the span: the code and the error in words.
     pub(crate) fn status(self) -> (&'static str, String) {
         (self.code.name(), self.words)
+    }
+}
+
+/// The number of calls that failed while the request went on, if some did.
+pub(crate) fn failed_calls(request: &Request) -> Option<u64> {
+    let counts = request.errors.iter().map(|met| u64::from(met.count));
+    let calls: u64 = counts.sum();
+    (calls > 0).then_some(calls)
+}
+
+/// The events of the errors that a request met, within its bounds.
+pub(crate) fn met(request: &Request, (began, ended): (u64, u64)) -> Vec<SpanEvent> {
+    let event = |met: &Met| {
+        let at = met.at.max(began).min(ended);
+        let words = match met.words.is_empty() {
+            true => met.code.meaning(),
+            false => &*met.words,
+        };
+        exception(met.code, words, at)
+    };
+    request.errors.iter().map(event).collect()
+}
+
+fn exception(code: Code, words: &str, at: u64) -> SpanEvent {
+    SpanEvent {
+        name: "exception",
+        at,
+        attributes: vec![
+            text(names::EXCEPTION_TYPE, code.name()),
+            text(names::EXCEPTION_MESSAGE, words),
+        ],
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bus_schemas::{
-    COMPILATIONS, ClientProcess, CostClass, CostRun, Epoch, GpuId, GpuPosition, GrantKind,
+    COMPILATIONS, ClientProcess, Code, CostClass, CostRun, Epoch, GpuId, GpuPosition, GrantKind,
     KernelKey, OpNumber, RequestReport, SessionId, Tenant,
 };
 use scheduler_leader_core::why::{Timing, Wait};
@@ -137,6 +137,17 @@ pub(crate) fn join_pairs(parts: &mut VecDeque<Rc<Part>>) {
     *parts = joined;
 }
 
+/// An error that a request met and that did not end it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// Time of the call, nanoseconds since 1970.
+    pub(crate) at: u64,
+    /// Number of failed calls.
+    pub(crate) count: u32,
+    pub(crate) code: Code,
+    pub(crate) words: Box<str>,
+}
+
 /// A request as its program reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
@@ -150,6 +161,8 @@ pub(crate) struct Request {
     pub(crate) runs: Box<[(OpNumber, OpNumber)]>,
     /// Its loads of modules, in order.
     pub(crate) loads: Box<[(OpNumber, OpNumber)]>,
+    /// The errors that it met and that did not end it.
+    pub(crate) errors: Vec<Met>,
 }
 
 impl Request {

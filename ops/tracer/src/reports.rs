@@ -2,7 +2,7 @@
 //! its requests are exported, so that a tracer that starts again finds the others there.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use time::OffsetDateTime;
 use crate::drops::Drops;
 use crate::gaps::Gaps;
 use crate::join::Request;
+use crate::parts::Met;
 
 /// Name of the tracer's consumer.
 const CONSUMER: &str = "tracer";
@@ -173,6 +174,7 @@ fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<(Tenant, Re
     if reports.failure.len() > limits::BRIEF_FAILURE_BYTES
         || reports.rows.len() > limits::REQUESTS
         || reports.runs.len().max(reports.loads.len()) > limits::REQUEST_RUNS
+        || reports.errors.len() > limits::REQUESTS * limits::CALL_ERRORS
     {
         tracing::debug!(%tenant, "a report of too many requests");
         return None;
@@ -183,6 +185,7 @@ fn read(message: &jetstream::Message, subjects: &Subjects) -> Option<(Tenant, Re
 fn requests_of(tenant: &Tenant, reports: &RequestReports) -> Vec<Request> {
     let failure: Rc<str> = reports.failure.as_str().into();
     let rows = reports.rows.iter().enumerate();
+    let mut errors = errors_of(reports);
     let request = |(index, report): (usize, &RequestReport)| {
         let mut runs: Vec<_> = reports.runs_of(index).collect();
         // In order and within, as an honest program sends them.
@@ -198,7 +201,71 @@ fn requests_of(tenant: &Tenant, reports: &RequestReports) -> Vec<Request> {
             failure: report.error.map(|_| Rc::clone(&failure)),
             runs: runs.collect(),
             loads: loads.iter().filter(within).copied().collect(),
+            errors: errors.remove(&index).unwrap_or_default(),
         }
     };
     rows.map(request).collect()
+}
+
+/// The errors of failed calls by request: few of each, as an honest program sends them.
+fn errors_of(reports: &RequestReports) -> HashMap<usize, Vec<Met>> {
+    let mut errors = HashMap::<_, Vec<_>>::new();
+    for (error, words) in reports.errors_in_words() {
+        let Ok(index) = usize::try_from(error.report) else {
+            continue;
+        };
+        let of_request = errors.entry(index).or_default();
+        if of_request.len() < limits::CALL_ERRORS && words.len() <= limits::CALL_ERROR_BYTES {
+            of_request.push(Met {
+                at: error.at,
+                count: error.count,
+                code: error.code,
+                words: words.into(),
+            });
+        }
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::{CallError, Code, SessionId};
+
+    use super::*;
+    use crate::join::tests::request;
+
+    #[test]
+    fn each_request_has_its_own_errors_and_few_of_them() {
+        let error = |report, words: u16| CallError {
+            report,
+            at: 5,
+            count: 2,
+            code: Code::Quota,
+            words,
+        };
+        let mut told = vec![error(0, 4), error(2, 1), error(1, 300), error(u64::MAX, 1)];
+        told.extend([error(2, 1); 9]);
+        let reports = RequestReports {
+            v: 1,
+            session: SessionId(1),
+            process: None,
+            dropped: 0,
+            rows: vec![request("chat", 1, (1, 4)).report; 3],
+            runs: Vec::new(),
+            loads: Vec::new(),
+            failure: String::new(),
+            errors: told,
+            words: "full".to_owned() + &"x".repeat(400),
+        };
+        let requests = requests_of(&"chat".parse().expect("a name"), &reports);
+        let words = |request: &Request| -> Vec<_> {
+            let met = request.errors.iter();
+            met.map(|it| (it.at, it.count, it.code, it.words.len()))
+                .collect()
+        };
+        let all: Vec<_> = requests.iter().map(words).collect();
+        let one = (5, 2, Code::Quota, 1);
+        assert_eq!(all, [vec![(5, 2, Code::Quota, 4)], vec![], vec![one; 4]]);
+        assert_eq!(&*requests[0].errors[0].words, "full");
+    }
 }

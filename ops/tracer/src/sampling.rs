@@ -11,7 +11,7 @@ use crate::join::Request;
 pub(crate) enum Kept {
     /// The program's own span is sampled, and decides.
     Parent,
-    /// It ended with an error.
+    /// It ended with an error, or a call of it failed.
     Error,
     /// It took longer than its tenant's target.
     Slow,
@@ -82,7 +82,7 @@ impl Sampling {
         let draw = u128::from_be_bytes(trace.0) & u128::from(u64::MAX);
         let is_drawn = parent.is_none() && draw < self.below;
         match () {
-            () if report.error.is_some() => Some(Kept::Error),
+            () if report.error.is_some() || !request.errors.is_empty() => Some(Kept::Error),
             () if is_slow => Some(Kept::Slow),
             () => is_drawn.then_some(Kept::Share),
         }
@@ -95,6 +95,7 @@ mod tests {
 
     use super::*;
     use crate::join::tests::request;
+    use crate::parts::Met;
 
     #[test]
     fn errors_and_slow_requests_are_kept_and_a_share_of_the_rest() {
@@ -112,6 +113,14 @@ mod tests {
         let mut failed = usual.clone();
         failed.report.error = Some(Code::Device);
         assert_eq!(sampling.keeps(&failed, dropped), Some(Kept::Error));
+        let mut met = usual.clone();
+        met.errors.push(Met {
+            at: 1_500,
+            count: 1,
+            code: Code::Quota,
+            words: "full".into(),
+        });
+        assert_eq!(sampling.keeps(&met, dropped), Some(Kept::Error));
         sampling.set_targets([(tenant.clone(), took)].into());
         assert_eq!(sampling.keeps(&usual, dropped), None);
         sampling.set_targets([(tenant, took - 1)].into());

@@ -14,7 +14,7 @@ use telemetry::{Attribute, Attributes, FinishedSpan, Role};
 
 use crate::attribute::{number, text};
 use crate::destinations::Destinations;
-use crate::failed::Failed;
+use crate::failed::{Failed, failed_calls, met};
 use crate::fit::{distance, fit};
 use crate::ids::{Ids, root_of, trace_of};
 use crate::join::{Joined, Part, Request};
@@ -113,12 +113,15 @@ impl Trace<'_> {
         attributes.extend(waits(timings));
         let failed = report.error.map(|code| Failed::new(code, self.request));
         attributes.extend(failed.iter().flat_map(Failed::attributes));
+        attributes.extend(failed_calls(self.request).map(|calls| number(names::ERRORS, calls)));
+        let mut events = met(self.request, self.bounds);
+        events.extend(failed.iter().map(|it| it.event(self.bounds.1)));
         FinishedSpan {
             parent: report.parent.map(|parent| parent.span),
             is_remote: report.parent.is_some(),
             span: self.root,
             attributes,
-            events: failed.iter().map(|it| it.event(self.bounds.1)).collect(),
+            events,
             error: failed.map(Failed::status),
             ..self.child(Role::Client, REQUEST, [0, 0], self.bounds)
         }

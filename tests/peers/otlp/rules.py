@@ -9,6 +9,8 @@ SHARE, ROUNDING_NS = 0.01, 1_000
 SLICES = 128
 #: Links of a queue, at most.
 LINKS = 8
+#: Errors of failed calls of a request that are told, at most, and bytes of the words of one.
+ERRORS, ERROR_BYTES = 4, 256
 
 #: The service of each kind of span, and OpenTelemetry's kind.
 SERVICES = {
@@ -47,9 +49,9 @@ MUST = {
 DEVICE = {"hw.id": str, "hw.type": str}
 MAY = {
     "request": {"warploom.gpu": int, "warploom.priority": int, "warploom.target_ns": int,
-                "warploom.incomplete": bool, "error.type": str, "code.function.name": str, "code.file.path": str,
-                "code.line.number": int, "warploom.fault.ptx_line": int, "warploom.fault.block": str,
-                "warploom.fault.thread": str, "warploom.fault.address": str},
+                "warploom.incomplete": bool, "warploom.errors": int, "error.type": str, "code.function.name": str,
+                "code.file.path": str, "code.line.number": int, "warploom.fault.ptx_line": int,
+                "warploom.fault.block": str, "warploom.fault.thread": str, "warploom.fault.address": str},
     "gpu": {"warploom.launches": int, "warploom.slices": int, "warploom.wait_ns": int, **DEVICE},
     "compile": DEVICE,
     "transfer": DEVICE,
@@ -170,9 +172,12 @@ def check_request(request):
     require(attributes["warploom.launches"] <= attributes["warploom.ops"], "more launches than ops", request)
     require(bool(request["error"]) == ("error.type" in attributes), "an error in one place", request)
     took, target = request["end"] - request["start"], attributes.get("warploom.target_ns")
-    why = "parent" if request["parent"] else "error" if request["error"] else \
-        "slow" if target and took > target else "share"
-    require(attributes["warploom.kept"] == why, f"not kept for {why}", request)
+    check_errors(request)
+    is_error = request["error"] or "warploom.errors" in attributes
+    why = "error" if is_error else "slow" if target and took > target else "share"
+    # A parent that is not sampled keeps what is slow or failed.
+    may = {"parent", why} - {"share"} if request["parent"] else {why}
+    require(attributes["warploom.kept"] in may, f"not kept for {may}", request)
 
 
 def shows(name, kernel):
@@ -185,6 +190,18 @@ def shows(name, kernel):
         return True
     identifier = kernel[first.end():first.end() + int(first[1])]
     return ("(anonymous namespace)" if identifier.startswith("_GLOBAL__N") else identifier[:90]) in name
+
+
+def check_errors(request):
+    """Checks that failed calls have events, and that the error that ended the request has one, the last."""
+    told = [event["attributes"] for event in request["events"]]
+    calls = request["attributes"].get("warploom.errors", 0)
+    require("warploom.errors" not in request["attributes"] or calls, "a number of no failed calls", request)
+    if request["error"]:
+        require(told and told.pop()["exception.type"] == request["attributes"]["error.type"], "another error", request)
+    require(bool(told) == bool(calls) and len(told) <= min(calls, ERRORS), f"{len(told)} of {calls} errors", request)
+    longest = max((len(it["exception.message"].encode()) for it in told), default=0)
+    require(longest <= ERROR_BYTES, f"words of {longest} bytes", request)
 
 
 def check_slice(span):

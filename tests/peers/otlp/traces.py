@@ -143,9 +143,10 @@ def check(spans, options):
 
 def sums(counted):
     """What requests with their children say together."""
-    said = {"requests": len(counted), "launches": 0, "executed": 0, "incomplete": 0, "threads": set(),
-            "parents": set(), "sessions": set(), "gpus": set(), "kernels": collections.Counter(),
-            "errors": collections.Counter(), "names": collections.Counter(), "causes": collections.Counter()}
+    said = {"requests": len(counted), "launches": 0, "executed": 0, "incomplete": 0, "failed_calls": 0,
+            "threads": set(), "parents": set(), "sessions": set(), "gpus": set(), "kernels": collections.Counter(),
+            "errors": collections.Counter(), "exceptions": collections.Counter(), "names": collections.Counter(),
+            "causes": collections.Counter()}
     covers, executed = [], set()
     for request, children in counted:
         attributes = request["attributes"]
@@ -158,6 +159,8 @@ def sums(counted):
             said["gpus"].add(attributes["warploom.gpu"])
         if request["error"]:
             said["errors"][attributes["error.type"]] += 1
+        said["failed_calls"] += attributes.get("warploom.errors", 0)
+        said["exceptions"].update(event["attributes"]["exception.type"] for event in request["events"])
         covers.append(covered(request, children))
         for child in children:
             said["names"][child["name"]] += 1

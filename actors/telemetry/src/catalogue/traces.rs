@@ -208,7 +208,11 @@ pub static EVENTS: &[(&str, &str, &str)] = &[
     ("kernel", "gpu", "launches of one kernel in the slice"),
     ("copy", "gpu", "copies in the slice"),
     ("load", "gpu", "loads of modules in the slice"),
-    ("exception", "request", "the error that ended the request"),
+    (
+        "exception",
+        "request",
+        "an error that a call met, four at most, and the one that ended the request",
+    ),
 ];
 
 macro_rules! attributes {
@@ -260,7 +264,9 @@ attributes! {
     PROCESS_NAME: "process.executable.name" on ["request"], "the program";
     HOST_NAME: "host.name" on ["request"], "the program's host";
     ERROR_TYPE: "error.type" on ["request"], "the [code](errors.md) of the error that ended it";
-    EXCEPTION_TYPE: "exception.type" on ["exception"], "the same code";
+    ERRORS: "warploom.errors" on ["request"],
+        "calls that failed while the request went on: allocations and modules that were refused";
+    EXCEPTION_TYPE: "exception.type" on ["exception"], "the [code](errors.md) of the error";
     EXCEPTION_MESSAGE: "exception.message" on ["exception"], "the error in words";
     CODE_FUNCTION: "code.function.name" on ["request"], "the kernel that failed";
     CODE_FILE: "code.file.path" on ["request"],

@@ -118,6 +118,70 @@ fn a_request_that_begins_with_a_load_has_the_time_in_which_its_module_was_given(
 }
 
 #[test]
+fn failed_calls_are_told_with_the_request_under_way_or_the_next_one() {
+    let (full, bad) = (
+        Failure::new(Code::Quota, "full"),
+        Failure::new(Code::BadModule, "no PTX"),
+    );
+    let mut requests = Requests::default();
+    // Thread 1 has no request yet, and thread 2 has none after this.
+    requests.call_failed(1, &bad, 1);
+    requests.call_failed(2, &full, 2);
+    requests.pushed(&FREE, 1, caller(1), || 10);
+    requests.call_failed(1, &full, 11);
+    requests.call_failed(1, &full, 12);
+    requests.pushed(&Op::Sync, 2, caller(1), || 20);
+    // While it waits, it has none under way.
+    requests.call_failed(1, &bad, 25);
+    requests.answered(2, 30);
+    requests.pushed(&Op::Sync, 3, caller(1), || 40);
+    requests.answered(3, 50);
+    requests.pushed(&Op::Sync, 4, caller(1), || 60);
+    requests.answered(4, 70);
+    let report = reported(&mut requests, None).expect("asked for");
+    assert!(report.rows.iter().all(|row| row.error.is_none()));
+    let told = report.errors_in_words().map(|(error, words)| {
+        let at = error.at - ZERO;
+        (error.report, at, error.count, error.code, words)
+    });
+    let wanted = [
+        (0, 1, 1, Code::BadModule, "no PTX"),
+        (0, 11, 2, Code::Quota, "full"),
+        (1, 25, 1, Code::BadModule, "no PTX"),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), wanted);
+    // The end of the session ends the request of thread 2.
+    requests.pushed(&FREE, 5, caller(2), || 80);
+    requests.over(None, 90);
+    let report = reported(&mut requests, None).expect("asked for");
+    let errors = report.errors.iter().map(|it| (it.at - ZERO, it.code));
+    assert_eq!(errors.collect::<Vec<_>>(), [(2, Code::Quota)]);
+}
+
+#[test]
+fn errors_without_room_come_with_the_next_report() {
+    let mut requests = Requests::default();
+    for number in 1..=limits::REQUESTS as u64 {
+        for call in 0..limits::CALL_ERRORS {
+            let words = format!("{call} ").repeat(limits::CALL_ERROR_BYTES);
+            requests.call_failed(1, &Failure::new(Code::Quota, words), 1);
+        }
+        requests.pushed(&Op::Sync, number, caller(1), || 5);
+        requests.answered(number, 6);
+    }
+    let (mut rows, mut errors) = (0, 0);
+    while let Some(report) = reported(&mut requests, None) {
+        let bytes = report.errors.len() * 24 + report.words.len();
+        assert!(bytes <= limits::REQUEST_RUNS * 24, "{bytes}");
+        assert!(encode(&report).len() < 72 << 10);
+        rows += report.rows.len();
+        errors += report.errors.len();
+    }
+    assert_eq!(rows, limits::REQUESTS);
+    assert_eq!(errors, limits::REQUESTS * limits::CALL_ERRORS);
+}
+
+#[test]
 fn threads_have_requests_of_their_own() {
     let mut requests = Requests::default();
     let ops = [

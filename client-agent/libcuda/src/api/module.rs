@@ -3,7 +3,8 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use client_session::ClientError;
+use bus_schemas::Code;
+use client_session::{ClientError, refused};
 
 use super::device::device as numbered;
 use super::options::{Options, Values};
@@ -20,7 +21,7 @@ use crate::module::{
 use crate::process::process;
 use crate::settings::is_eager;
 use crate::stack::top;
-use crate::status::{Result, Status, note};
+use crate::status::{Result, Status, explain, note};
 
 /// Converts the wanted part of an image to the form in which it is kept.
 type Pack<'a> = fn(fatbin::Entry<'a>) -> fatbin::Entry<'static>;
@@ -92,6 +93,7 @@ fn load<'a>(
 ) -> Result<Arc<Library>> {
     let source = source(from, pack).map_err(|(status, detail)| {
         options.log_error(&detail);
+        note_bad_image(device, status, &detail);
         note(status, detail);
         status
     })?;
@@ -102,7 +104,7 @@ fn load<'a>(
     };
     let library = Library::new(source, options.registers(), context);
     let checked = if eager { library.check(device) } else { Ok(()) };
-    let Err(refused) = checked else {
+    let Err(wrong) = checked else {
         let compute = device.map(|device| device.properties.compute());
         match compute {
             Some(compute) => options.log_notes(&library.notes(compute)),
@@ -111,8 +113,12 @@ fn load<'a>(
         return Ok(library);
     };
     library.handle.remove()?;
-    let (status, detail) = match refused {
+    if let (Refused::Device(error), Some(device)) = (&wrong, device) {
+        device.note_error(error);
+    }
+    let (status, detail) = match wrong {
         Refused::Image((status, detail)) => {
+            note_bad_image(device, status, &detail);
             note(status, detail.clone());
             (status, Some(detail))
         }
@@ -123,6 +129,32 @@ fn load<'a>(
         options.log_error(&detail);
     }
     Err(status)
+}
+
+/// Notes for the traces that an image cannot be loaded.
+fn note_bad_image(device: Option<&Device>, status: Status, detail: &str) {
+    let code = match status == Status::NO_BINARY_FOR_GPU {
+        true => Code::NoBinary,
+        false => Code::BadModule,
+    };
+    if let Some(device) = device {
+        device.note_error(&refused(code, detail));
+    }
+}
+
+/// The same of an image that was parsed only when one of its kernels was asked for.
+#[cold]
+fn note_bad_kernel(status: Status) {
+    let of_images = [
+        Status::INVALID_PTX,
+        Status::INVALID_IMAGE,
+        Status::NO_BINARY_FOR_GPU,
+    ];
+    if of_images.contains(&status) {
+        let detail = explain(status.0).unwrap_or_default();
+        let detail = detail.trim_end_matches('\0');
+        note_bad_image(current_device().ok(), status, detail);
+    }
 }
 
 /// The target of images: the current device, or the first one.
@@ -160,7 +192,8 @@ pub(super) fn file(path: &str) -> Result<Vec<u8>> {
 /// Answers with the kernel of a name.
 fn named(kernel: &Out<'_, Handle<Kernel>>, of: Handle<Library>, name: &Text<'_>) -> Result {
     let devices = process()?.devices.len();
-    kernel.put(of.get()?.kernel(name.take()?, devices)?)
+    let found = of.get()?.kernel(name.take()?, devices);
+    kernel.put(found.inspect_err(|status| note_bad_kernel(*status))?)
 }
 
 /// Answers with the address of a variable on a device, and its bytes. Either may be null, but not

@@ -181,7 +181,10 @@ impl Kernel {
         self.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
         let name = &self.entry().name;
         let placed = self.place(device);
-        let module = placed.map_err(|error| cannot_run(name, error))?;
+        let module = placed.map_err(|error| {
+            device.note_error(&error);
+            cannot_run(name, error)
+        })?;
         let function = module.function(name)?;
         crate::stats::used(&self.entry().name);
         Ok(slot.get_or_init(|| function))

@@ -56,7 +56,7 @@ impl Part {
         }
         // The session is not held meanwhile, because compilation may take long.
         device.round_trip(true);
-        let module = device.session().load(&self.image)?;
+        let module = device.session().try_load(&self.image)?;
         loaded.insert(device.ordinal, module.clone());
         Ok(module)
     }

@@ -41,8 +41,17 @@ impl SessionChannel {
     }
 
     /// Runs a function once the session may hold `bytes` more; returns its result, and the lock
-    /// under which it ran.
+    /// under which it ran. A refusal is noted for the traces.
     fn having_room<T>(
+        &self,
+        bytes: u64,
+        take: impl FnOnce(&mut Inner) -> Result<T, Failure>,
+    ) -> Result<(MutexGuard<'_, Inner>, T), ClientError> {
+        let taken = self.take_room(bytes, take);
+        taken.inspect_err(|error| self.note_error(error))
+    }
+
+    fn take_room<T>(
         &self,
         bytes: u64,
         take: impl FnOnce(&mut Inner) -> Result<T, Failure>,

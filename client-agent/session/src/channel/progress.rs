@@ -10,6 +10,7 @@ use client_agent_core::Nanos;
 
 use super::outbound::SessionChannel;
 use crate::caller::caller;
+use crate::error::ClientError;
 use crate::wait::block_until;
 
 impl SessionChannel {
@@ -72,6 +73,23 @@ impl SessionChannel {
         }
         if let Some(requests) = &mut self.lock().requests {
             requests.loaded(caller().thread, op, at);
+        }
+    }
+
+    /// Notes that a call of the calling thread failed with an error that the program may handle. Its request tells the
+    /// error; one that ended the session is told anyway.
+    #[cold]
+    pub fn note_error(&self, error: &ClientError) {
+        let ClientError::Refused(failure) = error else {
+            return;
+        };
+        if !self.opened.traced {
+            return;
+        }
+        let mut inner = self.lock();
+        let now = self.now();
+        if let Some(requests) = &mut inner.requests {
+            requests.call_failed(caller().thread, failure, now);
         }
     }
 

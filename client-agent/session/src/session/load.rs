@@ -18,6 +18,15 @@ impl Session {
     /// [`Code::BadModule`] with line and column, or the device's reason if it cannot run the image;
     /// the session goes on. Else the session's failure.
     pub fn load(&self, image: &[u8]) -> Result<Module> {
+        let loaded = self.try_load(image);
+        loaded.inspect_err(|error| self.channel.note_error(error))
+    }
+
+    /// Same as [`Session::load`], for a caller that has another way if the image is refused: no trace tells it.
+    ///
+    /// # Errors
+    /// Same as [`Session::load`].
+    pub fn try_load(&self, image: &[u8]) -> Result<Module> {
         let hash = ModuleHash::of(image);
         let info = self.images.examine(hash, image)?;
         if memchr::memmem::find(image, b"vprintf").is_some() {
@@ -45,8 +54,9 @@ impl Session {
     /// Same as [`Session::load`].
     pub fn prepare(&self, image: &[u8]) -> Result<()> {
         let hash = ModuleHash::of(image);
-        self.images.examine(hash, image)?;
-        self.give(hash, image)
+        let examined = self.images.examine(hash, image);
+        let prepared = examined.and_then(|_| self.give(hash, image));
+        prepared.inspect_err(|error| self.channel.note_error(error))
     }
 
     /// Makes the worker prepare an image.

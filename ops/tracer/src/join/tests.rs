@@ -24,6 +24,7 @@ pub(crate) fn request(tenant: &str, session: u64, (first, last): (u64, u64)) -> 
         },
         runs: Box::new([(first, last)]),
         loads: Box::default(),
+        errors: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ use telemetry::SpanEvent;
 use super::*;
 use crate::join::tests::{position, request};
 use crate::join::{Join, Ran};
+use crate::parts::Met;
 use crate::slices::SLICES;
 
 fn kernels() -> Kernels {
@@ -265,6 +266,53 @@ fn transfers_and_loads_beside_launches_have_spans_of_their_own() {
     check_names(&spans);
     let ids: std::collections::HashSet<_> = spans.iter().map(|it| it.span).collect();
     assert_eq!(ids.len(), spans.len());
+}
+
+#[test]
+fn errors_that_did_not_end_a_request_are_told_by_events_within_it() {
+    const US: u64 = 1_000;
+    let mut one = joined();
+    let met = |at: u64, count, code, words: &str| Met {
+        at: at * US,
+        count,
+        code,
+        words: words.into(),
+    };
+    one.request.errors = vec![
+        met(900, 1, Code::BadModule, "no PTX"),
+        met(1_300, 3, Code::Quota, ""),
+    ];
+    let spans = made(&one);
+    assert_eq!(amount(&spans[0], "warploom.errors"), 4);
+    assert_eq!(attribute(&spans[0], "error.type"), None);
+    assert_eq!(spans[0].error, None, "the request did not fail");
+    let told = |spans: &[FinishedSpan]| -> Vec<_> {
+        let events = spans[0].events.iter();
+        let told = events.map(|it| {
+            (
+                it.at,
+                it.attributes[0].1.clone(),
+                it.attributes[1].1.clone(),
+            )
+        });
+        told.collect()
+    };
+    let event = |at: u64, code: Code, words: &str| {
+        let [code, words] = [code.name(), words].map(|it| Attribute::Text(it.to_owned()));
+        (at * US, code, words)
+    };
+    let wanted = [
+        event(1_000, Code::BadModule, "no PTX"),
+        event(1_300, Code::Quota, Code::Quota.meaning()),
+    ];
+    assert_eq!(told(&spans), wanted);
+    // The error that ends it comes last.
+    one.request.report.error = Some(Code::Trap);
+    one.request.failure = Some("it fell".into());
+    let last = told(&made(&one)).pop();
+    assert_eq!(last, Some(event(2_000, Code::Trap, "it fell")));
+    one.request.errors.clear();
+    assert_eq!(attribute(&made(&one)[0], "warploom.errors"), None);
 }
 
 #[test]
