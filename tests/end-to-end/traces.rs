@@ -177,7 +177,7 @@ async fn errors_that_a_program_handles_are_told_by_its_request() {
     let said = received(&mut loaded, &receiver, "executed", 1).await;
     assert_eq!(number(&said, "failed_calls"), 5, "{said}");
     // Four events at most: the second allocation counts with the first one.
-    let wanted = json!({"E-MODULE-PTX": 3, "E-MEMORY-CAPACITY": 1});
+    let wanted = json!({"E-MODULE-PTX": 3, "E-MEMORY-QUOTA": 1});
     assert_eq!(said["exceptions"], wanted, "{said}");
     assert_eq!(said["errors"], json!({}), "no request failed: {said}");
     let spans = receiver.received();

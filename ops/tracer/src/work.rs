@@ -20,7 +20,14 @@ const LAUNCH: u64 = 1_000;
 /// Estimated bytes that a transfer moves in a nanosecond.
 const BYTES: u64 = 8;
 /// Estimated nanoseconds of a load of a compiled module.
-const LOAD: u64 = 100_000;
+const LOAD: u64 = 10_000;
+
+/// Work that has a span of its own beside a slice of another name: its kind, its span, and the slice that it names.
+const BESIDE: [(Kind, &str, &str); 3] = [
+    (Kind::Load, "load", "gpu load"),
+    (Kind::Copy, "transfer", "gpu copy"),
+    (Kind::CopyOut, "transfer out", "gpu copy out"),
+];
 
 /// One kind of work of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +54,8 @@ struct Item {
     bytes: u64,
     /// Its time by the profile, nanoseconds.
     estimate: u64,
-    /// Its time in the slice.
-    stretch: Stretch,
+    /// The time of its event.
+    at: u64,
     /// True if the slice has other work that takes time.
     is_estimated: bool,
 }
@@ -79,6 +86,7 @@ impl Beside {
 #[derive(Debug)]
 pub(crate) struct Work<'k> {
     items: Vec<Item>,
+    stretch: Stretch,
     kernels: &'k Kernels,
 }
 
@@ -90,14 +98,16 @@ impl<'k> Work<'k> {
         let items = load.into_iter().chain(part.work.iter().map(of_run));
         let mut work = Self {
             items: items.collect(),
+            stretch,
             kernels,
         };
-        work.lay_out(stretch);
+        work.lay_out();
         work
     }
 
     /// Gives each item its share of the slice.
-    fn lay_out(&mut self, (start, end): Stretch) {
+    fn lay_out(&mut self) {
+        let (start, end) = self.stretch;
         let estimates = self.items.iter().map(|it| u128::from(it.estimate));
         let whole = estimates.fold(0, u128::saturating_add).max(1);
         let takes_time = self.items.iter().filter(|it| it.kind != Kind::Wait);
@@ -108,9 +118,8 @@ impl<'k> Work<'k> {
         };
         let mut before = 0_u128;
         for item in &mut self.items {
-            let from = at(before);
+            (item.at, item.is_estimated) = (at(before), is_estimated);
             before = before.saturating_add(u128::from(item.estimate));
-            (item.stretch, item.is_estimated) = ((from, at(before)), is_estimated);
         }
     }
 
@@ -176,7 +185,7 @@ impl<'k> Work<'k> {
             };
             Some(SpanEvent {
                 name,
-                at: item.stretch.0,
+                at: item.at,
                 attributes,
             })
         };
@@ -184,32 +193,41 @@ impl<'k> Work<'k> {
     }
 
     /// Transfers and loads with spans of their own: those that do not name their slice. Those of one kind share a span.
+    /// Their times must be the same whenever they are computed, so they do not depend on the kernels' profile. Loads come
+    /// first, then transfers; those to the host end with the slice.
     pub(crate) fn beside(&self, slice: &str) -> Vec<Beside> {
-        let kinds = [
-            (Kind::Copy, "transfer", "gpu copy"),
-            (Kind::CopyOut, "transfer out", "gpu copy out"),
-            (Kind::Load, "load", "gpu load"),
-        ];
-        let beside = kinds.into_iter().filter(|(_, _, named)| slice != *named);
-        let beside = beside.filter_map(|(kind, name, _)| {
-            let mut items = self.items.iter().filter(|item| item.kind == kind);
-            let first = items.next()?;
-            let all = (first.ops, first.bytes, first.stretch);
-            let (ops, bytes, stretch) = items.fold(all, |(ops, bytes, (from, _)), item| {
+        let (start, end) = self.stretch;
+        let mut from = start;
+        let mut beside = Vec::new();
+        for (kind, name, _) in BESIDE.into_iter().filter(|(_, _, it)| *it != slice) {
+            let items = self.items.iter().filter(|item| item.kind == kind);
+            let sums = items.fold((0_u64, 0_u64, 0_u64), |(ops, bytes, ns), item| {
                 (
                     ops.saturating_add(item.ops),
                     bytes.saturating_add(item.bytes),
-                    (from, item.stretch.1),
+                    ns.saturating_add(item.estimate),
                 )
             });
-            Some(Beside {
+            let (ops, bytes, ns) = sums;
+            if ops == 0 {
+                continue;
+            }
+            let took = ns.min(end - from);
+            let stretch = match kind {
+                Kind::CopyOut => (end - took, end),
+                _ => (from, from + took),
+            };
+            if kind != Kind::CopyOut {
+                from = stretch.1;
+            }
+            beside.push(Beside {
                 name,
                 stretch,
                 ops,
                 bytes: (kind != Kind::Load).then_some(bytes),
-            })
-        });
-        beside.collect()
+            });
+        }
+        beside
     }
 }
 
@@ -221,7 +239,7 @@ impl Item {
             ops,
             bytes,
             estimate,
-            stretch: (0, 0),
+            at: 0,
             is_estimated: false,
         }
     }

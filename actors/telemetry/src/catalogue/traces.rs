@@ -246,7 +246,7 @@ attributes! {
     DEVICE_NS: "warploom.device_ns" on ["gpu" "kernel"],
         "device nanoseconds: measured for a slice, a share of them for a kernel";
     ESTIMATED: "warploom.estimated" on ["transfer" "load" "kernel"],
-        "true if the time is an estimate: a share of the slice's";
+        "true if the time is an estimate, and only that of the slice is measured";
     KERNEL: "warploom.kernel" on ["kernel"],
         "the kernel's name in its module, or its key where no worker has measured it";
     BYTES: "warploom.bytes" on ["transfer" "copy"], "bytes of the copies";

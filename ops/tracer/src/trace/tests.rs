@@ -237,7 +237,7 @@ fn transfers_and_loads_beside_launches_have_spans_of_their_own() {
         bytes,
     };
     let mut work = one.parts[0].work.to_vec();
-    work.insert(0, copies(CostClass::Copy, 1 << 20));
+    work.insert(0, copies(CostClass::Copy, 1 << 16));
     work.push(copies(CostClass::Sync, 1 << 10));
     Rc::make_mut(&mut one.parts[0]).work = work.into();
     let spans = made(&one);
@@ -245,7 +245,7 @@ fn transfers_and_loads_beside_launches_have_spans_of_their_own() {
     let mut reached = slice.start;
     for (name, ops, bytes) in [
         ("load", 1, None),
-        ("transfer", 2, Some(1 << 20)),
+        ("transfer", 2, Some(1 << 16)),
         ("transfer out", 2, Some(1 << 10)),
     ] {
         let [span] = named(&spans, name)[..] else {

@@ -82,12 +82,12 @@ fn the_work_that_names_a_slice_has_no_second_span() {
     let (copy, out) = (run(CostClass::Copy, 9), run(CostClass::Sync, 9));
     let launch = run(CostClass::Launch, 0);
     assert_eq!(beside(&[copy], 0), [""; 0]);
-    assert_eq!(beside(&[copy, out], 2), ["transfer out", "load"]);
+    assert_eq!(beside(&[copy, out], 2), ["load", "transfer out"]);
     assert_eq!(beside(&[out], 1), ["load"]);
     assert_eq!(beside(&[], 1), [""; 0]);
     assert_eq!(
         beside(&[copy, launch, copy, out], 1),
-        ["transfer", "transfer out", "load"]
+        ["load", "transfer", "transfer out"]
     );
 }
 
@@ -106,6 +106,24 @@ fn a_launch_shares_its_slice_with_transfers_by_their_bytes() {
     assert_eq!((events[0].at, events[1].at), (1_000, 1_750));
     assert_eq!(number("warploom.device_ns"), Some(&Attribute::Number(200)));
     assert_eq!(number("warploom.estimated"), Some(&Attribute::Flag(true)));
+}
+
+#[test]
+fn the_time_of_a_transfer_is_by_its_bytes_and_within_its_slice() {
+    let launch = Ran {
+        key: KernelKey(8),
+        ops: 1_000,
+        ..run(CostClass::Launch, 0)
+    };
+    let times = |copied: u64, read: u64| {
+        let (copy, out) = (run(CostClass::Copy, copied), run(CostClass::Sync, read));
+        let work = work(&[launch, copy, out], 0);
+        let beside = work.beside(&work.name()).into_iter();
+        beside.map(|it| it.stretch).collect::<Vec<_>>()
+    };
+    assert_eq!(times(8 * 100, 8 * 50), [(1_000, 1_100), (1_950, 2_000)]);
+    assert_eq!(times(8 * 900, 8 * 300), [(1_000, 1_900), (1_900, 2_000)]);
+    assert_eq!(times(8 * 2_000, 8), [(1_000, 2_000), (2_000, 2_000)]);
 }
 
 proptest! {
