@@ -193,8 +193,8 @@ impl<'k> Work<'k> {
     }
 
     /// Transfers and loads with spans of their own: those that do not name their slice. Those of one kind share a span.
-    /// Their times must be the same whenever they are computed, so they do not depend on the kernels' profile. Loads come
-    /// first, then transfers; those to the host end with the slice.
+    /// Their times must be the same whenever they are computed, so they do not depend on the kernels' profile. Loads
+    /// come first, then transfers; those to the host end with the slice.
     pub(crate) fn beside(&self, slice: &str) -> Vec<Beside> {
         let (start, end) = self.stretch;
         let mut from = start;

@@ -229,13 +229,18 @@ macro_rules! attributes {
 }
 
 attributes! {
-    TENANT: "warploom.tenant" on ["request" "submit" "queue" "gpu" "compile" "transfer" "load" "swap" "program" "answer"],
+    TENANT: "warploom.tenant" on [
+        "request" "submit" "queue" "gpu" "compile" "transfer" "load" "swap" "program" "answer"
+    ],
         "the request's tenant";
-    SESSION: "warploom.session" on ["request" "submit" "queue" "gpu" "compile" "transfer" "load" "swap" "program" "answer"],
+    SESSION: "warploom.session" on [
+        "request" "submit" "queue" "gpu" "compile" "transfer" "load" "swap" "program" "answer"
+    ],
         "its session";
     OPS: "warploom.ops" on ["request" "queue" "gpu" "transfer" "load" "copy"], "ops";
     LAUNCHES: "warploom.launches" on ["request" "gpu" "kernel"], "launches among them";
-    GPU: "warploom.gpu" on ["request" "queue" "gpu" "compile" "transfer" "load" "swap"], "the device's number in the cluster";
+    GPU: "warploom.gpu" on ["request" "queue" "gpu" "compile" "transfer" "load" "swap"],
+        "the device's number in the cluster";
     HW_ID: "hw.id" on ["gpu" "compile" "transfer" "load" "swap"], "the same number, as text";
     HW_TYPE: "hw.type" on ["gpu" "compile" "transfer" "load" "swap"], "`gpu`";
     EPOCH: "warploom.epoch" on ["queue" "gpu" "compile" "transfer" "load" "swap"], "the leader's epoch";

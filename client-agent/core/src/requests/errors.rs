@@ -2,8 +2,10 @@
 
 use bus_schemas::{CallError, Code, Failure, RequestReports, RequestRun, Row, limits};
 
-use super::THREADS;
 use crate::Nanos;
+
+/// Maximum number of threads with errors and no request.
+const THREADS: usize = 256;
 
 /// An error, for one failed call or for several.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,84 +1,16 @@
+mod made;
+mod slices;
+
 use std::rc::Rc;
 
-use bus_schemas::subject::Subjects;
 use bus_schemas::{
-    Code, CostClass, FaultAccess, FaultKind, GrantKind, KernelFault, KernelKey, SourceLine, SpanId,
-    TraceContext,
+    Code, FaultAccess, FaultKind, GrantKind, KernelFault, SourceLine, SpanId, TraceContext,
 };
 use scheduler_leader_core::why::Wait;
-use telemetry::SpanEvent;
 
 use super::*;
-use crate::join::tests::{position, request};
-use crate::join::{Join, Ran};
 use crate::parts::Met;
-use crate::slices::SLICES;
-
-fn kernels() -> Kernels {
-    Kernels::with(&[(7, "softmax", 10), (8, "matmul", 1_000)])
-}
-
-fn made(joined: &Joined<u8>) -> Vec<FinishedSpan> {
-    let subjects = Subjects::new(&"lab".parse().expect("a name"));
-    let ids = Ids::new(subjects.cluster());
-    let context = Context {
-        ids: &ids,
-        destinations: &Destinations::new(&subjects),
-        kernels: &kernels(),
-        target: Some(500),
-        kept: Kept::Slow,
-        links: &Links::default(),
-    };
-    spans(joined, &context)
-}
-
-/// A request from 1,000 to 2,000 µs of two slices: one is announced at 1,200, the other at 1,600.
-fn joined() -> Joined<u8> {
-    const US: u64 = 1_000;
-    let mut join = Join::new();
-    join.is_read(0);
-    for (ops, at) in [((1, 3), 1_200), ((4, 5), 1_600)] {
-        let mut slice = position("chat", 1, ops, 0);
-        let timing = slice.timing.as_mut().expect("it has run");
-        timing.announced = at * US;
-        timing.granted = (at + 80) * US;
-        timing.accepted = (at + 90) * US;
-        timing.begun = (at + 95) * US;
-        timing.started = (at + 100) * US;
-        timing.ended = (at + 150) * US;
-        timing.waited_ns = 100 * US;
-        timing.waits[0].ns = 70 * US;
-        timing.waits.push(Wait {
-            cause: Cause::Bus,
-            of: None,
-            ns: 30 * US,
-        });
-        join.position(&slice);
-    }
-    let mut whole = request("chat", 1, (1, 5));
-    (whole.report.began, whole.report.waited, whole.report.ended) =
-        (1_000 * US, 1_100 * US, 2_000 * US);
-    join.request(whole, 0, 1);
-    join.due(1).remove(0)
-}
-
-fn named<'s>(spans: &'s [FinishedSpan], name: &str) -> Vec<&'s FinishedSpan> {
-    spans.iter().filter(|span| span.name == name).collect()
-}
-
-fn attribute<'s>(span: &'s FinishedSpan, name: &str) -> Option<&'s Attribute> {
-    let mut attributes = span.attributes.iter();
-    attributes
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| value)
-}
-
-fn amount(span: &FinishedSpan, name: &str) -> u64 {
-    match attribute(span, name) {
-        Some(Attribute::Number(value)) => *value,
-        other => panic!("{name} of {} is {other:?}", span.name),
-    }
-}
+use made::{amount, attribute, check_names, joined, made, named};
 
 #[test]
 fn the_children_of_a_request_cover_it_and_none_reaches_beyond() {
@@ -178,97 +110,6 @@ fn a_part_of_a_standing_grant_waited_for_its_program_before_its_ops_came() {
 }
 
 #[test]
-fn kernels_are_events_with_measured_or_estimated_times() {
-    let run = |key, ops| Ran {
-        class: CostClass::Launch,
-        key: KernelKey(key),
-        bytes: 0,
-        ops,
-    };
-    let mut one = joined();
-    let part = Rc::make_mut(&mut one.parts[0]);
-    part.work = [run(7, 50), run(8, 1)].into();
-    part.device_ns = 30_000;
-    let spans = made(&one);
-    let [first] = named(&spans, "gpu launch matmul +50")[..] else {
-        panic!("{spans:#?}");
-    };
-    let event = |event: &SpanEvent| {
-        let number = |name: &str| {
-            let found = event.attributes.iter().find(|(key, _)| key == name);
-            found.map(|(_, value)| value.clone())
-        };
-        (
-            number("warploom.kernel"),
-            number("warploom.device_ns"),
-            number("warploom.estimated"),
-        )
-    };
-    let told = |name: &str, ns, estimated| {
-        (
-            Some(Attribute::Text(name.into())),
-            Some(Attribute::Number(ns)),
-            Some(Attribute::Flag(estimated)),
-        )
-    };
-    let events: Vec<_> = first.events.iter().map(event).collect();
-    assert_eq!(
-        events,
-        [told("softmax", 10_000, true), told("matmul", 20_000, true)]
-    );
-    assert!(
-        first
-            .events
-            .iter()
-            .all(|it| (first.start..=first.end).contains(&it.at))
-    );
-    let only = named(&spans, "gpu launch softmax +1")[0];
-    assert_eq!(event(&only.events[0]), told("softmax", 50, false));
-}
-
-#[test]
-fn transfers_and_loads_beside_launches_have_spans_of_their_own() {
-    let mut one = joined();
-    one.request.loads = [(2, 2)].into();
-    let copies = |class, bytes| Ran {
-        class,
-        key: KernelKey(0),
-        ops: 2,
-        bytes,
-    };
-    let mut work = one.parts[0].work.to_vec();
-    work.insert(0, copies(CostClass::Copy, 1 << 16));
-    work.push(copies(CostClass::Sync, 1 << 10));
-    Rc::make_mut(&mut one.parts[0]).work = work.into();
-    let spans = made(&one);
-    let slice = named(&spans, "gpu launch softmax +2")[0];
-    let mut reached = slice.start;
-    for (name, ops, bytes) in [
-        ("load", 1, None),
-        ("transfer", 2, Some(1 << 16)),
-        ("transfer out", 2, Some(1 << 10)),
-    ] {
-        let [span] = named(&spans, name)[..] else {
-            panic!("{name} in {spans:#?}");
-        };
-        assert!(reached <= span.start && span.start < span.end && span.end <= slice.end);
-        reached = span.end;
-        assert_eq!(span.parent, Some(spans[0].span));
-        for key in ["warploom.gpu", "warploom.position", "warploom.op", "hw.id"] {
-            assert_eq!(attribute(span, key), attribute(slice, key));
-        }
-        assert_eq!(amount(span, "warploom.ops"), ops);
-        let said = bytes.map(Attribute::Number);
-        assert_eq!(attribute(span, "warploom.bytes"), said.as_ref());
-        let estimated = attribute(span, "warploom.estimated");
-        assert_eq!(estimated, Some(&Attribute::Flag(true)));
-    }
-    check_names(&spans);
-    let ids: std::collections::HashSet<_> = spans.iter().map(|it| it.span).collect();
-    assert_eq!(ids.len(), spans.len());
-}
-
-#[test]
 fn errors_that_did_not_end_a_request_are_told_by_events_within_it() {
     const US: u64 = 1_000;
     let mut one = joined();
@@ -340,91 +181,6 @@ fn a_parent_and_an_error_are_told() {
         attribute(root, "warploom.incomplete"),
         Some(&Attribute::Flag(true))
     );
-}
-
-#[test]
-fn many_slices_are_bounded_and_none_of_their_waits_is_lost() {
-    let mut one = joined();
-    let slice = Part::clone(&one.parts[0]);
-    let part = |n: u64| Part {
-        position: n,
-        first: 3 * n + 1,
-        last: 3 * n + 3,
-        ..slice.clone()
-    };
-    one.parts = (0..1_000).map(part).map(Rc::new).collect();
-    let spans = made(&one);
-    assert!(spans.len() <= 2 * SLICES + 4, "{}", spans.len());
-    let slices = spans.iter().filter(|span| span.name.starts_with("gpu"));
-    let rest: Vec<_> = slices
-        .filter(|it| attribute(it, "warploom.slices").is_some())
-        .collect();
-    let [rest] = rest[..] else {
-        panic!("{rest:?}");
-    };
-    assert_eq!(amount(rest, "warploom.slices"), 1_001 - SLICES as u64);
-    let waited = spans[1..]
-        .iter()
-        .filter(|it| attribute(it, "warploom.wait_ns").is_some());
-    let waited: u64 = waited.map(|it| amount(it, "warploom.wait_ns")).sum();
-    assert_eq!(waited, amount(&spans[0], "warploom.wait_ns"));
-}
-
-#[test]
-fn a_part_of_several_slices_is_one_span_with_their_waits() {
-    let mut one = joined();
-    let mut part = Part::clone(&one.parts[0]);
-    part.slices = 3;
-    part.timing.waited_ns = 130;
-    part.timing.waits.truncate(1);
-    part.timing.waits[0].ns = 130;
-    let whole = (part.timing.announced, part.timing.ended);
-    one.parts = vec![Rc::new(part)];
-    let spans = made(&one);
-    assert!(spans.iter().all(|span| span.name != "queue"));
-    let span = spans.iter().find(|span| span.name.starts_with("gpu"));
-    let span = span.expect("a slice");
-    assert_eq!((span.start, span.end), whole);
-    assert_eq!(amount(span, "warploom.slices"), 3);
-    assert_eq!(amount(span, "warploom.wait_ns"), 130);
-    assert_eq!(amount(&spans[0], "warploom.wait_ns"), 130);
-}
-
-/// Checks that names of spans, events and attributes are of the table, and are on the spans that it names. Checks that
-/// spans have the service and the kind that it names.
-fn check_names(spans: &[FinishedSpan]) {
-    let first = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
-    let has = |name: &str, on: &str| {
-        let cause = name.strip_prefix("warploom.wait.");
-        let cause = cause.and_then(|it| it.strip_suffix("_ns"));
-        let entry = match cause {
-            Some(cause) => {
-                assert!(Cause::ALL.iter().any(|it| it.name() == cause), "{name}");
-                names::WAIT_CAUSE_NS
-            }
-            None => name,
-        };
-        let mut entries = names::ATTRIBUTES.iter().filter(|it| it.name == entry);
-        entries.next().is_some_and(|it| it.on.contains(&on))
-    };
-    for span in spans {
-        let kind = first(&span.name);
-        let entry = names::SPANS.iter().find(|it| first(it.name) == kind);
-        let entry = entry.map(|it| (it.role, it.kind));
-        assert_eq!(entry, Some((span.role, span.kind)), "{}", span.name);
-        for (name, _) in &span.attributes {
-            assert!(has(name, &kind), "{name} of {}", span.name);
-        }
-        for event in &span.events {
-            let known = names::EVENTS
-                .iter()
-                .any(|(name, of, _)| (*name, *of) == (event.name, &*kind));
-            assert!(known, "{} of {}", event.name, span.name);
-            for (name, _) in &event.attributes {
-                assert!(has(name, event.name), "{name} of {}", event.name);
-            }
-        }
-    }
 }
 
 #[test]
@@ -524,21 +280,4 @@ fn a_fault_is_told_with_all_that_is_known_of_it_and_every_name_is_of_the_table()
         made(&joined)[0].error,
         Some((Code::IllegalAddress.name(), words))
     );
-}
-
-#[test]
-fn a_slice_that_loads_modules_is_named_by_that_and_its_kernels_go_first() {
-    let mut joined = joined();
-    joined.request.loads = Box::new([(2, 3), (5, 9)]);
-    let spans = made(&joined);
-    check_names(&spans);
-    let loads = |name: &str| -> Vec<_> {
-        let events = named(&spans, name)
-            .into_iter()
-            .flat_map(|span| &span.events);
-        let loads = events.filter(|event| event.name == "load");
-        loads.map(|event| event.attributes[0].1.clone()).collect()
-    };
-    assert_eq!(loads("gpu launch softmax +2"), [Attribute::Number(2)]);
-    assert_eq!(loads("gpu launch softmax +1"), [Attribute::Number(1)]);
 }
