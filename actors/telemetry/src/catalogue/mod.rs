@@ -1,6 +1,8 @@
 //! All metrics: the only table of names, units, meanings and labels. Instruments,
-//! `docs/reference/signals.md` and `ops/grafana/warploom.json` are made from it. [`traces`] has spans and attributes.
+//! `docs/reference/signals.md` and `ops/grafana/warploom.json` are made from it. [`traces`] has spans and their
+//! attributes, [`logs`] has those of logs.
 
+pub mod logs;
 pub mod traces;
 
 use crate::settings::Role;

@@ -325,13 +325,6 @@ pub static RESOURCE: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The attributes of logs: the name, the meaning.
-pub static LOGS: &[(&str, &str)] = &[
-    ("tenant", "the tenant that it is about"),
-    ("session", "the session that it is about"),
-    ("code", "the [code](errors.md) of the error"),
-];
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use telemetry::Role;
-use telemetry::catalogue::traces::{ATTRIBUTES, EVENTS, LOGS, RESOURCE, SPANS};
+use telemetry::catalogue::logs::LOGS;
+use telemetry::catalogue::traces::{ATTRIBUTES, EVENTS, RESOURCE, SPANS};
 use telemetry::catalogue::{METRICS, Metric};
 
 const BEGINNING: &str = "\

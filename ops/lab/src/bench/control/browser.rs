@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A browser.
-pub(super) struct Browser {
+pub(in crate::bench) struct Browser {
     client: reqwest::Client,
     url: String,
     cookie: String,
@@ -56,7 +56,7 @@ struct State {
 
 impl Browser {
     /// Logs in by a link.
-    pub(super) async fn log_in(url: &str, link: &str) -> Result<Self> {
+    pub(in crate::bench) async fn log_in(url: &str, link: &str) -> Result<Self> {
         // A provider that this process has installed already is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = client()?;
@@ -78,7 +78,7 @@ impl Browser {
     }
 
     /// Reads a page.
-    pub(super) async fn get(&self, path: &str) -> Result<String> {
+    pub(in crate::bench) async fn get(&self, path: &str) -> Result<String> {
         Ok(self.ask(path).await?.text().await?)
     }
 

@@ -17,7 +17,7 @@ use super::bench_cluster::{cpu_cluster_of, ordered_by_leader};
 use super::memory::resident_kib;
 use super::metric::{Measurement, Spec};
 use super::pager::processor_ns;
-use browser::Browser;
+pub(super) use browser::Browser;
 use goals::{LAG, LIST, RSS, WATCH};
 pub(super) use page::page;
 

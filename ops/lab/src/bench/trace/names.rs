@@ -14,6 +14,7 @@ use warploom_cli::client_settings::client_settings;
 use super::collector::Collector;
 use super::goals::SERIES;
 use crate::bench::bench_cluster::cpu_cluster_of;
+use crate::bench::control::Browser;
 use crate::bench::metric::Measurement;
 use crate::bench::spans::Receiver;
 use crate::bench::start::busy_process;
@@ -28,7 +29,7 @@ const KERNELS: usize = 10_000;
 const EACH: usize = KERNELS / TENANTS;
 /// Number of requests of each tenant. Those of all tenants wait for the device at the same time.
 const ROUNDS: usize = 10;
-/// Roles with a page of metrics.
+/// Roles with a page of metrics of their own. The controller's is in its API.
 const ROLES: [&str; 3] = ["leader", "worker", "tracer"];
 
 fn tenant(number: usize) -> String {
@@ -146,7 +147,7 @@ pub(super) async fn series(settings: &Settings) -> Result<Measurement> {
         let addresses = addresses.map(|(role, at)| (format!("{role}.metrics"), at.to_string()));
         options.settings.extend(addresses.chain([endpoint]));
     });
-    let cluster = started.await?;
+    let mut cluster = started.await?;
     let collector = Collector::of(&cluster, receiver).await?;
     // The process's own metrics are not looked at.
     let arguments = ["--set", "telemetry.otlp="].map(str::to_owned);
@@ -158,6 +159,10 @@ pub(super) async fn series(settings: &Settings) -> Result<Measurement> {
         let page = page.with_context(|| format!("the page of the {role}"))?;
         counted.push((role, series_of(&page)));
     }
+    let controller = cluster.start_controller().await?;
+    let browser = Browser::log_in(&controller.said.url, &controller.said.link).await?;
+    let page = browser.get("/metrics").await?;
+    counted.push(("controller", series_of(&page)));
     let largest = counted.iter().map(|(_, series)| *series as f64);
     let largest: Vec<f64> = largest.reduce(f64::max).into_iter().collect();
     let metric = Measurement::new(&SERIES, &largest)
