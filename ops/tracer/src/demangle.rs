@@ -9,9 +9,10 @@ use std::panic::catch_unwind;
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
 /// Maximum number of bytes of a name that is demangled.
-const LONGEST: usize = 4_096;
-/// Maximum depth of a name. The parser tries some alternatives one after the other, so its time grows with the depth.
-const DEEPEST: u32 = 64;
+const LONGEST: usize = 512;
+/// Maximum depth of a name. The parser tries some alternatives one after the other, so its time may double every few
+/// levels.
+const DEEPEST: u32 = 40;
 /// Maximum depth of what is written, which follows references to earlier parts of the name.
 const DEEPEST_WRITTEN: u32 = 128;
 /// Maximum number of bytes that are written, tags included.
@@ -135,6 +136,11 @@ mod tests {
             let name = format!("_Z1fI{}?", "S_I".repeat(depth));
             assert_eq!(demangled(&name), None, "{name}");
         }
+        // The type of a conversion is parsed twice at each level of its arguments.
+        let conversion = format!("_Zcv{}iE{}IiEv", "T_I".repeat(15), "IiEE".repeat(14));
+        let begun = std::time::Instant::now();
+        assert_eq!(demangled(&conversion), None);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5));
         // Each argument is twice as long as the one before.
         let digits = ('1'..='9').chain('A'..='Z');
         let pairs: String = digits.map(|at| format!("S0_IS{at}_S{at}_E")).collect();

@@ -7,9 +7,10 @@
 use std::rc::Rc;
 
 use bus_schemas::OpNumber;
-use scheduler_leader_core::why::{Cause, Timing, Wait};
+use scheduler_leader_core::why::Timing;
 
 use crate::join::{Part, Request};
+use crate::parts::{fill_waits, shorten_waits};
 use crate::timeline::{Stretch, within};
 
 /// Moves a slice of a request, and cuts off what still reaches beyond its bounds. Waits add up to the time from
@@ -38,7 +39,7 @@ pub(crate) fn fit(part: &Part, moved: i64, bounds: Stretch) -> Part {
         (compilation.began, compilation.ended) = within((began, ended), bounds);
     }
     match fitted.slices {
-        1 => fit_waits(&mut fitted.timing),
+        1 => fill_waits(&mut fitted.timing),
         // Ops ran between its waits.
         _ => shorten_waits(&mut fitted.timing, ended - announced),
     }
@@ -66,47 +67,6 @@ pub(crate) fn distance(request: &Request, parts: &[Rc<Part>]) -> i64 {
         (Some(least), Some(most)) => least.midpoint(most),
         _ => 0,
     }
-}
-
-/// Makes the waits of a slice as long as the time from announced to started. Under a standing grant, the rest of a
-/// longer time is the program's: nothing of its session was there to run.
-fn fit_waits(timing: &mut Timing) {
-    let whole = timing.started - timing.announced;
-    let waits = timing.waits.iter();
-    let sum = waits.fold(0, |sum: u64, wait| sum.saturating_add(wait.ns));
-    if sum < whole {
-        let rest = whole - sum;
-        match timing
-            .waits
-            .iter_mut()
-            .find(|wait| wait.cause == Cause::Program)
-        {
-            Some(wait) => wait.ns += rest,
-            None => timing.waits.push(Wait {
-                cause: Cause::Program,
-                of: None,
-                ns: rest,
-            }),
-        }
-    }
-    shorten_waits(timing, whole);
-}
-
-/// Makes the waits of a part add up to the time that it waited, at most `most`, each by the same factor.
-fn shorten_waits(timing: &mut Timing, most: u64) {
-    let waits = timing.waits.iter();
-    let sum = waits.fold(0, |sum: u64, wait| sum.saturating_add(wait.ns));
-    if sum > most {
-        let (mut before, mut seen) = (0, 0_u128);
-        for wait in &mut timing.waits {
-            seen += u128::from(wait.ns);
-            let share = u64::try_from(seen * u128::from(most) / u128::from(sum));
-            let share = share.unwrap_or(most).min(most);
-            (wait.ns, before) = (share - before, share);
-        }
-        timing.waits.retain(|wait| wait.ns > 0);
-    }
-    timing.waited_ns = sum.min(most);
 }
 
 #[cfg(test)]

@@ -10,19 +10,17 @@ use std::rc::Rc;
 use bus_schemas::{GrantKind, OpNumber, RequestReport, SessionId, Tenant};
 use scheduler_leader_core::replay::ReplayedPosition;
 
-use crate::parts::join_pairs;
 pub(crate) use crate::parts::{Part, Ran, Request};
+use crate::parts::{SLICES, join_tails};
 
-/// Maximum number of parts of one session that are kept for requests to come. Beyond it neighbours are joined, and the
-/// oldest of those that cannot be are forgotten.
+/// Number of parts of one session that are kept for requests to come. Beyond it those without spans of their own are
+/// joined, and the oldest are forgotten.
 const PARTS: usize = 2_048;
+/// Number of parts beyond that from which on both is done.
+const SURPLUS: usize = 256;
 /// Maximum number of such parts of all sessions. Beyond it, those of the sessions that ran least recently are
 /// forgotten.
 const ALL_PARTS: usize = 65_536;
-/// Number of those that are joined or forgotten then: the oldest.
-const OLDEST: usize = PARTS / 2;
-/// Maximum number of parts of one request. Beyond it neighbours are joined, and it is cut if few of them can be.
-const OF_REQUEST: usize = 8_192;
 /// Maximum number of parts of all requests that wait.
 const OF_REQUESTS: usize = 1 << 18;
 /// Time of the record, after the end of a request, at which its last op should have come. Nanoseconds.
@@ -78,6 +76,8 @@ struct Waiting<T> {
     is_searched: bool,
     /// True if it has more parts than there was room for.
     is_cut: bool,
+    /// True if some of its parts were joined with those of other requests, and are left out.
+    is_blurred: bool,
     mark: T,
 }
 
@@ -129,7 +129,7 @@ impl<T> Join<T> {
         let requests = self.waiting.values_mut().flatten();
         for waiting in requests {
             waiting.parts.clear();
-            waiting.is_cut = false;
+            (waiting.is_cut, waiting.is_blurred) = (false, false);
             waiting.is_searched = true;
         }
         self.parts = (0, 0);
@@ -167,7 +167,7 @@ impl<T> Join<T> {
     /// Takes in a request. Returns the mark of one that is not to be told, with true if it was told before: its thread
     /// has reported later ops. Else its session is another tenant's.
     pub(crate) fn request(&mut self, request: Request, now: u64, mark: T) -> Option<(T, bool)> {
-        let mut parts = VecDeque::new();
+        let (mut parts, mut is_blurred) = (VecDeque::new(), false);
         if let Some(session) = self.sessions.get_mut(&request.session) {
             if session.tenant != request.tenant {
                 return Some((mark, false));
@@ -176,8 +176,11 @@ impl<T> Join<T> {
                 return Some((mark, true));
             }
             parts = session.of(&request);
+            let all = parts.len();
+            parts.retain(|part| !request.is_blurred(part));
+            is_blurred = parts.len() < all;
         }
-        let room = OF_REQUEST.min(OF_REQUESTS.saturating_sub(self.parts.1));
+        let room = OF_REQUESTS.saturating_sub(self.parts.1);
         let is_cut = parts.len() > room;
         parts.truncate(room);
         self.parts.1 += parts.len();
@@ -190,6 +193,7 @@ impl<T> Join<T> {
             since: now,
             is_searched: false,
             is_cut,
+            is_blurred,
             mark,
         });
         None
@@ -245,7 +249,7 @@ impl<T> Join<T> {
                 continue;
             }
             self.parts.1 -= waiting.parts.len();
-            waiting.add(&part, OF_REQUESTS - self.parts.1);
+            waiting.add(&part, OF_REQUESTS.saturating_sub(self.parts.1));
             self.parts.1 += waiting.parts.len();
         }
         self.parts.0 -= session.parts.len();
@@ -335,15 +339,14 @@ impl<T> Join<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Adds a part, where there is room for this number of them.
+    /// Adds a part, where there is room for this number. Those without spans of their own are joined.
     fn add(&mut self, part: &Rc<Part>, room: usize) {
-        let room = room.min(OF_REQUEST);
-        if self.parts.len() >= room && !self.is_cut {
-            join_pairs(&mut self.parts);
-            self.is_cut = self.parts.len() > room / 4 * 3;
-        }
-        if !self.is_cut {
-            self.parts.push_back(Rc::clone(part));
+        let len = self.parts.len();
+        match self.parts.back_mut().filter(|_| len >= SLICES) {
+            Some(tail) if self.request.is_joint(tail, part) => Rc::make_mut(tail).add(part),
+            Some(_) => self.is_cut = true,
+            None if len >= room => self.is_cut = true,
+            None => self.parts.push_back(Rc::clone(part)),
         }
     }
 }
@@ -374,6 +377,10 @@ fn state<T>(
     let first = waiting.parts.front().map(|part| part.first);
     let since = waiting.since.max(read);
     match () {
+        () if has_run && waiting.is_blurred => match is_read {
+            true => State::Forgotten,
+            false => State::Waits,
+        },
         () if has_run && waiting.is_cut => State::Unrecorded,
         () if has_run && first.is_some_and(|first| first <= report.first) => {
             match waiting.request.is_held(&waiting.parts) {
@@ -437,12 +444,12 @@ impl Session {
     /// Keeps a part for requests to come.
     fn keep(&mut self, part: Rc<Part>) {
         self.parts.push_back(part);
-        if self.parts.len() > PARTS {
-            let mut newest = self.parts.split_off(OLDEST);
-            join_pairs(&mut self.parts);
-            let surplus = self.parts.len().saturating_sub(OLDEST / 2);
-            self.parts.drain(..surplus);
+        if self.parts.len() > PARTS + SURPLUS {
+            let mut newest = self.parts.split_off(PARTS / 2);
+            join_tails(&mut self.parts);
             self.parts.append(&mut newest);
+            let surplus = self.parts.len().saturating_sub(PARTS);
+            self.parts.drain(..surplus);
         }
     }
 

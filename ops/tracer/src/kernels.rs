@@ -8,6 +8,8 @@ use crate::demangle::demangled;
 
 /// Maximum number of kernels that are known.
 const MOST: usize = 100_000;
+/// The name of kernels that are not told apart.
+pub(crate) const OTHERS: &str = "other kernels";
 
 /// A known kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +23,11 @@ struct Kernel {
 
 /// All known kernels.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kernels(HashMap<KernelKey, Kernel>);
+pub(crate) struct Kernels {
+    kernels: HashMap<KernelKey, Kernel>,
+    /// The names for people, by function: a function has a kernel for each shape of its launches.
+    shown: HashMap<String, Option<String>>,
+}
 
 impl Kernels {
     /// Takes in the record of a kernel. One without a name is not known yet.
@@ -29,39 +35,45 @@ impl Kernels {
         let Some(name) = &record.name else {
             return;
         };
-        if self.0.len() >= MOST && !self.0.contains_key(&key) {
+        if self.kernels.len() >= MOST && !self.kernels.contains_key(&key) {
             return;
         }
-        // Its record comes again with each measurement.
-        let known = self.0.get(&key).filter(|it| it.name == name.function);
-        let shown = match known {
-            Some(known) => known.shown.clone(),
-            None => demangled(&name.function),
+        if self.shown.len() >= MOST {
+            self.shown.clear();
+        }
+        let shown = match self.shown.get(&name.function) {
+            Some(shown) => shown.clone(),
+            None => {
+                let shown = demangled(&name.function);
+                self.shown.insert(name.function.clone(), shown.clone());
+                shown
+            }
         };
         let kernel = Kernel {
             name: name.function.clone(),
             shown,
             estimate_ns: record.percentile_ns(50),
         };
-        self.0.insert(key, kernel);
+        self.kernels.insert(key, kernel);
     }
 
     /// True if the kernel has a name, or never will.
     pub(crate) fn knows(&self, key: KernelKey) -> bool {
-        self.0.len() >= MOST || self.0.contains_key(&key)
+        key == KernelKey::OTHER || self.kernels.len() >= MOST || self.kernels.contains_key(&key)
     }
 
     /// The name of a kernel in its module, or else its key in hexadecimal digits.
     pub(crate) fn name(&self, key: KernelKey) -> String {
-        match self.0.get(&key) {
+        match self.kernels.get(&key) {
             Some(kernel) => kernel.name.clone(),
+            None if key == KernelKey::OTHER => OTHERS.to_owned(),
             None => key.to_string(),
         }
     }
 
     /// The name of a kernel for people, or else its key in hexadecimal digits.
     pub(crate) fn shown(&self, key: KernelKey) -> String {
-        let kernel = self.0.get(&key);
+        let kernel = self.kernels.get(&key);
         match kernel.and_then(|kernel| kernel.shown.as_ref()) {
             Some(shown) => shown.clone(),
             None => self.name(key),
@@ -70,7 +82,7 @@ impl Kernels {
 
     /// Estimated nanoseconds of one launch.
     pub(crate) fn estimate(&self, key: KernelKey) -> Option<u64> {
-        self.0.get(&key)?.estimate_ns
+        self.kernels.get(&key)?.estimate_ns
     }
 
     #[cfg(test)]
@@ -83,6 +95,9 @@ impl Kernels {
             };
             (KernelKey(*key), kernel)
         };
-        Self(kernels.iter().map(kernel).collect())
+        Self {
+            kernels: kernels.iter().map(kernel).collect(),
+            shown: HashMap::new(),
+        }
     }
 }

@@ -7,9 +7,12 @@ use bus_schemas::{
     COMPILATIONS, ClientProcess, Code, CostClass, CostRun, Epoch, GpuId, GpuPosition, GrantKind,
     KernelKey, OpNumber, RequestReport, SessionId, Tenant,
 };
-use scheduler_leader_core::why::{Timing, Wait};
+use scheduler_leader_core::why::{Cause, Timing, Wait};
 
-/// Maximum number of kinds of work of a part that are told apart.
+/// Maximum number of spans of a request's slices; the later slices share the last one.
+pub(crate) const SLICES: usize = 128;
+/// Maximum number of kinds of work of a part that are told apart. Launches of further kernels are those of
+/// [`KernelKey::OTHER`].
 const KINDS: usize = 32;
 /// Maximum number of kinds of waits of a part that are told apart by the tenant that caused them.
 const WAITS: usize = 64;
@@ -56,16 +59,14 @@ impl From<&CostRun> for Ran {
 }
 
 impl Part {
-    /// True if a later part can be added without loss of order: no op of the session is between the two, and the
-    /// program did not wait there.
-    fn can_add(&self, next: &Self) -> bool {
-        let place = |it: &Self| (it.gpu, it.epoch, it.kind, it.priority);
-        let waits = self.work.iter().any(|run| run.class == CostClass::Sync);
-        place(self) == place(next) && self.last.checked_add(1) == Some(next.first) && !waits
+    /// True if a program waits at its end.
+    fn has_sync(&self) -> bool {
+        self.work.iter().any(|run| run.class == CostClass::Sync)
     }
 
     /// Adds a later part to this one, which then stands for both.
     pub(crate) fn add(&mut self, next: &Self) {
+        let is_single = self.slices == 1;
         self.last = next.last;
         self.slices = self.slices.saturating_add(next.slices);
         let both = self.launches.zip(next.launches);
@@ -74,28 +75,73 @@ impl Part {
         let mut work = std::mem::take(&mut self.work).into_vec();
         next.work.iter().for_each(|run| add_work(&mut work, run));
         self.work = work.into();
+        let mut later = next.timing.clone();
+        if next.slices == 1 {
+            fill_waits(&mut later);
+        }
         let timing = &mut self.timing;
-        timing.ended = timing.ended.max(next.timing.ended);
-        timing.waited_ns = timing.waited_ns.saturating_add(next.timing.waited_ns);
-        timing.compiled.extend_from_slice(&next.timing.compiled);
+        if is_single {
+            fill_waits(timing);
+        }
+        timing.ended = timing.ended.max(later.ended);
+        timing.waited_ns = timing.waited_ns.saturating_add(later.waited_ns);
+        timing.compiled.append(&mut later.compiled);
         timing.compiled.truncate(COMPILATIONS);
-        let waits = next.timing.waits.iter();
+        let waits = later.waits.iter();
         waits.for_each(|wait| add_wait(&mut timing.waits, wait));
     }
 }
 
+/// Makes the waits of a slice as long as the time from announced to started. Under a standing grant, the rest of a
+/// longer time is the program's: nothing of its session was there to run.
+pub(crate) fn fill_waits(timing: &mut Timing) {
+    let whole = timing.started.saturating_sub(timing.announced);
+    let waits = timing.waits.iter();
+    let sum = waits.fold(0, |sum: u64, wait| sum.saturating_add(wait.ns));
+    if sum < whole {
+        let rest = Wait {
+            cause: Cause::Program,
+            of: None,
+            ns: whole - sum,
+        };
+        add_wait(&mut timing.waits, &rest);
+    }
+    shorten_waits(timing, whole);
+}
+
+/// Makes the waits of a part add up to the time that it waited, at most `most`, each by the same factor.
+pub(crate) fn shorten_waits(timing: &mut Timing, most: u64) {
+    let waits = timing.waits.iter();
+    let sum = waits.fold(0, |sum: u64, wait| sum.saturating_add(wait.ns));
+    if sum > most {
+        let (mut before, mut seen) = (0, 0_u128);
+        for wait in &mut timing.waits {
+            seen += u128::from(wait.ns);
+            let share = u64::try_from(seen * u128::from(most) / u128::from(sum));
+            let share = share.unwrap_or(most).min(most);
+            (wait.ns, before) = (share - before, share);
+        }
+        timing.waits.retain(|wait| wait.ns > 0);
+    }
+    timing.waited_ns = sum.min(most);
+}
+
 fn add_work(work: &mut Vec<Ran>, run: &Ran) {
-    let full = work.len() >= KINDS;
     let kind = |it: &Ran| (it.class, it.key, it.bytes > 0);
-    let same = |it: &Ran| kind(it) == kind(run);
-    let at = work.iter().position(same);
-    let at = at.or_else(|| work.iter().position(|it| full && it.class == run.class));
-    match at.and_then(|at| work.get_mut(at)) {
+    let find = |work: &[Ran], run: &Ran| work.iter().position(|it| kind(it) == kind(run));
+    let mut run = *run;
+    let mut known = find(work, &run);
+    if known.is_none() && work.len() >= KINDS && run.class == CostClass::Launch {
+        run.key = KernelKey::OTHER;
+        known = find(work, &run);
+    }
+    match known.and_then(|at| work.get_mut(at)) {
         Some(known) => {
             known.ops = known.ops.saturating_add(run.ops);
             known.bytes = known.bytes.saturating_add(run.bytes);
         }
-        None => work.push(*run),
+        // Other classes have two kinds at most, with bytes and without.
+        None => work.push(run),
     }
 }
 
@@ -117,22 +163,21 @@ fn add_wait(waits: &mut Vec<Wait>, wait: &Wait) {
     }
 }
 
-/// Joins neighbours among parts in pairs, as far as they can be: about half remain of those of a long request. Parts
-/// that were joined before are joined again, so the oldest are the coarsest.
-pub(crate) fn join_pairs(parts: &mut VecDeque<Rc<Part>>) {
+/// Joins parts that have no span of their own whatever request they are of. A request begins after a wait of its
+/// thread. So from the first of these parts, and after each wait, [`SLICES`] less one stay single, and the later ones
+/// become one up to the next wait. A request that is joined later has the same spans with them as with single parts.
+pub(crate) fn join_tails(parts: &mut VecDeque<Rc<Part>>) {
     let mut joined: VecDeque<Rc<Part>> = VecDeque::with_capacity(parts.len());
-    let mut is_single = false;
+    let mut since_wait = 0_usize;
     for part in parts.drain(..) {
+        let waits = part.has_sync();
         match joined.back_mut() {
-            Some(last) if is_single && last.can_add(&part) => {
-                Rc::make_mut(last).add(&part);
-                is_single = false;
+            Some(tail) if since_wait >= SLICES && tail.last.checked_add(1) == Some(part.first) => {
+                Rc::make_mut(tail).add(&part);
             }
-            _ => {
-                joined.push_back(part);
-                is_single = true;
-            }
+            _ => joined.push_back(part),
         }
+        since_wait = if waits { 0 } else { since_wait + 1 };
     }
     *parts = joined;
 }
@@ -189,6 +234,18 @@ impl Request {
             }
             next > *last
         })
+    }
+
+    /// True if a joined part has ops of other requests too, so that its times are not this one's.
+    pub(crate) fn is_blurred(&self, part: &Part) -> bool {
+        part.slices > 1 && (part.first < self.report.first || part.last > self.report.last)
+    }
+
+    /// True if no op of it is between two parts.
+    pub(crate) fn is_joint(&self, part: &Part, next: &Part) -> bool {
+        let gap = (part.last.saturating_add(1), next.first.saturating_sub(1));
+        let mut runs = self.runs.iter();
+        gap.0 > gap.1 || runs.all(|(first, last)| *last < gap.0 || *first > gap.1)
     }
 
     /// True if a part holds ops of it.

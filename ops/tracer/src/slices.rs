@@ -4,10 +4,8 @@ use std::rc::Rc;
 
 use crate::fit::fit;
 use crate::join::Part;
+use crate::parts::SLICES;
 use crate::timeline::Stretch;
-
-/// Maximum number of slices that have spans of their own; the later ones share one.
-pub(crate) const SLICES: usize = 128;
 
 /// One slice of a request, or several that share a span.
 #[derive(Debug)]
@@ -26,19 +24,16 @@ pub(crate) fn with_own_spans(parts: &[Rc<Part>]) -> &[Rc<Part>] {
 /// The slices with spans of their own, and one that stands for the later ones.
 pub(crate) fn slices(parts: &[Rc<Part>], moved: i64, bounds: Stretch) -> Vec<Slice> {
     let own = with_own_spans(parts).len();
-    let mut slices: Vec<Slice> = Vec::with_capacity(own + 1);
-    for part in parts {
-        let part = fit(part, moved, bounds);
-        match slices.get_mut(own) {
-            Some(rest) => {
-                rest.part.add(&part);
-                rest.slices = rest.part.slices;
-            }
-            None => slices.push(Slice {
-                slices: part.slices,
-                part,
-            }),
-        }
+    let (own, later) = parts.split_at(own);
+    let mut slices: Vec<_> = own.iter().map(|part| fit(part, moved, bounds)).collect();
+    if let Some((first, later)) = later.split_first() {
+        let mut tail = Part::clone(first);
+        later.iter().for_each(|part| tail.add(part));
+        slices.push(fit(&tail, moved, bounds));
     }
-    slices
+    let slice = |part: Part| Slice {
+        slices: part.slices,
+        part,
+    };
+    slices.into_iter().map(slice).collect()
 }

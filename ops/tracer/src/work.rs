@@ -131,7 +131,11 @@ impl<'k> Work<'k> {
         });
         let total = launches.clone().map(|(item, _)| item.ops);
         let total = total.fold(0, u64::saturating_add);
-        let longest = launches.max_by_key(|(item, kernel)| (item.estimate, Reverse(*kernel)));
+        // Kernels that are not told apart name a slice only among themselves.
+        let rank = |(item, kernel): &(&Item, KernelKey)| {
+            (*kernel != KernelKey::OTHER, item.estimate, Reverse(*kernel))
+        };
+        let longest = launches.max_by_key(rank);
         if let Some((_, kernel)) = longest {
             let name = self.kernels.shown(kernel);
             return match total.saturating_sub(1) {

@@ -205,55 +205,157 @@ fn tell_all(one: &Joined<u8>, ops: u64) {
     assert_eq!(sum(launches), ops);
 }
 
-#[test]
-fn a_request_of_any_length_is_whole_and_its_newest_slices_are_told_apart() {
-    let ops = 40 * PARTS as u64;
-    let mut join = read();
-    for op in 1..=ops {
-        join.position(&position("chat", 1, (op, op), 1_000 + op));
-        assert!(join.parts.0 <= PARTS);
+/// The request of all these ops, whole, as it comes where its report is read after the record, and before it.
+fn both_ways(positions: &[ReplayedPosition]) -> [Joined<u8>; 2] {
+    let ops = positions.last().map_or(0, |it| it.last);
+    let mut late = read();
+    for position in positions {
+        late.position(position);
+        assert!(late.parts.0 <= PARTS + SURPLUS);
     }
-    join.request(request("chat", 1, (1, ops)), 0, 1);
-    let due = join.due(0);
-    tell_all(&due[0], ops);
-    let newest = due[0].parts.iter().rev().take(PARTS / 2);
-    assert!(newest.clone().all(|part| part.slices == 1));
-    assert!(due[0].parts.len() >= PARTS / 2);
-    assert_eq!(join.parts, (join.sessions[&SessionId(1)].parts.len(), 0));
+    late.request(request("chat", 1, (1, ops)), 0, 1);
+    let mut early = read();
+    early.request(request("chat", 1, (1, ops)), 0, 1);
+    for position in positions {
+        early.position(position);
+        assert!(early.parts.1 <= SLICES);
+    }
+    [late, early].map(|mut join| {
+        let due = join.due(0).remove(0);
+        assert_eq!(join.parts.1, 0);
+        due
+    })
+}
+
+fn slice(op: u64) -> ReplayedPosition {
+    position("chat", 1, (op, op), 1_000 + 1_000 * op)
 }
 
 #[test]
-fn a_long_request_that_is_reported_before_its_record_is_read_is_whole() {
-    let ops = 5 * OF_REQUEST as u64;
-    let mut join = read();
-    join.request(request("chat", 1, (1, ops)), 0, 1);
-    for op in 1..=ops {
-        join.position(&position("chat", 1, (op, op), 1_000 + op));
-        assert!(join.parts.1 <= OF_REQUEST);
-    }
-    tell_all(&join.due(0)[0], ops);
-    assert_eq!(join.parts.1, 0);
+fn a_request_of_any_length_is_whole_and_has_the_same_slices_whenever_it_is_reported() {
+    let ops = 20 * PARTS as u64;
+    let positions: Vec<_> = (1..=ops).map(slice).collect();
+    let all = both_ways(&positions);
+    all.iter().for_each(|one| tell_all(one, ops));
+    let bounds = (0, 2_000 * ops);
+    let spans = all.map(|one| {
+        let slices = crate::slices::slices(&one.parts, 0, bounds).into_iter();
+        slices.map(|slice| slice.part).collect::<Vec<_>>()
+    });
+    assert_eq!(spans[0].len(), SLICES);
+    assert!(spans[0][..SLICES - 1].iter().all(|part| part.slices == 1));
+    assert_eq!(spans[0], spans[1]);
 }
 
 #[test]
-fn slices_with_other_ops_or_a_wait_between_them_are_not_joined() {
-    let joined = |positions: [ReplayedPosition; 2]| {
+fn slices_are_joined_up_to_the_next_wait_or_gap() {
+    let joined = |positions: &[ReplayedPosition]| {
         let mut join = read();
         positions.iter().for_each(|it| join.position(it));
         let mut parts = join.sessions[&SessionId(1)].parts.clone();
-        join_pairs(&mut parts);
-        parts.len() == 1
+        join_tails(&mut parts);
+        let parts = parts.iter().skip(SLICES - 1);
+        parts
+            .map(|part| (part.first, part.slices))
+            .collect::<Vec<_>>()
     };
-    let at = |ops| position("chat", 1, ops, 1_000);
-    assert!(joined([at((1, 4)), at((5, 6))]));
-    assert!(joined([at((1, 4)), waits(at((5, 6)))]));
-    assert!(!joined([waits(at((1, 4))), at((5, 6))]));
-    assert!(!joined([at((1, 4)), at((6, 6))]));
-    let elsewhere = ReplayedPosition {
-        gpu: 1,
-        ..at((5, 6))
+    let last = SLICES as u64;
+    let mut positions: Vec<_> = (1..=last + 6).map(slice).collect();
+    assert_eq!(joined(&positions), [(last, 7)]);
+    positions[SLICES + 1] = waits(positions[SLICES + 1].clone());
+    let single = |at| (last + at, 1);
+    let after = [single(3), single(4), single(5), single(6)];
+    assert_eq!(joined(&positions), [&[(last, 3)], &after[..]].concat());
+    // An op that the record never had.
+    positions.truncate(SLICES + 1);
+    positions.remove(SLICES);
+    positions.extend([slice(last + 2), slice(last + 3)]);
+    assert_eq!(joined(&positions), [(last, 1), (last + 2, 2)]);
+}
+
+#[test]
+fn slices_that_were_joined_with_those_of_other_requests_are_read_again() {
+    let mut join = read();
+    let all = 3 * PARTS as u64;
+    let tell = |join: &mut Join<u8>| (1..=all).for_each(|op| join.position(&slice(op)));
+    tell(&mut join);
+    join.request(request("chat", 1, (500, 520)), 0, 1);
+    assert!(join.due(0).is_empty());
+    assert!(join.wants_again(READ_AGAIN));
+    join.begins(READ_AGAIN);
+    tell(&mut join);
+    let due = join.due(READ_AGAIN);
+    assert!(due[0].is_whole);
+    assert!(due[0].parts.iter().all(|part| part.slices == 1));
+    assert_eq!(due[0].parts.len(), 21);
+}
+
+#[test]
+fn a_long_request_among_those_of_other_threads_is_whole() {
+    let ops = 9_000;
+    let mut whole = request("chat", 1, (1, 2 * ops));
+    // Another thread's ops are between.
+    let own = (1..=ops).map(|n| (2 * n - 1, 2 * n - 1));
+    whole.runs = own.collect();
+    whole.report.last = 2 * ops - 1;
+    let mut join = read();
+    join.request(whole, 0, 1);
+    for op in 1..=2 * ops {
+        let position = slice(op);
+        join.position(&if op % 2 == 0 {
+            waits(position)
+        } else {
+            position
+        });
+    }
+    let due = join.due(0);
+    assert!(due[0].is_whole);
+    assert_eq!(due[0].parts.len(), SLICES);
+    let sum: u64 = due[0].parts.iter().map(|part| part.slices).sum();
+    assert_eq!(sum, ops);
+}
+
+#[test]
+fn requests_without_room_are_cut() {
+    let mut join = read();
+    let mut threads = 1..;
+    let mut long = |join: &mut Join<u8>| {
+        let mut long = request("chat", 1, (1, u64::MAX));
+        long.report.thread = threads.next().expect("a number");
+        join.request(long, 0, 1);
     };
-    assert!(!joined([at((1, 4)), elsewhere]));
+    for _ in 0..=OF_REQUESTS / SLICES {
+        long(&mut join);
+    }
+    for op in 1..=2 * SLICES as u64 {
+        join.position(&slice(op));
+        assert!(join.parts.1 <= OF_REQUESTS);
+    }
+    long(&mut join);
+    join.position(&slice(2 * SLICES as u64 + 1));
+    assert!(join.parts.1 <= OF_REQUESTS);
+}
+
+#[test]
+fn many_kernels_of_a_part_are_bounded_and_none_has_the_launches_of_another() {
+    let mut parts: Vec<_> = (1..=100).map(slice).collect();
+    for (key, position) in (1..).zip(&mut parts) {
+        position.work[0].key = KernelKey(key);
+    }
+    let mut join = read();
+    parts.iter().for_each(|it| join.position(it));
+    let parts = &join.sessions[&SessionId(1)].parts;
+    let mut all = Part::clone(&parts[0]);
+    parts.iter().skip(1).for_each(|part| all.add(part));
+    let mut others = 0;
+    for run in &all.work {
+        match run.key {
+            KernelKey::OTHER => others = run.ops,
+            _ => assert_eq!(run.ops, 1),
+        }
+    }
+    assert_eq!(others + all.work.len() as u64 - 1, 100);
+    assert!(all.work.len() <= 40);
 }
 
 #[test]
@@ -266,7 +368,7 @@ fn forgotten_parts_come_when_the_record_is_read_again() {
     };
     all(&mut join);
     assert_eq!(join.parts.0, join.sessions[&SessionId(1)].parts.len());
-    assert!((PARTS / 2..=PARTS).contains(&join.parts.0));
+    assert!((PARTS..=PARTS + SURPLUS).contains(&join.parts.0));
     join.request(request("chat", 1, (5, 6)), 10, 1);
     let last = 2 * PARTS as u64;
     let mut other = request("chat", 1, (last, last));
@@ -341,14 +443,14 @@ fn many_sessions_and_requests_are_bounded() {
         join.request(long, 0, 1);
     }
     assert_eq!(join.waiting_of(&"chat".parse().expect("a name")), 10);
-    for op in 1..=2 * OF_REQUEST as u64 {
+    for op in 1..=2 * SLICES as u64 {
         join.position(&position("chat", 99, (op, op), 1));
     }
-    assert_eq!(join.parts.1, 10 * OF_REQUEST);
+    assert_eq!(join.parts.1, 10 * SLICES);
     let due = join.due(u64::MAX);
     assert!(
         due.iter()
-            .all(|it| !it.is_whole && it.parts.len() == OF_REQUEST)
+            .all(|it| !it.is_whole && it.parts.len() == SLICES)
     );
     assert_eq!((join.parts.1, join.waiting()), (0, 0));
 }

@@ -7,7 +7,7 @@ use telemetry::{Attribute, SpanEvent};
 
 use super::made::{amount, attribute, check_names, joined, made, named};
 use crate::join::{Part, Ran};
-use crate::slices::SLICES;
+use crate::parts::SLICES;
 
 #[test]
 fn kernels_are_events_with_measured_or_estimated_times() {
