@@ -26,8 +26,9 @@ pub(crate) struct Drops {
 
 impl Drops {
     /// Notes a report. Returns how many requests its program dropped since the last one of the session. The first
-    /// report of a session that began earlier counts none: another tracer may have counted them.
-    pub(crate) fn told(&mut self, tenant: &Tenant, reports: &RequestReports) -> u64 {
+    /// report of a session counts none if another tracer may have counted them: the session began earlier, or the
+    /// report is not new.
+    pub(crate) fn told(&mut self, tenant: &Tenant, reports: &RequestReports, is_new: bool) -> u64 {
         self.reports += 1;
         let told = Told {
             dropped: reports.dropped.min(MOST),
@@ -45,7 +46,8 @@ impl Drops {
             self.shrink();
         }
         self.sessions.insert(key, told);
-        match reports.rows.iter().any(|row| row.first == 1) {
+        let is_first = reports.rows.iter().any(|row| row.first == 1);
+        match is_first && is_new {
             true => told.dropped,
             false => 0,
         }
@@ -84,16 +86,21 @@ mod tests {
     fn a_session_counts_what_its_program_dropped_since_the_last_report() {
         let (mut drops, chat) = (Drops::default(), "chat".parse().expect("a name"));
         let told = [(1, 3), (5, 3), (9, 10), (5, 3), (13, 11)];
-        let told = told.map(|(first, dropped)| drops.told(&chat, &reports(1, first, dropped)));
+        let told =
+            told.map(|(first, dropped)| drops.told(&chat, &reports(1, first, dropped), true));
         assert_eq!(told, [3, 0, 7, 0, 1], "a report may come again");
         // A session that began before this tracer did.
         let told = [(5, 100), (9, 102)];
-        let told = told.map(|(first, dropped)| drops.told(&chat, &reports(2, first, dropped)));
+        let told =
+            told.map(|(first, dropped)| drops.told(&chat, &reports(2, first, dropped), true));
         assert_eq!(told, [0, 2]);
+        // Another tracer may have had its first report.
+        assert_eq!(drops.told(&chat, &reports(3, 1, 100), false), 0);
+        assert_eq!(drops.told(&chat, &reports(3, 5, 101), true), 1);
         let other = "other".parse().expect("a name");
-        assert_eq!(drops.told(&other, &reports(1, 1, 1_000)), 1_000);
+        assert_eq!(drops.told(&other, &reports(1, 1, 1_000), true), 1_000);
         assert_eq!(
-            drops.told(&chat, &reports(1, 17, 12)),
+            drops.told(&chat, &reports(1, 17, 12), true),
             1,
             "another's are no matter"
         );
@@ -103,16 +110,24 @@ mod tests {
     fn any_number_and_any_sessions_are_bounded() {
         let (mut drops, chat) = (Drops::default(), "chat".parse().expect("a name"));
         for _ in 0..3 {
-            drops.told(&chat, &reports(0, 1, u64::MAX));
+            drops.told(&chat, &reports(0, 1, u64::MAX), true);
         }
-        assert_eq!(drops.told(&chat, &reports(0, 1, u64::MAX)), 0);
-        assert_eq!(drops.told(&chat, &reports(1, 1, u64::MAX)), MOST);
+        assert_eq!(drops.told(&chat, &reports(0, 1, u64::MAX), true), 0);
+        assert_eq!(drops.told(&chat, &reports(1, 1, u64::MAX), true), MOST);
         for session in 2..=SESSIONS as u64 {
-            drops.told(&chat, &reports(session, 1, 0));
+            drops.told(&chat, &reports(session, 1, 0), true);
         }
         assert_eq!(drops.sessions.len(), SESSIONS / 2 + 1);
         let newest = SESSIONS as u64;
-        assert_eq!(drops.told(&chat, &reports(newest, 5, 2)), 2, "it is known");
-        assert_eq!(drops.told(&chat, &reports(3, 5, 2)), 0, "it is forgotten");
+        assert_eq!(
+            drops.told(&chat, &reports(newest, 5, 2), true),
+            2,
+            "it is known"
+        );
+        assert_eq!(
+            drops.told(&chat, &reports(3, 5, 2), true),
+            0,
+            "it is forgotten"
+        );
     }
 }

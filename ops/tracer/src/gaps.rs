@@ -9,6 +9,8 @@
 pub(crate) struct Gaps {
     /// The highest message that a tracer was given.
     reached: u64,
+    /// The highest message that another tracer may have been given.
+    before: u64,
     /// Number of the consumer's last delivery.
     delivery: u64,
 }
@@ -19,8 +21,13 @@ impl Gaps {
     pub(crate) fn begin(&mut self, reached: Option<u64>) {
         self.delivery = 0;
         if let Some(reached) = reached {
-            self.reached = reached;
+            (self.reached, self.before) = (reached, reached);
         }
+    }
+
+    /// True if no other tracer was given this message.
+    pub(crate) fn is_new(&self, message: u64) -> bool {
+        message > self.before
     }
 
     /// Notes a message and the number of its delivery. Returns how many before it were dropped, at least.
@@ -53,6 +60,10 @@ mod tests {
         let dropped = [(40, 1), (90, 2), (103, 3)];
         let dropped = dropped.map(|(message, delivery)| gaps.delivered(message, delivery));
         assert_eq!(dropped, [0, 0, 2], "only 101 and 102");
+        assert_eq!(
+            [90, 100, 103].map(|it| gaps.is_new(it)),
+            [false, false, true]
+        );
     }
 
     #[test]

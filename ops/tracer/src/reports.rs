@@ -132,7 +132,9 @@ impl Reports {
         }
         let mut requests = Vec::new();
         if let Some((tenant, reports)) = read(&message, subjects) {
-            taken.dropped = self.drops.told(&tenant, &reports);
+            taken.dropped = self
+                .drops
+                .told(&tenant, &reports, self.gaps.is_new(sequence));
             requests = requests_of(&tenant, &reports);
         }
         // The payload is not needed any more.
