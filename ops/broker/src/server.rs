@@ -18,9 +18,6 @@ use crate::{BrokerError, Result, files, ports, store_limit};
 /// Maximum time for a server to stop before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum number of such times that a restart with an empty store waits for a killed server.
-const WAITS: u32 = 5;
-
 /// Maximum number of free ports that a start tries.
 const TRIES: u32 = 5;
 
@@ -221,7 +218,8 @@ impl Server {
     /// If it cannot be signalled.
     pub fn kill(&mut self) -> Result<()> {
         self.signal(Signal::KILL)?;
-        self.wait(STOP_TIMEOUT);
+        // It ends only after the write to a busy disk that it is in.
+        self.wait(6 * STOP_TIMEOUT);
         Ok(())
     }
 
@@ -277,11 +275,6 @@ impl Server {
     /// As [`Server::restart`], and if the store cannot be removed.
     pub fn restart_empty(&mut self) -> Result<()> {
         self.stop()?;
-        // A killed server ends only after the write to the disk that it is in. Until then it may add a file.
-        let mut waits = 0;
-        while !self.wait(STOP_TIMEOUT) && waits < WAITS {
-            waits += 1;
-        }
         let store = self.paths.store();
         fs::remove_dir_all(&store).map_err(BrokerError::io("removing", &store))?;
         files::private_dir(&store)?;
