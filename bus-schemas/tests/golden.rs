@@ -137,11 +137,14 @@ fn seals_of_before_name_no_closed_sessions_and_leaves_note_nothing() {
     }
     assert_eq!(to_hex(&encode(&reply)), to_hex(&earlier("seal_reply")));
     assert_eq!(decode(&earlier("seal_reply")), Ok(reply));
-    let noted = Leave {
-        noted: true,
-        ..sample::leave()
-    };
-    assert_eq!(decode(&encode(&noted)), Ok(noted));
+    for (noted, taken) in [(true, false), (false, true)] {
+        let leave = Leave {
+            noted,
+            taken,
+            ..sample::leave()
+        };
+        assert_eq!(decode(&encode(&leave)), Ok(leave));
+    }
 }
 
 #[test]

@@ -28,12 +28,17 @@ pub struct DeclaredLost;
 #[error("the device was lost: {0}")]
 pub struct DeviceLost(WorkerError);
 
+/// The error of a worker that came with the gpu number of a live worker. It never joined the cluster.
+#[derive(Debug, thiserror::Error)]
+#[error("a live worker has this gpu number")]
+pub struct NumberTaken;
+
 /// Serves until `shutdown` comes and all granted work is done. Runs on the calling thread, in an actix system
 /// of its own.
 ///
 /// # Errors
-/// When the worker cannot start, its device is lost ([`DeviceLost`]), or a leader declares the worker lost
-/// ([`DeclaredLost`]).
+/// When the worker cannot start, its device is lost ([`DeviceLost`]), a leader declares the worker lost
+/// ([`DeclaredLost`]), or its gpu number is taken ([`NumberTaken`]).
 pub fn run(
     settings: WorkerSettings,
     device: DeviceSettings,
@@ -54,6 +59,7 @@ pub async fn run_in_system(
     match serve(settings, device.maker(), shutdown).await {
         Ok(ExitReason::Drained) => Ok(()),
         Ok(ExitReason::Lost) => bail!(DeclaredLost),
+        Ok(ExitReason::NumberTaken) => bail!(NumberTaken),
         Err(error @ WorkerError::DeviceLost(_)) => bail!(DeviceLost(error)),
         Err(error) => Err(error.into()),
     }

@@ -268,6 +268,43 @@ fn numbers(place: &Place, folder: &str) {
         told.starts_with("gpu 0 has a worker: this one is gpu 1"),
         "{told}"
     );
+    at_once(place, folder);
+}
+
+/// Of two workers that start at the same time, with one number that was given, one is refused.
+fn at_once(place: &Place, folder: &str) {
+    let worker = ["--set", folder, "worker", "--device", "cpu", "--gpu", "7"];
+    let start = || {
+        let mut worker = place.command(&worker);
+        worker.stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let mut workers = [start(), start()];
+    let refused = 'ended: loop {
+        for (at, worker) in workers.iter_mut().enumerate() {
+            if worker.try_wait().expect("it is a child").is_some() {
+                break 'ended at;
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    let [first, second] = workers;
+    let (refused, mut live) = match refused {
+        0 => (first, second),
+        _ => (second, first),
+    };
+    let refused = refused.wait_with_output().expect("it is a child");
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("E-WORKER-NUMBER"),
+        "{}",
+        said(&refused)
+    );
+    assert!(live.try_wait().expect("it is a child").is_none());
+    let list = place.run_patiently(&["--set", folder, "worker", "list", "--json"]);
+    let listed = said(&list).matches("\"gpu\":7").count();
+    live.kill().expect("it runs");
+    live.wait().expect("it is a child");
+    assert_eq!(listed, 1, "{}", said(&list));
 }
 
 #[test]

@@ -22,7 +22,8 @@ impl Message for Drain {
 }
 
 /// Leader to a drained worker without sessions, after each of its heartbeats: leave. To a worker
-/// that has announced its leaving by itself, it confirms that.
+/// that has announced its leaving by itself, it confirms that. A worker that has not joined learns
+/// that a live worker has its gpu number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leave {
     /// Wire version.
@@ -35,6 +36,9 @@ pub struct Leave {
     /// as lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub noted: bool,
+    /// True if a live worker has the gpu number of this one, which obeys no leader yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken: bool,
 }
 
 impl Message for Leave {

@@ -164,6 +164,7 @@ pub(crate) fn leave() -> Leave {
         epoch: 3,
         leader: LEADER,
         noted: false,
+        taken: false,
     }
 }
 

@@ -405,4 +405,6 @@ pub enum ExitReason {
     Drained,
     /// A leader declared it lost.
     Lost,
+    /// A live worker has its gpu number.
+    NumberTaken,
 }

@@ -109,6 +109,14 @@ impl Sequencer {
     /// grants that it has accepted meanwhile, or has from an earlier leader. The leader repeats its word when
     /// those have ended.
     pub(super) fn on_leave(&mut self, now: Nanos, leave: &Leave, actions: &mut Vec<Action>) {
+        if leave.taken {
+            // A worker that has obeyed a leader has its number.
+            if self.obeyed.epoch() == 0 {
+                self.departure.exit();
+                actions.push(Action::Exit(ExitReason::NumberTaken));
+            }
+            return;
+        }
         let obeyed = self.obeys(leave.epoch, leave.leader);
         let closed = |phase: Phase| matches!(phase, Phase::Closed(_));
         let empty = self.sessions.iter().all(|entry| closed(entry.phase));

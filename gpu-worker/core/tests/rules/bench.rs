@@ -56,6 +56,14 @@ impl Bench {
     }
 
     pub(crate) fn configured(config: SequencerConfig) -> Self {
+        let mut bench = Self::joining(config);
+        bench.tell(Event::Timer);
+        bench.seal(1, 1).sealed.expect("the first seal is obeyed");
+        bench
+    }
+
+    /// A worker that no leader has sealed.
+    pub(crate) fn joining(config: SequencerConfig) -> Self {
         let identity = Identity {
             incarnation: Incarnation(9),
             gpu: 3,
@@ -63,7 +71,7 @@ impl Bench {
         };
         let core = Sequencer::new(config, identity);
         let (now, epoch, next) = (1, 1, 1);
-        let mut bench = Self {
+        Self {
             core,
             now,
             epoch,
@@ -72,10 +80,7 @@ impl Bench {
             reports: 0,
             device_ns: 100_000,
             staged: Allowance::NONE,
-        };
-        bench.tell(Event::Timer);
-        bench.seal(1, 1).sealed.expect("the first seal is obeyed");
-        bench
+        }
     }
 
     pub(crate) fn tell(&mut self, event: Event<'_>) -> Vec<Action> {

@@ -211,6 +211,22 @@ fn a_lost_worker_leaves_whatever_it_thinks() {
 }
 
 #[test]
+fn a_new_worker_with_a_taken_number_leaves_and_one_that_obeys_stays() {
+    let taken = Leave {
+        v: WIRE_VERSION,
+        epoch: 1,
+        leader: LeaderId(1),
+        noted: false,
+        taken: true,
+    };
+    let mut joining = Bench::joining(SequencerConfig::default());
+    let actions = joining.tell(Event::Leave(&taken));
+    assert_eq!(actions, [Action::Exit(ExitReason::NumberTaken)]);
+    let mut joined = Bench::new();
+    assert_eq!(joined.tell(Event::Leave(&taken)), []);
+}
+
+#[test]
 fn a_draining_worker_finishes_what_it_accepted_and_takes_no_more() {
     let mut bench = Bench::new();
     bench.open(1);
@@ -238,6 +254,7 @@ fn a_draining_worker_finishes_what_it_accepted_and_takes_no_more() {
     assert!(!gone(&actions), "its leader may not know that it leaves");
     let noted = |leader| Leave {
         noted: true,
+        taken: false,
         v: WIRE_VERSION,
         epoch: 1,
         leader: LeaderId(leader),
@@ -260,6 +277,7 @@ fn a_draining_worker_does_not_wait_for_ever() {
             bench.order(&[]);
             let leave = Leave {
                 noted,
+                taken: false,
                 v: WIRE_VERSION,
                 epoch: 1,
                 leader: LeaderId(1),
@@ -287,6 +305,7 @@ fn what_a_leader_was_told_a_later_one_is_told_again() {
     let mut bench = Bench::new();
     let noted = |epoch| Leave {
         noted: true,
+        taken: false,
         v: WIRE_VERSION,
         epoch,
         leader: LeaderId(epoch),
@@ -312,6 +331,7 @@ fn a_worker_told_to_leave_does_so_when_it_has_no_session() {
     let mut bench = Bench::new();
     let leave = |epoch, leader| Leave {
         noted: false,
+        taken: false,
         v: WIRE_VERSION,
         epoch,
         leader: LeaderId(leader),
@@ -342,6 +362,7 @@ fn a_worker_told_to_leave_does_so_when_it_has_no_session() {
     assert!(actions.iter().any(drains));
     let noted = Leave {
         noted: true,
+        taken: false,
         ..leave(1, 1)
     };
     let actions = bench.tell(Event::Leave(&noted));

@@ -184,6 +184,7 @@ fn nothing_more_of_a_failed_session_starts_and_a_draining_worker_closes_it() {
     bench.order(&[]);
     let noted = Leave {
         noted: true,
+        taken: false,
         v: WIRE_VERSION,
         epoch: 1,
         leader: LeaderId(1),

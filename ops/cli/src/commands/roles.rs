@@ -13,14 +13,15 @@ use admin::process::{follow_parent, has_parent, stop_signal};
 use admin::settings::Settings;
 use admin::telemetry::{end_logs, logs, metrics, telemetry};
 use anyhow::{Context, Result, bail};
-use broker::Credentials;
-use bus_schemas::{GpuId, Tenant};
+use bus_schemas::Tenant;
 use clap::Args;
-use gpu_worker::{DeclaredLost, DeviceLost, DeviceSettings, SwapSettings, WorkerSettings};
+use gpu_worker::{
+    DeclaredLost, DeviceLost, DeviceSettings, NumberTaken, SwapSettings, WorkerSettings,
+};
 use scheduler_leader::{Events, LeaderSettings};
 use telemetry::Role;
 
-use crate::commands::worker_number::{Wanted, choose};
+use crate::commands::worker_number::{Wanted, choose, taken};
 use crate::host_memory;
 
 /// `warploom leader`.
@@ -123,7 +124,12 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     logs(Role::Worker, settings)?;
     let credentials = credentials(settings)?;
     let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
-    let gpu = gpu(args, settings, &credentials)?;
+    let wanted = wanted(args, settings)?;
+    let gpu = match has_parent() {
+        // A parent gives each of its workers its own number.
+        true => wanted.number(),
+        false => block_on(choose(wanted, &credentials))?,
+    };
     let mut worker = WorkerSettings::new(&credentials.url, cluster, gpu);
     let login = |login: broker::Login| (login.user, login.password);
     worker.bus.login = credentials.cluster_user.map(login);
@@ -177,6 +183,7 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     };
     let ended = gpu_worker::run(worker, device, gpu_worker::asked_to_end());
     match ended {
+        Err(error) if error.is::<NumberTaken>() && wanted.is_given() => Err(taken(gpu, None)),
         // A supervising parent restarts it itself.
         Err(error) if is_over(&error) && !has_parent() => {
             tracing::warn!(%error, "this worker joins again as another");
@@ -186,22 +193,19 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     }
 }
 
-/// The number of its device. A parent gives each of its workers its own number.
-fn gpu(args: &WorkerArgs, settings: &Settings, credentials: &Credentials) -> Result<GpuId> {
+/// The number of its device that was asked for.
+fn wanted(args: &WorkerArgs, settings: &Settings) -> Result<Wanted> {
     let asked = args.gpu.map_or_else(|| settings.number("worker.gpu"), Ok)?;
-    if has_parent() {
-        return Ok(asked);
-    }
-    let wanted = match args.gpu.is_some() || settings.is_set("worker.gpu") {
+    let given = has_parent() || args.gpu.is_some() || settings.is_set("worker.gpu");
+    Ok(match given {
         true => Wanted::Given(asked),
         false => Wanted::Usual(asked),
-    };
-    block_on(choose(wanted, credentials))
+    })
 }
 
 /// True if this worker has ended and another may take its place.
 fn is_over(error: &anyhow::Error) -> bool {
-    error.is::<DeclaredLost>() || error.is::<DeviceLost>()
+    error.is::<DeclaredLost>() || error.is::<DeviceLost>() || error.is::<NumberTaken>()
 }
 
 /// The value of a flag, or else of the setting that it overrides.

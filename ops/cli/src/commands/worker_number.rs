@@ -7,7 +7,7 @@ use std::time::Duration;
 use admin::Administrator;
 use admin::errors::ErrorCode;
 use admin::output;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use broker::Credentials;
 use bus_schemas::{GpuId, Incarnation};
 
@@ -21,6 +21,30 @@ pub(super) enum Wanted {
     Given(GpuId),
     /// By default.
     Usual(GpuId),
+}
+
+impl Wanted {
+    /// The number.
+    pub(super) fn number(self) -> GpuId {
+        match self {
+            Self::Given(gpu) | Self::Usual(gpu) => gpu,
+        }
+    }
+
+    /// True if no other number will do.
+    pub(super) fn is_given(self) -> bool {
+        matches!(self, Self::Given(_))
+    }
+}
+
+/// The error of a worker with a number that a live worker has, the named one if it is known.
+pub(super) fn taken(gpu: GpuId, owner: Option<Incarnation>) -> anyhow::Error {
+    let owner = owner.map(|owner| format!(", {owner}")).unwrap_or_default();
+    let error = ErrorCode::WorkerNumber.failed(format!(
+        "gpu {gpu} has a live worker{owner}: name another number, or leave --gpu and worker.gpu \
+         out to get the next free one"
+    ));
+    error.into()
 }
 
 /// The number that a worker gets beside the live workers. A given number that is taken is an error,
@@ -51,10 +75,7 @@ pub(super) async fn choose(wanted: Wanted, credentials: &Credentials) -> Result<
             Ok(gpu)
         }
         (Ok(gpu), _) => Ok(gpu),
-        (Err((gpu, other)), _) => bail!(ErrorCode::WorkerNumber.failed(format!(
-            "gpu {gpu} has a live worker, {other}: name another number, or leave \
-             --gpu and worker.gpu out to get the next free one"
-        ))),
+        (Err((gpu, owner)), _) => Err(taken(gpu, Some(owner))),
     }
 }
 

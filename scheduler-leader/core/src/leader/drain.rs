@@ -4,6 +4,7 @@ use bus_schemas::Incarnation;
 
 use super::context::Context;
 use super::event::{Action, Placement};
+use super::publisher::Leaving;
 use super::term::Term;
 use crate::input::Input;
 
@@ -97,7 +98,7 @@ impl Term {
                 cx,
             );
         } else if view.sessions == 0 {
-            self.publisher.leave(worker, false, cx.actions);
+            self.publisher.leave(worker, Leaving::Drained, cx.actions);
         }
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Member {
     pub(super) device: String,
     pub(super) properties: Option<DeviceProperties>,
     pub(super) draining: bool,
+    /// True if it obeys a leader, or has obeyed one.
+    pub(super) obeys: bool,
     /// The worker's list of quotas, if it takes any: its epoch and number.
     pub(super) quotas: Option<(Epoch, u64)>,
     /// The facts that placement needs.
@@ -120,6 +122,7 @@ impl Members {
             device: beat.device.clone(),
             properties: beat.properties.clone(),
             draining: beat.draining,
+            obeys: beat.epoch > 0,
             quotas: beat.quotas.map(|number| (beat.epoch, number)),
             residency,
             residencies,

@@ -11,6 +11,17 @@ use bus_schemas::{
 
 use super::event::Action;
 
+/// A leader's reason for telling a worker to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// An administrator drains it, and it has no session.
+    Drained,
+    /// It announced that it leaves, and the leader has noted it.
+    Noted,
+    /// A live worker has its gpu number.
+    NumberTaken,
+}
+
 #[derive(Debug)]
 pub(super) struct Publisher {
     pub(super) subjects: Subjects,
@@ -55,18 +66,19 @@ impl Publisher {
         self.publish(self.subjects.lost().into(), encode(&lost), actions);
     }
 
-    /// Tells a worker to leave or, if `noted`, that its leaving is known.
+    /// Tells a worker to leave.
     pub(super) fn leave(
         &self,
         worker: bus_schemas::Incarnation,
-        noted: bool,
+        why: Leaving,
         actions: &mut Vec<Action>,
     ) {
         let leave = Leave {
             v: WIRE_VERSION,
             epoch: self.epoch,
             leader: self.leader,
-            noted,
+            noted: why == Leaving::Noted,
+            taken: why == Leaving::NumberTaken,
         };
         self.publish(self.subjects.leave(worker).into(), encode(&leave), actions);
     }

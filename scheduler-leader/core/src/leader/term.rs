@@ -1,5 +1,6 @@
 //! One term: the scheduler, the grant streams to the workers, the record, and the deadlines.
 
+mod numbers;
 mod record_limits;
 mod resuming;
 mod workers;
@@ -49,6 +50,8 @@ pub(super) struct Term {
     pub(super) loads: Loads,
     pub(super) placement: Placement,
     pub(super) placement_changed: bool,
+    /// Workers that wait for the gpu number of another, with the time at which each was first heard.
+    rivals: BTreeMap<Incarnation, Nanos>,
     /// Number of workers that it declared lost without an announcement that they leave.
     pub(super) workers_lost: u64,
     /// Sessions of the previous term with clients that do not know yet that this one leads.
@@ -107,6 +110,7 @@ impl Term {
             },
             // The store must know at once that this epoch exists.
             placement_changed: true,
+            rivals: BTreeMap::new(),
             workers_lost: 0,
             resumed: Resumed::default(),
             dirty_sessions: Vec::new(),

@@ -9,6 +9,7 @@ mod failures;
 mod lost;
 mod memory;
 mod missed;
+mod numbers;
 mod outlasting;
 mod own;
 mod profiles;

@@ -55,7 +55,7 @@ fn succeed(world: &mut World, state: &StateSnapshot, config: LeaderConfig) -> us
 }
 
 /// As `succeed`, with all that the leader wrote.
-fn succeed_as_stored(world: &mut World) {
+pub(crate) fn succeed_as_stored(world: &mut World) {
     let state = world.stored.clone();
     succeed(world, &state, config());
 }

@@ -34,6 +34,8 @@ pub(crate) struct Worker {
     pub(crate) pages: usize,
     /// True if a leader told it to leave. It stays, for the sake of the tests.
     pub(crate) dismissed: bool,
+    /// True if a leader told it that another has its number. It stays as well.
+    pub(crate) refused: bool,
     /// True if it announces that it leaves.
     pub(crate) leaves: bool,
     /// True if a leader told it that this is noted.
@@ -81,6 +83,7 @@ impl Worker {
             rows: usize::MAX,
             pages: 0,
             dismissed: false,
+            refused: false,
             lists: Vec::new(),
             takes_quotas: true,
             residency: None,

@@ -244,7 +244,8 @@ impl World {
                 if subject == self.subjects.leave(incarnation) {
                     let leave: Leave = decode(&bytes).unwrap();
                     let obeyed = (leave.epoch, leave.leader) == (worker.epoch, worker.leader);
-                    worker.dismissed |= obeyed && !leave.noted;
+                    worker.dismissed |= obeyed && !leave.noted && !leave.taken;
+                    worker.refused |= leave.taken;
                     worker.noted |= obeyed && leave.noted;
                 }
                 if subject == self.subjects.quotas(incarnation) {

@@ -129,6 +129,7 @@ impl Mutated {
                 reply: None,
                 bytes: encode(&Leave {
                     noted: false,
+                    taken: false,
                     v: drain.v,
                     epoch,
                     leader,

@@ -10,6 +10,7 @@ use crate::leader::clients::Named;
 use crate::leader::context::Context;
 use crate::leader::event::TermEnd;
 use crate::leader::grant_stream::{GrantStream, ToldResidency};
+use crate::leader::publisher::Leaving;
 use crate::time::Nanos;
 
 /// Maximum number of workers in the placement.
@@ -21,6 +22,9 @@ impl Term {
         if self.placement.lost.contains(&worker) {
             cx.members.remove(worker);
             self.publisher.lost(worker, cx.actions);
+            return;
+        }
+        if self.waits_for_number(worker, cx) {
             return;
         }
         let subject = self.publisher.subjects.grants(worker);
@@ -60,7 +64,7 @@ impl Term {
         // Its accepted grants were decided before: with this input, all of them are recorded.
         let recorded = self.recorder.recorded();
         if stream.is_some_and(|stream| stream.leaves.is_some_and(|input| input <= recorded)) {
-            self.publisher.leave(worker, true, cx.actions);
+            self.publisher.leave(worker, Leaving::Noted, cx.actions);
         }
     }
 
@@ -280,7 +284,8 @@ impl Term {
         let mut silent = cx.members.silent(since);
         silent.retain(|worker| {
             let leaves = cx.members.get(*worker).is_some_and(|it| it.draining);
-            let mut later = self.placement.later_starts(*worker);
+            let joined = self.placement.later_starts(*worker);
+            let mut later = joined.chain(self.rivals_of(*worker, cx));
             !leaves && later.any(|other| cx.members.was_heard(other, since))
         });
         silent
@@ -315,6 +320,11 @@ impl Term {
 
     /// Declares a worker lost, for good.
     pub(super) fn lose(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        if self.rivals.remove(&worker).is_some() {
+            // It never joined.
+            cx.members.remove(worker);
+            return;
+        }
         let expected = cx.members.expects(worker);
         let member = cx.members.remove(worker);
         if member.is_none() && !expected {
