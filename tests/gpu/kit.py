@@ -84,8 +84,9 @@ def broker(warploom, folder):
 
 
 def sources():
-    """Scripts and sources that run, or are compiled, on the host with the GPU."""
-    known = ran(["git", "ls-files", "--cached", "--others", "--exclude-standard", "tests/gpu", "tests/peers/nvcc"])
+    """Scripts, sources to be compiled there, and the page of known deviations, for the host with the GPU."""
+    known = ran(["git", "ls-files", "--cached", "--others", "--exclude-standard", "tests/gpu", "tests/peers/nvcc",
+                 "docs/reference/conformance.md"])
     return {it: ROOT / it for it in known.splitlines() if (ROOT / it).is_file()}
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ sys.path.insert(0, str(HERE / "servers"))
 import page  # noqa: E402
 import recordings  # noqa: E402
 from gpukit import archive, charts, mps, processes, results, rows, step  # noqa: E402
+from gpukit.steps import conform  # noqa: E402
 
 
 def result(metric="wait_ratio", mode="bus", **more):
@@ -205,6 +207,95 @@ class TheKit(unittest.TestCase):
             unpacked, same = archive.unpack(folder / "kit.tar.xz", folder / "out")
             self.assertEqual((digest, list(contents)), (same, ["bin/run"]))
             self.assertTrue(os.access(unpacked / "bin/run", os.X_OK))
+
+
+#: Stands in for `warploom`: natively one check fails and a function is absent, a tenant's area is lost.
+SUITE = """#!/bin/sh
+for it; do [ "$before" = --only ] && area=$it; before=$it; done
+say() { echo '{"area": "'$area'", "function": "'$1'", "check": "works", "verdict": "'$2'", "saw": "'$3'"}'; }
+if [ "$1" = run ]; then
+    [ $area = events ] && { echo lost it >&2; exit 1; }
+    say cuOne passed; say cuTwo passed; say cuThree failed known
+else
+    echo a line of the driver; echo 7
+    say cuOne failed 999; say cuTwo absent; say cuThree passed
+fi
+echo '{"metric": "conform_checks", "value": 3}'; exit 1
+"""
+
+
+class TheConformanceSuite(unittest.TestCase):
+    """What `warploom conform` tells becomes rows, and stays beside them."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.out = pathlib.Path(self.folder.name)
+        (self.out / "bin").mkdir()
+        (self.out / "bin/warploom").write_text(SUITE)
+        (self.out / "bin/warploom").chmod(0o755)
+        page = self.out / conform.PAGE
+        page.parent.mkdir(parents=True)
+        page.write_text("| check | why |\n| --- | --- |\n| cuThree: works | not made yet |\n")
+        self.told = {}
+
+    def write(self, line):
+        it = json.loads(line)
+        self.told[it["metric"], it["mode"]] = it
+
+    def flush(self):
+        pass
+
+    def run_step(self, wanted):
+        plan = step.Plan(step="conform", wanted=wanted, rehearsal=True, scale=0.02, until=time.monotonic() + 60,
+                         kit=self.folder.name, work=self.folder.name, out=self.folder.name, absent=["mps"],
+                         states={"bus": "/nowhere"}, command="test")
+        hands = step.Step(plan, told=self)
+        hands.note = lambda text: None
+        conform.run(hands)
+        table = rows.Rows.load()
+        of = {it.name: it for it in table.rows}
+        lacking = [rows.lacks(of[it[0]], self.told.get(it)) for it in wanted]
+        self.assertEqual([it for it in lacking if it], [])
+
+    def test_failures_are_named_and_a_lost_area_is_one(self):
+        self.run_step([(it, mode) for it in conform.ROWS for mode in ("native", "bus")] +
+                      [("conform_differences", "bus")])
+        value = {key: it["value"] for key, it in self.told.items()}
+        self.assertEqual((value["conform_checks", "native"], value["conform_checks", "bus"]), (9, 6))
+        self.assertEqual((value["conform_failures", "native"], value["conform_failures", "bus"]), (3, 1))
+        self.assertIn("failed: cuOne: works;", self.told["conform_failures", "native"]["config"])
+        self.assertEqual(self.told["conform_failures", "bus"]["config"],
+                         "failed: events: the area is run. Documented: cuThree: works; cuThree: works")
+        self.assertIn("lacks: cuTwo", self.told["conform_checks", "native"]["config"])
+        differences = self.told["conform_differences", "bus"]
+        self.assertEqual(differences["value"], 4)
+        self.assertIn("not compared: events. cuOne: works (failed natively, passed as a tenant)", differences["config"])
+        kept = (self.out / "conform-native.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(it)["verdict"] for it in kept[:3]], ["failed", "absent", "passed"])
+        self.assertIn("lost it", (self.out / "conform-bus.jsonl").read_text())
+
+    def test_a_resumed_run_asks_both_drivers_only_for_what_compares_them(self):
+        self.run_step([("conform_checks", "bus")])
+        self.assertFalse((self.out / "conform-native.jsonl").exists())
+        self.run_step([("conform_differences", "bus")])
+        self.assertEqual(len((self.out / "conform-native.jsonl").read_text().splitlines()), 9)
+
+    def test_a_driver_that_is_not_there_is_a_reason(self):
+        (self.out / "bin/warploom").write_text("#!/bin/sh\necho libcuda.so.1 cannot be loaded >&2; exit 1\n")
+        self.run_step([("conform_checks", "native"), ("conform_failures", "native"), ("conform_differences", "bus")])
+        for it in self.told.values():
+            self.assertIsNone(it["value"])
+        self.assertIn("cannot be loaded", self.told["conform_failures", "native"]["reason"])
+
+    def test_the_areas_are_those_of_the_suite(self):
+        source = (HERE.parents[1] / "ops/conform/src/areas/mod.rs").read_text()
+        self.assertEqual(tuple(re.findall(r'^ {4}\("([a-z-]+)", [a-z_:]+\),$', source, re.M)), conform.AREAS)
+        self.assertLessEqual(set(conform.REHEARSED), set(conform.AREAS))
+
+    def test_the_page_names_deviations(self):
+        self.assertIn("cuMipmappedArrayGetLevel: each level is half of the one before",
+                      conform.deviations(HERE.parents[1]))
 
 
 class ThePage(unittest.TestCase):
