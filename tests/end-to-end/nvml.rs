@@ -49,7 +49,7 @@ async fn a_c_program_sees_what_cuda_says_and_wrong_arguments_do_no_harm() {
     let loaded = cluster(2).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "nvml");
-    for part in ["numbers", "wrong", "forks", "threads"] {
+    for part in ["numbers", "wrong", "forks", "threads", "rounds"] {
         let mut command = command(&loaded, "a", dir.path(), &program);
         assert_eq!(said(command.arg(part)), format!("{part}: well\n"));
     }

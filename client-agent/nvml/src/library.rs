@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use client_session::ProgramSettings;
+use client_session::{ProgramSettings, memory_changes};
 
 use crate::snapshot::{DeviceState, Viewer, arranged};
 use crate::status::{Reasons, Result, Status};
@@ -23,6 +23,8 @@ const BEGINNING: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Time for which an answer is reused: tools query about twenty properties of each device in a row.
 const FRESH: Duration = Duration::from_millis(20);
+/// Minimum time between two questions: a worker answers a tenant as often, and no more often.
+const APART: Duration = Duration::from_millis(5);
 
 /// Number of forks between this process and the one that loaded the library.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -41,6 +43,26 @@ pub(crate) struct View {
     pub(crate) taken: u64,
 }
 
+/// The part of a view that a function reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Names and other fixed properties.
+    Properties,
+    /// Memory, activity, processes, and the order of the devices, which depends on processes.
+    Figures,
+}
+
+/// The last answer of the cluster, or its refusal.
+struct Known {
+    view: Result<Arc<View>>,
+    /// The time before the question was sent. Figures are of a later moment.
+    asked: Instant,
+    /// The time at which the answer came.
+    came: Instant,
+    /// [`memory_changes`] before the question was sent.
+    changes: u64,
+}
+
 struct Library {
     generation: u64,
     state: Mutex<State>,
@@ -51,7 +73,7 @@ struct State {
     users: usize,
     settings: Option<ProgramSettings>,
     watcher: Option<Watcher>,
-    known: Option<(Instant, Result<Arc<View>>)>,
+    known: Option<Known>,
     /// The last answer of the cluster.
     said: Option<Arc<View>>,
     /// True if the watcher was late with its last answer.
@@ -66,6 +88,28 @@ impl View {
             devices: devices.collect(),
             viewer: self.viewer.clone(),
             taken: self.taken,
+        }
+    }
+
+    /// True if each device's worker has answered.
+    fn is_complete(&self) -> bool {
+        self.devices.iter().all(|device| device.share.is_some())
+    }
+}
+
+impl Known {
+    /// True if the answer is as new as a function may expect.
+    ///
+    /// Figures age from the question on: an answer may come late, and then tells of an earlier moment. What
+    /// this process has done since makes them older still. A refusal, or silence of a worker, ages from its
+    /// end on, so that functions in a row do not wait for it one after another.
+    fn serves(&self, wanted: Wanted) -> bool {
+        let is_complete = self.view.as_ref().is_ok_and(|view| view.is_complete());
+        match wanted {
+            Wanted::Figures if is_complete => {
+                self.asked.elapsed() < FRESH && self.changes == memory_changes()
+            }
+            _ => self.came.elapsed() < FRESH,
         }
     }
 }
@@ -130,7 +174,7 @@ pub(crate) fn init() -> Result {
     let library = library();
     let mut state = library.lock();
     if state.users == 0 {
-        let begun = state.look(BEGINNING, &library.reasons);
+        let begun = state.look(Wanted::Properties, BEGINNING, &library.reasons);
         if begun.is_err() {
             state.end();
             return Err(Status::DRIVER_NOT_LOADED);
@@ -155,11 +199,11 @@ pub(crate) fn shutdown() -> Result {
     Ok(())
 }
 
-/// The state of the cluster, not older than [`FRESH`].
+/// The state of the cluster, as new as [`Known::serves`] says.
 ///
 /// # Errors
 /// [`Status::TIMEOUT`] if it does not answer within [`PATIENCE`].
-pub(crate) fn view() -> Result<Arc<View>> {
+pub(crate) fn view(wanted: Wanted) -> Result<Arc<View>> {
     let library = library();
     let mut state = library.lock();
     if state.users == 0 {
@@ -169,7 +213,7 @@ pub(crate) fn view() -> Result<Arc<View>> {
         Some(_) => PATIENCE,
         None => BEGINNING,
     };
-    state.look(patience, &library.reasons)
+    state.look(wanted, patience, &library.reasons)
 }
 
 /// The text of a code, with the reason of a failed initialisation.
@@ -184,14 +228,14 @@ impl Library {
 }
 
 impl State {
-    fn look(&mut self, patience: Duration, reasons: &Reasons) -> Result<Arc<View>> {
-        // A refusal is reused too, so that several threads in the queue do not wait one after
-        // another.
-        if let Some((when, known)) = &self.known
-            && when.elapsed() < FRESH
-        {
-            return known.clone();
+    fn look(&mut self, wanted: Wanted, patience: Duration, reasons: &Reasons) -> Result<Arc<View>> {
+        if let Some(known) = &self.known {
+            if known.serves(wanted) {
+                return known.view.clone();
+            }
+            std::thread::sleep(APART.saturating_sub(known.asked.elapsed()));
         }
+        let (asked, changes) = (Instant::now(), memory_changes());
         let view = match (self.ask(patience), &self.said) {
             // On a busy machine, the thread's report that a worker is silent may come too late.
             (Err(WatchError::Silent), Some(said)) => Ok(Arc::new(said.unheard())),
@@ -208,7 +252,12 @@ impl State {
         if let Ok(view) = &view {
             self.said = Some(view.clone());
         }
-        self.known = Some((Instant::now(), view.clone()));
+        self.known = Some(Known {
+            view: view.clone(),
+            asked,
+            came: Instant::now(),
+            changes,
+        });
         view
     }
 
@@ -310,7 +359,7 @@ mod tests {
     fn a_device_stays_known_while_the_thread_is_late_and_what_its_worker_said_does_not() {
         let (mut state, _asked) = silent(Some(view()));
         for _ in 0..2 {
-            let seen = state.look(SHORT, &Reasons::default());
+            let seen = state.look(Wanted::Figures, SHORT, &Reasons::default());
             let seen = seen.expect("the device is known");
             assert_eq!((seen.devices[0].gpu, seen.devices[0].share), (3, None));
             state.known = None;
@@ -318,10 +367,54 @@ mod tests {
     }
 
     #[test]
+    fn figures_age_from_their_question_on_and_properties_from_their_answer_on() {
+        let asked = Instant::now();
+        std::thread::sleep(FRESH);
+        // An answer that has just come, however long the rest of the test takes.
+        let came = Instant::now() + Duration::from_secs(60);
+        let known = |view, asked, changes| Known {
+            view,
+            asked,
+            came,
+            changes,
+        };
+        let serves = |it: Known| [it.serves(Wanted::Figures), it.serves(Wanted::Properties)];
+        let (now, whole) = (memory_changes(), Arc::new(view()));
+        let part = Arc::new(view().unheard());
+        assert_eq!(serves(known(Ok(whole.clone()), came, now)), [true, true]);
+        let late = known(Ok(whole.clone()), asked, now);
+        assert_eq!(serves(late), [false, true], "it tells of long ago");
+        let before = known(Ok(whole), came, now.wrapping_add(1));
+        assert_eq!(serves(before), [false, true], "this process went on");
+        for waited in [Ok(part), Err(Status::TIMEOUT)] {
+            let waited = known(waited, asked, now);
+            assert_eq!(serves(waited), [true, true], "it is not waited for again");
+        }
+    }
+
+    #[test]
+    fn a_late_answer_is_not_told_to_the_question_after_it() {
+        let (mut state, _asked) = silent(None);
+        let mut held = 0;
+        state.watcher = Some(Watcher::answering(move || {
+            std::thread::sleep(FRESH);
+            held += 1;
+            let mut devices = view().devices;
+            devices[0].share = devices[0].share.map(|share| DeviceShare { held, ..share });
+            devices
+        }));
+        for round in 1..=3 {
+            let seen = state.look(Wanted::Figures, PATIENCE, &Reasons::default());
+            let share = seen.expect("it answers").devices[0].share;
+            assert_eq!(share.map(|it| it.held), Some(round));
+        }
+    }
+
+    #[test]
     fn a_thread_that_is_late_twice_is_followed_by_another() {
         let (mut state, _asked) = silent(None);
         for stays in [true, false] {
-            let seen = state.look(SHORT, &Reasons::default());
+            let seen = state.look(Wanted::Figures, SHORT, &Reasons::default());
             assert_eq!(seen.err(), Some(Status::TIMEOUT), "nothing was known");
             assert_eq!(state.watcher.is_some(), stays, "once it may only be late");
             state.known = None;

@@ -69,6 +69,20 @@ impl Watcher {
         (Self { questions }, asked)
     }
 
+    /// A watcher that answers each request with these devices.
+    #[cfg(test)]
+    pub(crate) fn answering(
+        mut devices: impl FnMut() -> Vec<DeviceState> + Send + 'static,
+    ) -> Self {
+        let (questions, mut asked) = unbounded_channel();
+        thread::spawn(move || {
+            while let Some(Question(_, answer)) = asked.blocking_recv() {
+                let _ = answer.send(Ok(devices()));
+            }
+        });
+        Self { questions }
+    }
+
     /// Asks, and waits for at most `patience`.
     pub(crate) fn ask(&self, patience: Duration) -> Answer {
         let (answer, answered) = sync_channel(1);

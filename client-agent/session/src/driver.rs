@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
+use crate::changes::note_memory_change;
 use crate::wait;
 
 /// Time after the last wait at which the client's own thread drives again.
@@ -97,6 +98,12 @@ impl Driver {
     /// Runs a future on the calling thread, which drives the connection meanwhile. Within a runtime
     /// of the caller, the thread sleeps instead.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
+        let output = self.drive(future);
+        note_memory_change();
+        output
+    }
+
+    fn drive<F: Future>(&self, future: F) -> F::Output {
         let shared = &self.0;
         let within = match Handle::try_current() {
             Ok(_) => true,

@@ -11,6 +11,7 @@
 //! publishes reports of its requests, and the tracer exports them.
 
 mod caller;
+mod changes;
 mod channel;
 mod driver;
 mod error;
@@ -26,6 +27,7 @@ mod signal;
 mod wait;
 
 pub use caller::set_traceparent;
+pub use changes::memory_changes;
 pub use channel::{Answer, Reading, SessionChannel};
 pub use driver::Driver;
 pub use error::{ClientError, Result, refused};

@@ -220,6 +220,29 @@ static void threads(void) {
     IS(UNINITIALIZED, CALL(nvmlDeviceGetCount_v2, &count));
 }
 
+/* What a round holds is said in that round, however soon it follows the one before. */
+static void rounds(void) {
+    CUcontext context;
+    CHECK(cuInit(0));
+    CHECK(cuCtxCreate_v2(&context, 0, 0));
+    IS(0, CALL(nvmlInit_v2));
+    Device device = first();
+    for (int round = 0; round < 120; round++) {
+        size_t bytes = (size_t)(round % 7 + 1) * MIB;
+        CUdeviceptr made;
+        Memory memory;
+        Process process;
+        unsigned count = 1;
+        CHECK(cuMemAlloc_v2(&made, bytes));
+        CHECK(cuCtxSynchronize());
+        IS(0, CALL(nvmlDeviceGetMemoryInfo, device, &memory));
+        SAME(memory.used, bytes);
+        IS(0, CALL(nvmlDeviceGetComputeRunningProcesses_v3, device, &count, &process));
+        SAME(process.used, bytes);
+        CHECK(cuMemFree_v2(made));
+    }
+}
+
 /* Of a device whose worker is silent all is known but what the worker would say, until it is lost. */
 static void silent(void) {
     char name[96];
@@ -285,6 +308,8 @@ int main(int count, char **words) {
         forks();
     } else if (strcmp(part, "threads") == 0) {
         threads();
+    } else if (strcmp(part, "rounds") == 0) {
+        rounds();
     } else {
         silent();
     }

@@ -4,7 +4,7 @@ use super::Known;
 use crate::abi::{Handle, Out, OutList, OutText, Text};
 use crate::guard::api;
 use crate::layout::{Attributes, FieldValue, PciV2, PciV3};
-use crate::library::view;
+use crate::library::{Wanted, view};
 use crate::snapshot::DeviceState;
 use crate::status::{Result, Status};
 
@@ -26,7 +26,7 @@ const NO_PEERS: u32 = 5;
 /// Answers with the handle of the first device that fits.
 fn find(to: &Out<'_, Handle>, fits: impl Fn(&DeviceState) -> bool) -> Result {
     to.check()?;
-    let view = view()?;
+    let view = view(Wanted::Properties)?;
     let found = view.devices.iter().find(|device| fits(device));
     to.put(Handle::of(found.ok_or(Status::NOT_FOUND)?.gpu))
 }
@@ -116,12 +116,12 @@ fn place(device: &DeviceState) -> PciV3 {
 api! {
     fn nvmlDeviceGetCount_v2(count: Out<'_, u32>) also nvmlDeviceGetCount {
         count.check()?;
-        count.put(view()?.devices.len() as u32)
+        count.put(view(Wanted::Properties)?.devices.len() as u32)
     }
 
     fn nvmlDeviceGetHandleByIndex_v2(index: u32, handle: Out<'_, Handle>) also nvmlDeviceGetHandleByIndex {
         handle.check()?;
-        let view = view()?;
+        let view = view(Wanted::Figures)?;
         let found = view.devices.get(index as usize);
         handle.put(Handle::of(found.ok_or(Status::INVALID_ARGUMENT)?.gpu))
     }
@@ -151,7 +151,7 @@ api! {
     }
 
     fn nvmlDeviceGetIndex(handle: Handle, index: Out<'_, u32>) {
-        index.put(Known::of(handle)?.1 as u32)
+        index.put(Known::now(handle)?.1 as u32)
     }
 
     fn nvmlDeviceGetMinorNumber(handle: Handle, number: Out<'_, u32>) {

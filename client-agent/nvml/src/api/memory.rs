@@ -13,7 +13,7 @@ const VERSION_2: u32 = 2 << 24 | size_of::<MemoryV2>() as u32;
 /// The tenant's share of a device, as reported by its worker.
 fn share(handle: Handle) -> Result<DeviceShare> {
     // Without a share, the leader knows the device, but its worker does not answer.
-    Known::of(handle)?.device()?.share.ok_or(Status::TIMEOUT)
+    Known::now(handle)?.device()?.share.ok_or(Status::TIMEOUT)
 }
 
 api! {

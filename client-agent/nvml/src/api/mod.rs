@@ -16,7 +16,7 @@ pub(crate) use system::*;
 use std::sync::Arc;
 
 use crate::abi::Handle;
-use crate::library::{View, view};
+use crate::library::{View, Wanted, view};
 use crate::snapshot::DeviceState;
 use crate::status::{Result, Status};
 
@@ -24,10 +24,19 @@ use crate::status::{Result, Status};
 struct Known(Arc<View>, usize);
 
 impl Known {
-    /// The device of a handle.
+    /// The device of a handle, for its properties.
     fn of(handle: Handle) -> Result<Self> {
+        Self::wanting(Wanted::Properties, handle)
+    }
+
+    /// The device of a handle, for its memory, activity, processes or index.
+    fn now(handle: Handle) -> Result<Self> {
+        Self::wanting(Wanted::Figures, handle)
+    }
+
+    fn wanting(wanted: Wanted, handle: Handle) -> Result<Self> {
         let gpu = handle.gpu()?;
-        let view = view()?;
+        let view = view(wanted)?;
         let at = view.devices.iter().position(|device| device.gpu == gpu);
         // It existed when the program got its handle.
         at.map(|at| Self(view, at)).ok_or(Status::GPU_IS_LOST)

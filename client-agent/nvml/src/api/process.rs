@@ -11,8 +11,7 @@ use crate::status::{Result, Status};
 const NO_INSTANCE: u32 = u32::MAX;
 
 /// Converts each process of the tenant on this machine with `told`.
-fn list<T>(handle: Handle, told: impl Fn(&ProcessState) -> T) -> Result<Vec<T>> {
-    let known = Known::of(handle)?;
+fn list<T>(known: &Known, told: impl Fn(&ProcessState) -> T) -> Result<Vec<T>> {
     let here = known.device()?.processes_on(&known.0.viewer.host);
     Ok(here.map(told).collect())
 }
@@ -44,12 +43,12 @@ api! {
     fn nvmlDeviceGetComputeRunningProcesses_v3(handle: Handle, count: Out<'_, u32>, to: OutList<'_, ProcessV2>)
         also nvmlDeviceGetComputeRunningProcesses_v2 {
         count.check()?;
-        to.put(&count, &list(handle, second)?)
+        to.put(&count, &list(&Known::now(handle)?, second)?)
     }
 
     fn nvmlDeviceGetComputeRunningProcesses(handle: Handle, count: Out<'_, u32>, to: OutList<'_, ProcessV1>) {
         count.check()?;
-        to.put(&count, &list(handle, first)?)
+        to.put(&count, &list(&Known::now(handle)?, first)?)
     }
 
     fn nvmlDeviceGetGraphicsRunningProcesses_v3(handle: Handle, count: Out<'_, u32>, to: OutList<'_, ProcessV2>)
@@ -70,9 +69,9 @@ api! {
         seen: u64,
     ) {
         count.check()?;
-        let known = Known::of(handle)?;
+        let known = Known::now(handle)?;
         let time = known.0.taken;
-        let samples = list(handle, |process| ProcessSample {
+        let samples = list(&known, |process| ProcessSample {
             pid: process.pid,
             time,
             sm: percent(process.busy_ppm),

@@ -9,6 +9,7 @@ use client_agent_core::{Asked, Commitment, KnownMemory, Nanos, Outbox, PushError
 
 use super::outbound::{SessionChannel, refusal};
 use super::state::Inner;
+use crate::changes::note_memory_change;
 use crate::error::{ClientError, refused};
 
 /// Maximum number of requests that a look at the tenant's memory waits for. Each but the last is a
@@ -30,14 +31,16 @@ impl SessionChannel {
 
     /// Appends a memory op under the lock that its caller holds; waits while the outbox is full.
     fn append(&self, mut inner: MutexGuard<'_, Inner>, op: &Op) -> Result<(), ClientError> {
-        match self.push_within(&mut inner, op, 0, &[], KernelKey(0)) {
+        let appended = match self.push_within(&mut inner, op, 0, &[], KernelKey(0)) {
             Ok(_) => Ok(()),
             Err(PushError::Full) => {
                 drop(inner);
                 self.push(op, 0, &[], KernelKey(0)).map(drop)
             }
             Err(other) => Err(refusal(other)),
-        }
+        };
+        note_memory_change();
+        appended
     }
 
     /// Runs a function once the session may hold `bytes` more; returns its result, and the lock
@@ -205,6 +208,7 @@ impl SessionChannel {
 
     /// Handles a free: unused memory may be given back.
     fn freed(&self, inner: &mut Inner) {
+        note_memory_change();
         let held = inner.addresses.held();
         if inner
             .commitment
@@ -307,6 +311,7 @@ impl SessionChannel {
         }
         drop(inner);
         self.push(&Op::Alloc { address, bytes }, 0, &[], KernelKey(0))?;
+        note_memory_change();
         Ok(())
     }
 
