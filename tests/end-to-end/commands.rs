@@ -52,6 +52,17 @@ fn exit_codes_tell_what_kind_of_error_it_was() {
             2,
             "leader.metrics is one port",
         ),
+        // What the demo cannot obey it does not ignore.
+        (
+            &["demo", "--set", "up.workers=2"],
+            2,
+            "E-USAGE: the demo cannot obey up.workers: --workers",
+        ),
+        (
+            &["demo", "--json", "--set=controller.listen=127.0.0.1:1"],
+            2,
+            "E-USAGE: the demo cannot obey controller.listen",
+        ),
         (
             &["chaos", "--set", "worker.metrics=127.0.0.1:1"],
             2,

@@ -59,7 +59,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
         .workers
         .map_or_else(|| settings.number("up.workers"), Ok)?;
     options.controllers = settings.number("up.controllers")?;
-    options.metrics = metrics(&options, settings)?;
+    options.take_metrics(settings)?;
     options.configure(settings);
     options.port = Some(settings.number("broker.port")?).filter(|port| *port != 0);
     options.sync = match settings.text("broker.sync") {
@@ -95,26 +95,6 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     cluster.drain_unless(process::stop_signal()?).await?;
     cluster.broker.stop()?;
     Ok(())
-}
-
-/// The first port of the metrics endpoints; `None` if they are off.
-fn metrics(options: &LocalOptions, settings: &Settings) -> Result<Option<u16>> {
-    if settings.given("up.metrics").is_none() {
-        return Ok(None);
-    }
-    let metrics = Some(settings.number("up.metrics")?);
-    let fits = LocalOptions {
-        metrics,
-        ..options.clone()
-    }
-    .metrics_fit();
-    if !fits {
-        bail!(UsageError(
-            "up.metrics leaves no ports for all leaders, workers and the tracer: 9464 is usual"
-                .into()
-        ));
-    }
-    Ok(metrics)
 }
 
 /// URLs of the metrics endpoints, by role name.

@@ -2,8 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::LocalOptions;
 use admin::errors::UsageError;
+use admin::settings::Settings;
+use anyhow::{Result, bail};
+
+use super::LocalOptions;
 
 impl LocalOptions {
     /// True if there are ports for all roles.
@@ -14,6 +17,24 @@ impl LocalOptions {
             let others = self.leaders + self.workers;
             first != 0 && usize::from(first) + others <= usize::from(u16::MAX)
         })
+    }
+
+    /// Takes the first port of the metrics endpoints from `up.metrics`; none if that is empty.
+    ///
+    /// # Errors
+    /// If it is no number, and [`UsageError`] if the ports behind it are too few.
+    pub fn take_metrics(&mut self, settings: &Settings) -> Result<()> {
+        if settings.given("up.metrics").is_none() {
+            return Ok(());
+        }
+        self.metrics = Some(settings.number("up.metrics")?);
+        if !self.metrics_fit() {
+            bail!(UsageError(
+                "up.metrics leaves no ports for all leaders, workers and the tracer: 9464 is usual"
+                    .into()
+            ));
+        }
+        Ok(())
     }
 
     /// Refuses one port for several roles.

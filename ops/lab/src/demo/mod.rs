@@ -2,6 +2,7 @@
 //! checked. Everything runs in processes of its own.
 
 mod args;
+mod cluster_settings;
 mod demo_cluster;
 mod judge;
 mod observer;
@@ -35,6 +36,7 @@ use crate::logs;
 use admin::errors::{ErrorCode, UsageError};
 pub use warploom_cli::commands::replay::ReplaySummary;
 use warploom_cli::display::ProgressLine;
+use warploom_cli::local::LocalOptions;
 
 /// Time that a busy machine may need for a moment's work.
 const SOON: Duration = Duration::from_secs(30);
@@ -45,12 +47,13 @@ const SOON: Duration = Duration::from_secs(30);
 /// If the cluster does not start, or a check fails.
 pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()> {
     check(args)?;
+    let options = options(args, settings, json)?;
     let plans = args
         .tenants
         .as_deref()
         .map_or_else(|| Ok(standard()), plan::read)?;
     let work = async {
-        let mut demo = Demo::start(args, settings, plans, json).await?;
+        let mut demo = Demo::start(args, options, plans).await?;
         let ended = demo.run().await;
         if let Some(dir) = &args.evidence
             && !ended.as_ref().is_ok_and(|report| report.ok)
@@ -103,6 +106,18 @@ fn check(args: &DemoArgs) -> Result<()> {
     Ok(())
 }
 
+/// The options of the demo's cluster. Folder, name and tenants are set at its start.
+fn options(args: &DemoArgs, settings: &Settings, json: bool) -> Result<LocalOptions> {
+    let mut options = LocalOptions::new("", "demo")?;
+    options.leaders = args.leaders;
+    options.workers = args.workers;
+    // The control room is for people.
+    options.controllers = usize::from(!json);
+    options = cluster_settings::obeying(options, settings)?;
+    options.configure(settings);
+    Ok(options)
+}
+
 struct Demo<'a> {
     args: &'a DemoArgs,
     plans: Vec<TenantPlan>,
@@ -114,19 +129,19 @@ struct Demo<'a> {
 impl<'a> Demo<'a> {
     async fn start(
         args: &'a DemoArgs,
-        settings: &Settings,
+        wanted: LocalOptions,
         plans: Vec<TenantPlan>,
-        json: bool,
     ) -> Result<Self> {
         let progress =
             ProgressLine::new(args.seconds, plans.iter().map(|plan| plan.tenant.as_str()));
         progress.says("starting broker, leaders and workers");
         let started = DemoCluster::start("demo", &plans, |options| {
-            options.leaders = args.leaders;
-            options.workers = args.workers;
-            // The control room is for people.
-            options.controllers = usize::from(!json);
-            options.configure(settings);
+            *options = LocalOptions {
+                state_dir: options.state_dir.clone(),
+                tenants: std::mem::take(&mut options.tenants),
+                evidence: options.evidence,
+                ..wanted
+            };
         });
         let cluster = started.await?;
         for controller in &cluster.cluster.controllers {
