@@ -84,6 +84,22 @@ pub fn parse(text: &str, now: u64) -> Result<u64, String> {
     moment().map(|second| second * 1_000).ok_or_else(bad)
 }
 
+/// Parses the start and the end of a stretch of time, each as [`parse`] does. An absent one is `None`.
+///
+/// # Errors
+/// The name of the wrong one, `since` or `until`, and a text as [`parse`] has.
+pub fn bounds(
+    since: Option<&str>,
+    until: Option<&str>,
+) -> Result<[Option<u64>; 2], (&'static str, String)> {
+    let now = now_ms();
+    let time = |name, text: Option<&str>| {
+        let time = text.map(|text| parse(text, now)).transpose();
+        time.map_err(|why| (name, why))
+    };
+    Ok([time("since", since)?, time("until", until)?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +137,14 @@ mod tests {
             let said = parse(bad, 0).unwrap_err();
             assert!(said.contains("2026-11-21"), "{said}");
         }
+    }
+
+    #[test]
+    fn of_two_bounds_the_wrong_one_is_named() {
+        assert_eq!(bounds(None, None), Ok([None, None]));
+        let day = Some("1970-01-02");
+        assert_eq!(bounds(day, None), Ok([Some(DAY_MS), None]));
+        assert_eq!(bounds(None, Some("d")).unwrap_err().0, "until");
+        assert_eq!(bounds(Some("d"), day).unwrap_err().0, "since");
     }
 }

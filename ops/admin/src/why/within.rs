@@ -19,7 +19,7 @@ impl Within {
     ///
     /// # Errors
     /// A text that says so if the stretch is empty.
-    pub fn between(since_ms: Option<u64>, until_ms: Option<u64>) -> Result<Option<Self>, String> {
+    pub fn between([since_ms, until_ms]: [Option<u64>; 2]) -> Result<Option<Self>, String> {
         if since_ms.is_none() && until_ms.is_none() {
             return Ok(None);
         }
@@ -63,15 +63,15 @@ mod tests {
 
     #[test]
     fn a_stretch_has_at_least_one_bound_and_is_not_empty() {
-        assert_eq!(Within::between(None, None), Ok(None));
-        assert!(Within::between(Some(5), Some(5)).is_err());
-        let open = Within::between(Some(DAY_MS), None).unwrap().unwrap();
+        assert_eq!(Within::between([None, None]), Ok(None));
+        assert!(Within::between([Some(5), Some(5)]).is_err());
+        let open = Within::between([Some(DAY_MS), None]).unwrap().unwrap();
         assert!(open.has_day(1) && open.has_day(20_000) && !open.has_day(0));
-        let day = Within::between(Some(DAY_MS), Some(2 * DAY_MS))
+        let day = Within::between([Some(DAY_MS), Some(2 * DAY_MS)])
             .unwrap()
             .unwrap();
         assert!(day.has_day(1) && !day.has_day(2));
-        let less = Within::between(Some(DAY_MS + 1), Some(2 * DAY_MS))
+        let less = Within::between([Some(DAY_MS + 1), Some(2 * DAY_MS)])
             .unwrap()
             .unwrap();
         assert!(!less.has_day(1));

@@ -1,6 +1,6 @@
 //! `warploom usage`: shows each tenant's usage.
 
-use admin::calendar::{DAY_MS, date, now_ms, parse};
+use admin::calendar::{DAY_MS, bounds, date};
 use admin::csv;
 use admin::errors::UsageError;
 use admin::memory;
@@ -58,15 +58,12 @@ pub struct UsageArgs {
 /// [`UsageError`] for invalid times, [`admin::errors::Unreachable`] without a cluster; an error if the
 /// usage blocks do not add up.
 pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<()> {
-    let now = now_ms();
-    let time = |text: &Option<String>| {
-        let parsed = text.as_ref().map(|text| parse(text, now));
-        parsed.transpose().map_err(|why| anyhow!(UsageError(why)))
-    };
+    let bounds = bounds(args.since.as_deref(), args.until.as_deref());
+    let [since, until] = bounds.map_err(|(_, why)| anyhow!(UsageError(why)))?;
     let query = Query {
         by: args.by.clone(),
-        since: time(&args.since)?,
-        until: time(&args.until)?,
+        since,
+        until,
         tenant: args.tenant.clone(),
     };
     let administrator = Administrator::of(settings).await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use admin::Administrator;
-use admin::calendar::{moment, now_ms, parse};
+use admin::calendar::{bounds, moment};
 use admin::completion;
 use admin::errors::{ErrorCode, UsageError};
 use admin::output;
@@ -79,13 +79,9 @@ impl WhyArgs {
 
     /// The stretch of time of the question; `None` stands for all of the record.
     fn within(&self) -> Result<Option<Within>> {
-        let now = now_ms();
-        let time = |text: &Option<String>| {
-            let parsed = text.as_ref().map(|text| parse(text, now));
-            parsed.transpose()
-        };
-        let within = || Within::between(time(&self.since)?, time(&self.until)?);
-        within().map_err(|why| anyhow!(UsageError(why)))
+        let bounds = bounds(self.since.as_deref(), self.until.as_deref());
+        let within = bounds.map_err(|(_, why)| why).and_then(Within::between);
+        within.map_err(|why| anyhow!(UsageError(why)))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Waits of launches and idle times of devices, from the record, as `warploom why` shows them. The
 //! names of tenants that the caller may not see are removed.
 
-use admin::calendar::{now_ms, parse};
 use admin::why::{DeviceDayRow, WaitSummary, Within};
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +13,7 @@ use crate::access::Identity;
 use crate::cluster::{Cluster, Shared};
 use crate::explained::{Explained, TimesModel};
 use crate::feed::Found;
-use crate::http::extract::{PathParams, QueryParams, Who};
+use crate::http::extract::{PathParams, QueryParams, Who, bounds};
 use crate::position::{At, Position};
 use crate::problem::Problem;
 use crate::waits::{self, WaitModel};
@@ -34,13 +33,8 @@ pub(crate) struct WhyQuery {
 impl WhyQuery {
     /// The stretch of time; `None` stands for all of the record.
     fn within(&self) -> Result<Option<Within>, Problem> {
-        let now = now_ms();
-        let time = |name: &str, text: &Option<String>| {
-            let read = text.as_ref().map(|text| parse(text, now)).transpose();
-            read.map_err(|why| Problem::malformed(format!("query: {name}: {why}")))
-        };
-        let (since, until) = (time("since", &self.since)?, time("until", &self.until)?);
-        Within::between(since, until).map_err(|why| Problem::malformed(format!("query: {why}")))
+        let bounds = bounds(self.since.as_deref(), self.until.as_deref())?;
+        Within::between(bounds).map_err(|why| Problem::malformed(format!("query: {why}")))
     }
 }
 

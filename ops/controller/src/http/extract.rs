@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use admin::calendar;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -52,6 +53,18 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParams<T>
         let query = query.map_err(|error| Problem::malformed(format!("query: {error}")))?;
         Ok(Self(query.0))
     }
+}
+
+/// Parses two parameters of the query, the start and the end of a stretch of time.
+///
+/// # Errors
+/// `E-API-MALFORMED` with the name of the wrong one.
+pub(crate) fn bounds(
+    since: Option<&str>,
+    until: Option<&str>,
+) -> Result<[Option<u64>; 2], Problem> {
+    let bounds = calendar::bounds(since, until);
+    bounds.map_err(|(name, why)| Problem::malformed(format!("query: {name}: {why}")))
 }
 
 /// The parameters of the path; a malformed name is answered as missing.

@@ -2,7 +2,7 @@
 
 mod export;
 
-use admin::calendar::{DAY_MS, date, now_ms, parse};
+use admin::calendar::{DAY_MS, date};
 use admin::usage::kernel_text;
 use admin::usage::{Books, By, Label, Query, Used};
 use axum::Json;
@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::identity::visible;
 use crate::access::{Operation, Scope};
 use crate::cluster::{Cluster, Shared};
-use crate::http::extract::{QueryParams, Who};
+use crate::http::extract::{QueryParams, Who, bounds};
 use crate::prices::Prices;
 use crate::problem::Problem;
 
@@ -126,11 +126,7 @@ impl UsedModel {
 impl UsageQuery {
     /// Converts the request into a query of the books.
     fn read(&self, who: &Who) -> Result<Query, Problem> {
-        let now = now_ms();
-        let time = |name: &str, text: &Option<String>| {
-            let read = text.as_ref().map(|text| parse(text, now)).transpose();
-            read.map_err(|why| Problem::malformed(format!("query: {name}: {why}")))
-        };
+        let [since, until] = bounds(self.since.as_deref(), self.until.as_deref())?;
         let tenant = self.tenant.as_deref().map(str::parse).transpose();
         let tenant =
             tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
@@ -143,8 +139,8 @@ impl UsageQuery {
         };
         Ok(Query {
             by: self.by()?,
-            since: time("since", &self.since)?,
-            until: time("until", &self.until)?,
+            since,
+            until,
             tenant: own,
         })
     }
