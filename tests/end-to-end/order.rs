@@ -311,6 +311,9 @@ fn what_devices_did_is_kept(loaded: &mut LoadedCluster, tool: &Tool) {
         near(kept.0 + kept.1, whole.0 + whole.1),
         "{kept:?} {whole:?}"
     );
+    let asked = tool.json(&["why", "gpu:0", "--since", "2d"]);
+    let begin = &asked.last().expect("rows")["record"];
+    assert_eq!(begin["was_cut"], true, "{begin}");
 }
 
 fn looks(tool: &Tool, row: &Value) {

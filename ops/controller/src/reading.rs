@@ -58,7 +58,7 @@ impl Reading {
             ..Accounts::default()
         };
         let days = explain(administrator, within, |row| accounts.take(&row)).await;
-        let reading = days.map(|(days, _)| Arc::new(accounts.finish(days)));
+        let reading = days.map(|(days, ..)| Arc::new(accounts.finish(days)));
         reading.map_err(Problem::from)
     }
 

@@ -21,8 +21,9 @@ pub(super) fn number(row: &Value, key: &str) -> u64 {
 
 /// Checks that the changes of the run are told in their order, with the values before and since.
 pub(super) fn are_told(tool: &Tool) {
-    let rows = tool.json(&["why", "--since", "1h"]);
-    let changes: Vec<_> = rows.iter().filter_map(|row| row.get("change")).collect();
+    let rows_of_hour = tool.json(&["why", "--since", "1h"]);
+    let changes = rows_of_hour.iter();
+    let changes: Vec<_> = changes.filter_map(|row| row.get("change")).collect();
     let told = changes.iter().map(|change| {
         let text = |key: &str| change[key].as_str().unwrap_or("-").to_owned();
         [
@@ -56,8 +57,19 @@ pub(super) fn are_told(tool: &Tool) {
     let changes = rows.iter().filter_map(|row| row.get("change"));
     let changes: Vec<_> = changes.map(|it| it["after"].as_str()).collect();
     assert_eq!(changes, [Some("none")]);
+    let begins = "the record begins at ";
     let text = tool.well(&["why", "--since", "1h"]);
-    assert!(text.contains("changed at (UTC)"), "{text}");
+    assert!(
+        text.contains("changed at (UTC)") && text.contains(begins),
+        "{text}"
+    );
     let whole = tool.json(&["why"]);
-    assert!(whole.iter().all(|row| row.get("change").is_none()));
+    let told = |key: &str| whole.iter().any(|row| row.get(key).is_some());
+    assert!(!told("change") && !told("record"));
+    // An hour ago there was no record.
+    let begin = &rows_of_hour.last().expect("rows")["record"];
+    assert_eq!(begin["was_cut"], false, "{begin}");
+    assert!(number(begin, "begins_ns") <= at[0], "{begin}");
+    let before = ["--tenant", "train", "--since", "2h", "--until", "1h"];
+    tool.fails(&[&["why"], &before[..]].concat(), begins);
 }

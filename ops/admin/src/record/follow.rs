@@ -22,7 +22,7 @@ use super::messages::{
 use super::news::News;
 use crate::administrator::Administrator;
 use crate::errors::ErrorCode;
-use crate::why::Within;
+use crate::why::{RecordBegin, Within};
 
 /// An event for a follower of the record.
 #[derive(Debug)]
@@ -119,6 +119,8 @@ pub struct Scanned {
     pub by_epoch: EpochDays,
     /// The changes of administrators in the explained time.
     pub changes: Vec<ReplayedChange>,
+    /// The beginning of the record, if the explained time begins before it.
+    pub begin: Option<RecordBegin>,
 }
 
 /// As [`follow_explained`], for the record up to now: ends with [`Followed::Whole`], and returns
@@ -148,6 +150,7 @@ pub(crate) async fn scan_within(
         days: replay.device_days(),
         by_epoch,
         changes: replay.take_changes(),
+        begin: RecordBegin::of(&replay, within),
     })
 }
 

@@ -6,7 +6,7 @@ use scheduler_leader_core::replay::{self, Anchor, Replayed, ReplayedChange, Repl
 use scheduler_leader_core::why::DeviceDay;
 
 use crate::errors::ErrorCode;
-use crate::why::Within;
+use crate::why::{RecordBegin, Within};
 
 /// A block of the record: epoch, number, bytes.
 pub type Block = (Epoch, u64, Vec<u8>);
@@ -45,7 +45,7 @@ impl Record {
     }
 
     /// Recomputes the order. `tell` gets each ended position with its waits, and each open standing
-    /// grant. Returns the devices' days and the changes. `within` is as for [`crate::why::explain`].
+    /// grant. Returns the same as [`crate::why::explain`], and `within` is as there.
     ///
     /// # Errors
     /// If it does not replay.
@@ -53,7 +53,7 @@ impl Record {
         &self,
         within: Option<Within>,
         mut tell: impl FnMut(ReplayedPosition),
-    ) -> Result<(Vec<DeviceDay>, Vec<ReplayedChange>)> {
+    ) -> Result<(Vec<DeviceDay>, Vec<ReplayedChange>, Option<RecordBegin>)> {
         let mut blocks: Vec<&Block> = self.blocks.iter().collect();
         blocks.sort_by_key(|(epoch, number, _)| (*number != Anchor::NUMBER, *epoch, *number));
         let mut replay = Within::replay(within);
@@ -73,7 +73,8 @@ impl Record {
         if within.is_none() {
             replay.standing().into_iter().for_each(tell);
         }
-        Ok((replay.device_days(), replay.take_changes()))
+        let begin = RecordBegin::of(&replay, within);
+        Ok((replay.device_days(), replay.take_changes(), begin))
     }
 
     /// Recomputes the order, which must be whole.

@@ -7,6 +7,7 @@ use bus_schemas::GpuId;
 use scheduler_leader_core::replay::{ReplayedChange, ReplayedPosition};
 use storage::{Stored, StoredDay, stored_days};
 
+use super::begin::RecordBegin;
 use super::devices::{DeviceDayRow, device_days};
 use super::within::Within;
 use crate::administrator::{Administrator, Kept};
@@ -18,7 +19,7 @@ use crate::record::{Followed, Scanned, scan_within};
 ///
 /// `within` a stretch of time, it gets the positions and the parts of standing grants that waited or ran then. The
 /// days have that time only; of the part that was cut off, they have whole days. The second result is the changes of
-/// administrators in that time.
+/// administrators in that time, the third one the record's beginning if that time begins before it.
 ///
 /// # Errors
 /// As [`crate::record::scan_explained`]; an error if the kept days cannot be read.
@@ -26,7 +27,7 @@ pub async fn explain(
     administrator: &Administrator,
     within: Option<Within>,
     mut tell: impl FnMut(ReplayedPosition),
-) -> Result<(Vec<DeviceDayRow>, Vec<ReplayedChange>)> {
+) -> Result<(Vec<DeviceDayRow>, Vec<ReplayedChange>, Option<RecordBegin>)> {
     let has = |row: &ReplayedPosition| within.is_none_or(|within| within.has(row));
     let read = scan_within(administrator, within, |told| {
         if let Followed::Ended { position, .. } = told
@@ -41,6 +42,7 @@ pub async fn explain(
         days,
         by_epoch,
         changes,
+        begin,
     } = read.await?;
     if within.is_none() {
         standing.into_iter().for_each(tell);
@@ -48,7 +50,8 @@ pub async fn explain(
     // Read after the record, so that it includes the parts that were cut off in the meantime.
     let mut kept = kept_days(administrator).await?;
     kept.retain(|(day, _), _| within.is_none_or(|within| within.has_day(*day)));
-    Ok((device_days(by_epoch.beyond(days, &kept), kept), changes))
+    let days = device_days(by_epoch.beyond(days, &kept), kept);
+    Ok((days, changes, begin))
 }
 
 /// The kept days of the part that was cut off the record.

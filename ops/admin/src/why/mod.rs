@@ -2,6 +2,7 @@
 //! from the record ([`scheduler_leader_core::why`]); `docs/howto/why.md` explains each cause.
 
 mod account;
+mod begin;
 mod changes;
 mod cluster;
 mod devices;
@@ -12,6 +13,7 @@ mod within;
 mod words;
 
 pub use account::{Account, WaitSummary};
+pub use begin::RecordBegin;
 pub use changes::{ChangeRow, change_rows, change_table};
 pub use cluster::explain;
 pub use devices::{DeviceDayRow, device_days};

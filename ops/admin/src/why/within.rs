@@ -38,6 +38,12 @@ impl Within {
         timing.is_some_and(|it| it.announced < self.to_ns && it.ended >= self.from_ns)
     }
 
+    /// True if it begins before a moment, nanoseconds since 1970. Without a start it does so if all of it is
+    /// before.
+    pub(super) fn is_before(&self, at_ns: u64) -> bool {
+        self.to_ns <= at_ns || (1..at_ns).contains(&self.from_ns)
+    }
+
     /// True if all of a day, days since 1970, is in this time.
     pub(super) fn has_day(&self, day: u64) -> bool {
         let start = day.saturating_mul(DAY_MS).saturating_mul(MS);
@@ -75,5 +81,15 @@ mod tests {
             .unwrap()
             .unwrap();
         assert!(!less.has_day(1));
+    }
+
+    #[test]
+    fn a_stretch_without_a_start_is_before_a_moment_only_as_a_whole() {
+        let is_before = |bounds, at_ms: u64| {
+            let within = Within::between(bounds).unwrap().unwrap();
+            within.is_before(at_ms * MS)
+        };
+        assert!(is_before([Some(5), None], 6) && !is_before([Some(5), None], 5));
+        assert!(is_before([None, Some(5)], 5) && !is_before([None, Some(5)], 4));
     }
 }

@@ -13,8 +13,8 @@ use admin::settings::Settings;
 use admin::table::{fitted, headed};
 use admin::target::duration;
 use admin::why::{
-    Account, ChangeRow, DeviceDayRow, ExplainedRow, Target, WaitSummary, Within, change_rows,
-    change_table, device_days, explain, table,
+    Account, ChangeRow, DeviceDayRow, ExplainedRow, RecordBegin, Target, WaitSummary, Within,
+    change_rows, change_table, device_days, explain, table,
 };
 use anyhow::{Result, anyhow, bail};
 use bus_schemas::{GpuId, SessionId, Tenant};
@@ -34,7 +34,8 @@ Examples:
   warploom why --tenant chat --since 2026-11-29T14:03 --until 2026-11-29T14:04
   warploom why 0000000700000003 --each --json | jq '.waits'
 
-With --since or --until it tells what administrators changed in that time, too.
+With --since or --until it tells what administrators changed in that time, too, and where the record
+begins if that is later.
 It reads the record, and no thresholds: the times of a launch add up to what it waited, those of a
 device to the time that it was idle. docs/howto/why.md says what each cause means.")]
 pub struct WhyArgs {
@@ -97,6 +98,8 @@ struct Read {
     days: Vec<DeviceDayRow>,
     /// Changes of administrators in the time of the question.
     changes: Vec<ChangeRow>,
+    /// The beginning of the record, if the time of the question begins before it.
+    begin: Option<RecordBegin>,
 }
 
 impl Read {
@@ -141,12 +144,10 @@ pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> 
     let is_listed = args.target.is_none() && !args.each;
     let has_changes = is_listed && !read.changes.is_empty();
     if within.is_some() && !read.found && read.days.is_empty() && !has_changes {
-        bail!(
-            ErrorCode::Why.failed(
-                "nothing waited or ran in that time, or that part of the record was cut off"
-            )
-        );
+        let begin = read.begin.map(|begin| format!("; {begin}"));
+        bail!(ErrorCode::Why.failed(format!("{NOTHING}{}", begin.unwrap_or_default())));
     }
+    let begin = read.begin;
     match args.target {
         None if args.each => each(&read, json),
         None => overview(read, json),
@@ -156,8 +157,16 @@ pub async fn why(args: &WhyArgs, settings: &Settings, json: bool) -> Result<()> 
             one_session(session, args, (read, waits_for), json)
         }
         Some(target @ (Target::Op(..) | Target::Position(_))) => launch(target, &read, json),
+    }?;
+    match begin {
+        Some(begin) if json => output::line(json!({ "record": begin })),
+        Some(begin) => output::line(begin),
+        None => Ok(()),
     }
 }
+
+/// The answer where nothing is found.
+const NOTHING: &str = "nothing waited or ran in that time";
 
 /// Refuses a tenant that neither the record nor the cluster knows. A removed tenant may be in the record.
 async fn known(args: &WhyArgs, read: &Read, administrator: Option<&Administrator>) -> Result<()> {
@@ -176,11 +185,11 @@ async fn read(
     settings: &Settings,
 ) -> Result<Read> {
     let mut read = Read::default();
-    let (days, changes) = match administrator {
+    let (days, changes, begin) = match administrator {
         None => match Source::open(args.record.as_deref(), settings).await? {
             Source::Record(record) => {
-                let (days, changes) = record.explain(within, |row| read.take(args, row))?;
-                (device_days(days, BTreeMap::new()), changes)
+                let (days, changes, begin) = record.explain(within, |row| read.take(args, row))?;
+                (device_days(days, BTreeMap::new()), changes, begin)
             }
             Source::Listing(_) => bail!(ErrorCode::Why.failed(
                 "a list of positions has no times: `warploom order export --out \
@@ -191,6 +200,7 @@ async fn read(
     };
     read.days = days;
     read.changes = change_rows(&changes);
+    read.begin = begin;
     Ok(read)
 }
 
@@ -235,7 +245,7 @@ fn overview(read: Read, json: bool) -> Result<()> {
     }
     days(&read.days, json)?;
     if !read.found && !json && !read.changes.is_empty() {
-        output::line("nothing waited or ran in that time")?;
+        output::line(NOTHING)?;
     }
     changes(&read.changes, json)
 }

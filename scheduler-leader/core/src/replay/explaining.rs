@@ -57,6 +57,19 @@ impl Replay {
         self
     }
 
+    /// Time of the first applied input that has times, nanoseconds of the leader's clock. Nothing before it is
+    /// explained.
+    #[must_use]
+    pub fn explained_from(&self) -> Option<Nanos> {
+        self.explainer.as_ref().and_then(|it| it.first())
+    }
+
+    /// True if inputs before the replayed ones were cut off the record.
+    #[must_use]
+    pub fn begins_at_anchor(&self) -> bool {
+        self.restored.is_some()
+    }
+
     /// Returns the same replay with the announced costs of each position and part with a timing
     /// ([`super::ReplayedPosition::work`]). Returns of memory have timings too.
     #[must_use]

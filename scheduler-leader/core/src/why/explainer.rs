@@ -91,6 +91,8 @@ pub(crate) struct Explainer {
     in_parts: bool,
     /// True if it reports the times of returns of memory.
     tells_returns: bool,
+    /// Time of the first input that has times.
+    first: Option<Nanos>,
     now: Nanos,
     /// True if the present input has times.
     timed: bool,
@@ -120,6 +122,7 @@ impl Explainer {
             within,
             in_parts,
             tells_returns: false,
+            first: None,
             now: 0,
             timed: false,
             workers: BTreeMap::new(),
@@ -170,8 +173,14 @@ impl Explainer {
     pub(crate) fn input(&mut self, times: Option<&InputTimes>) {
         self.timed = times.is_some();
         if let Some(times) = times {
+            self.first.get_or_insert(times.at);
             self.now = self.now.max(times.at);
         }
+    }
+
+    /// Time of the first input that had times.
+    pub(crate) fn first(&self) -> Option<Nanos> {
+        self.first
     }
 
     /// Notes that the input announces ops.
