@@ -6,6 +6,14 @@ pub mod logs;
 pub mod traces;
 
 use crate::settings::Role;
+use traces::{HW_ID, HW_TYPE};
+
+/// Attribute of the hardware metrics: the model of the device.
+pub const HW_MODEL: &str = "hw.model";
+/// Attribute of the hardware metrics: the vendor of the device.
+pub const HW_VENDOR: &str = "hw.vendor";
+/// Attribute of the utilization of a device: the kind of its work.
+pub const HW_GPU_TASK: &str = "hw.gpu.task";
 
 /// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +103,7 @@ impl Metric {
 }
 
 macro_rules! metrics {
-    ($($constant:ident: $kind:ident $name:literal in $unit:literal by [$($label:literal)*] of [$($role:ident)*],
+    ($($constant:ident: $kind:ident $name:literal in $unit:literal by [$($label:tt)*] of [$($role:ident)*],
        $help:literal;)*) => {
         $(
             #[doc = $help]
@@ -164,16 +172,16 @@ metrics! {
         "core credits of the whole device: the sum of all tenants'";
 
     HW_MEMORY_LIMIT: UpDownCounter "hw.gpu.memory.limit" in "By"
-        by ["hw.id" "hw.type" "hw.model" "hw.vendor"] of [Worker],
+        by [HW_ID HW_TYPE HW_MODEL HW_VENDOR] of [Worker],
         "bytes of the device that sessions may have together";
     HW_MEMORY_USAGE: UpDownCounter "hw.gpu.memory.usage" in "By"
-        by ["hw.id" "hw.type" "hw.model" "hw.vendor"] of [Worker],
+        by [HW_ID HW_TYPE HW_MODEL HW_VENDOR] of [Worker],
         "bytes of the device that sessions have; what is shared counts once";
     HW_MEMORY_UTILIZATION: Gauge "hw.gpu.memory.utilization" in "1"
-        by ["hw.id" "hw.type" "hw.model" "hw.vendor"] of [Worker],
+        by [HW_ID HW_TYPE HW_MODEL HW_VENDOR] of [Worker],
         "the part of the limit that is in use, 0 to 1";
     HW_UTILIZATION: Gauge "hw.gpu.utilization" in "1"
-        by ["hw.id" "hw.type" "hw.model" "hw.vendor" "hw.gpu.task"] of [Worker],
+        by [HW_ID HW_TYPE HW_MODEL HW_VENDOR HW_GPU_TASK] of [Worker],
         "the part of the time in which launches ran, 0 to 1";
 
     QUEUE_DURATION: Histogram "warploom.queue.duration" in "s" by ["tenant"] of [Leader],

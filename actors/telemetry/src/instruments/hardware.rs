@@ -4,7 +4,7 @@ use opentelemetry::KeyValue;
 
 use super::Instruments;
 use crate::catalogue::traces::{HW_ID, HW_TYPE};
-use crate::catalogue::{self as table, Metric};
+use crate::catalogue::{self as table, HW_GPU_TASK, HW_MODEL, HW_VENDOR, Metric};
 use crate::meters::{DeviceIdentity, Hardware};
 
 impl Instruments<'_> {
@@ -30,7 +30,7 @@ impl Instruments<'_> {
         self.time(&table::HW_UTILIZATION, |meters, out| {
             meters.each_hardware(|device| {
                 let mut attributes = attributes(&device.identity);
-                attributes.push(KeyValue::new("hw.gpu.task", "general"));
+                attributes.push(KeyValue::new(HW_GPU_TASK, "general"));
                 out.observe(device.busy, &attributes);
             });
         });
@@ -42,9 +42,9 @@ fn attributes(identity: &DeviceIdentity) -> Vec<KeyValue> {
     let mut attributes = vec![
         KeyValue::new(HW_ID, identity.gpu.to_string()),
         KeyValue::new(HW_TYPE, "gpu"),
-        KeyValue::new("hw.model", identity.model.clone()),
+        KeyValue::new(HW_MODEL, identity.model.clone()),
     ];
-    let vendor = identity.vendor.map(|name| KeyValue::new("hw.vendor", name));
+    let vendor = identity.vendor.map(|name| KeyValue::new(HW_VENDOR, name));
     attributes.extend(vendor);
     attributes
 }
