@@ -7,14 +7,6 @@ use crate::join::Part;
 use crate::parts::SLICES;
 use crate::timeline::Stretch;
 
-/// One slice of a request, or several that share a span.
-#[derive(Debug)]
-pub(crate) struct Slice {
-    pub(crate) part: Part,
-    /// Number of slices.
-    pub(crate) slices: u64,
-}
-
 /// The slices with spans of their own.
 pub(crate) fn with_own_spans(parts: &[Rc<Part>]) -> &[Rc<Part>] {
     let own = parts.get(..SLICES - 1).filter(|_| parts.len() > SLICES);
@@ -22,7 +14,7 @@ pub(crate) fn with_own_spans(parts: &[Rc<Part>]) -> &[Rc<Part>] {
 }
 
 /// The slices with spans of their own, and one that stands for the later ones.
-pub(crate) fn slices(parts: &[Rc<Part>], moved: i64, bounds: Stretch) -> Vec<Slice> {
+pub(crate) fn slices(parts: &[Rc<Part>], moved: i64, bounds: Stretch) -> Vec<Part> {
     let own = with_own_spans(parts).len();
     let (own, later) = parts.split_at(own);
     let mut slices: Vec<_> = own.iter().map(|part| fit(part, moved, bounds)).collect();
@@ -31,9 +23,5 @@ pub(crate) fn slices(parts: &[Rc<Part>], moved: i64, bounds: Stretch) -> Vec<Sli
         later.iter().for_each(|part| tail.add(part));
         slices.push(fit(&tail, moved, bounds));
     }
-    let slice = |part: Part| Slice {
-        slices: part.slices,
-        part,
-    };
-    slices.into_iter().map(slice).collect()
+    slices
 }

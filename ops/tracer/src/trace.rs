@@ -21,7 +21,7 @@ use crate::join::{Joined, Part, Request};
 use crate::kernels::Kernels;
 use crate::links::Links;
 use crate::sampling::Kept;
-use crate::slices::{Slice, slices};
+use crate::slices::slices;
 use crate::timeline::{Stretch, uncovered, within};
 use crate::work::Work;
 
@@ -80,7 +80,7 @@ struct Trace<'t> {
 
 impl Trace<'_> {
     /// The span of the request itself.
-    fn whole<T>(&self, joined: &Joined<T>, slices: &[Slice]) -> FinishedSpan {
+    fn whole<T>(&self, joined: &Joined<T>, slices: &[Part]) -> FinishedSpan {
         let report = &self.request.report;
         // A tenant may claim any number of ops.
         let runs = self.request.runs.iter();
@@ -109,7 +109,7 @@ impl Trace<'_> {
         if !joined.is_whole {
             attributes.push((Cow::Borrowed(names::INCOMPLETE), Attribute::Flag(true)));
         }
-        let timings = slices.iter().map(|slice| &*slice.part.timing);
+        let timings = slices.iter().map(|slice| &*slice.timing);
         attributes.extend(waits(timings));
         let failed = report.error.map(|code| Failed::new(code, self.request));
         attributes.extend(failed.iter().flat_map(Failed::attributes));
@@ -128,10 +128,9 @@ impl Trace<'_> {
     }
 
     /// The wait of a slice: from the time at which the leader heard of its first op to its start.
-    fn queue(&self, slice: &Slice) -> Option<FinishedSpan> {
-        let part = &slice.part;
+    fn queue(&self, part: &Part) -> Option<FinishedSpan> {
         let stretch = within((part.timing.announced, part.timing.started), self.bounds);
-        if slice.slices > 1 || stretch.0 == stretch.1 {
+        if part.slices > 1 || stretch.0 == stretch.1 {
             return None;
         }
         let mut span = self.of_part(Role::Leader, "queue", part, stretch);
@@ -162,10 +161,9 @@ impl Trace<'_> {
     }
 
     /// The execution of a slice, named by its kernel. Transfers and loads beside what names it have spans of their own.
-    fn execution(&self, slice: &Slice) -> Vec<FinishedSpan> {
-        let part = &slice.part;
+    fn execution(&self, part: &Part) -> Vec<FinishedSpan> {
         // Slices that share a span have no `queue` of their own.
-        let from = match slice.slices {
+        let from = match part.slices {
             1 => part.timing.started,
             _ => part.timing.announced,
         };
@@ -181,8 +179,8 @@ impl Trace<'_> {
         }
         span.attributes
             .push(number(names::DEVICE_NS, part.device_ns));
-        if slice.slices > 1 {
-            span.attributes.push(number(names::SLICES, slice.slices));
+        if part.slices > 1 {
+            span.attributes.push(number(names::SLICES, part.slices));
             span.attributes.extend(waits([&*part.timing]));
         }
         span.events = work.events(part.device_ns);
@@ -197,8 +195,7 @@ impl Trace<'_> {
     }
 
     /// The compilations of modules that a slice of the request loads, as far as they are within the request.
-    fn compilations(&self, slice: &Slice) -> Vec<FinishedSpan> {
-        let part = &slice.part;
+    fn compilations(&self, part: &Part) -> Vec<FinishedSpan> {
         if self.request.loads_in(part) == 0 {
             return Vec::new();
         }
@@ -222,17 +219,15 @@ impl Trace<'_> {
     }
 
     /// The rest of the request: on the way to the leader, in the program, and on the way back.
-    fn rest(&self, slices: &[Slice]) -> Vec<FinishedSpan> {
-        let first = slices.iter().map(|slice| slice.part.timing.announced).min();
-        let last = slices.iter().map(|slice| slice.part.timing.ended).max();
+    fn rest(&self, slices: &[Part]) -> Vec<FinishedSpan> {
+        let first = slices.iter().map(|slice| slice.timing.announced).min();
+        let last = slices.iter().map(|slice| slice.timing.ended).max();
         let Some((first, last)) = first.zip(last) else {
             return Vec::new();
         };
         let (first, last) = within((first, last), self.bounds);
-        let stretch = |slice: &Slice| {
-            let timing = &slice.part.timing;
-            within((slice.part.timing.announced, timing.ended), self.bounds)
-        };
+        let stretch =
+            |slice: &Part| within((slice.timing.announced, slice.timing.ended), self.bounds);
         let busy = slices.iter().map(stretch).collect();
         let gaps = uncovered((first, last), busy);
         let mut stretches = vec![("submit", (self.bounds.0, first))];
