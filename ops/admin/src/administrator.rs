@@ -33,6 +33,7 @@ use crate::credentials::{credentials, logged_in, own_broker};
 use crate::errors::{Unreachable, UsageError};
 use crate::output;
 use crate::settings::Settings;
+use retries::Pauses;
 
 /// Timeout of one request to the leader; the request is repeated until the caller's patience ends.
 const ASK: Duration = Duration::from_millis(500);
@@ -203,7 +204,7 @@ impl Administrator {
         late: &str,
         done: impl Fn(&Status) -> bool + Send,
     ) -> Result<()> {
-        let begun = Instant::now();
+        let (begun, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let Ok(status) = self.status(self.glance()).await else {
                 output::note(unled);
@@ -215,7 +216,7 @@ impl Administrator {
             if begun.elapsed() > self.patience() {
                 bail!(Unreachable(format!("{late} after {:?}", self.patience())));
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            pauses.pause().await;
         }
     }
 
@@ -321,7 +322,7 @@ impl Administrator {
 
     /// Waits until the stored placement of the leader satisfies `is`.
     async fn stored(&self, patience: Duration, is: impl Fn(&Placement) -> bool) -> Result<()> {
-        let asked = Instant::now();
+        let (asked, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let placement = self.value("placement").await?;
             let stored = placement.and_then(|entry| serde_json::from_slice(&entry).ok());
@@ -334,7 +335,7 @@ impl Administrator {
                      successor would not know"
                 )));
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            pauses.pause().await;
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Requests to the broker that are made again: servers that elect a leader drop requests silently.
+//! Requests that are made again: servers that elect a leader drop requests silently, and a leader may not have done
+//! yet what it was asked.
 
 use std::time::Duration;
 
@@ -9,6 +10,21 @@ use crate::errors::Unreachable;
 
 /// The pause before another attempt.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Pauses between two looks at what is about to change: 2 ms at first, doubled up to 50 ms.
+pub(super) struct Pauses(Duration);
+
+impl Pauses {
+    pub(super) fn new() -> Self {
+        Self(Duration::from_millis(2))
+    }
+
+    /// Waits before the next look.
+    pub(super) async fn pause(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (2 * self.0).min(PAUSE);
+    }
+}
 
 /// The outcome of a failed attempt.
 pub(super) enum Failed {
@@ -93,6 +109,15 @@ mod tests {
         let (waits, ended) = waits(60, 100, Duration::ZERO).await;
         assert_eq!((waits.len(), waits[100]), (101, 2));
         ended.expect("done in the end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_changes_soon_is_seen_soon_and_what_does_not_is_looked_at_less_often() {
+        let mut pauses = Pauses::new();
+        for expected in [2, 4, 8, 16, 32, 50, 50] {
+            assert_eq!(pauses.0, Duration::from_millis(expected));
+            pauses.pause().await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

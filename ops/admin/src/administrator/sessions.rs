@@ -1,7 +1,7 @@
 //! Sessions: lists them, with the cause of each one's wait and its memory, and ends one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
 use bus_schemas::subject::Admin;
@@ -12,14 +12,13 @@ use bus_schemas::{
 use futures_util::future::join_all;
 use serde::{Serialize, Serializer};
 
+use super::retries::Pauses;
 use super::{ASK, Administrator};
 use crate::errors::ErrorCode;
 use crate::memory::{place, place_name};
 
 /// Maximum number of pages of sessions.
 const PAGES: usize = 4_096;
-/// Interval between checks for the end of a session.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Filter of sessions; all sessions by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -154,7 +153,8 @@ impl Administrator {
             after: 0,
             reason: CloseReason::Killed,
         });
-        let (subject, asked) = (self.subjects.admin(Admin::Kill), Instant::now());
+        let subject = self.subjects.admin(Admin::Kill);
+        let (asked, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             // The answer comes when the session has ended, unless it is lost.
             let answer = self.client.request(subject.clone(), request.clone().into());
@@ -169,20 +169,20 @@ impl Administrator {
                     self.patience
                 )));
             }
-            tokio::time::sleep(LOOK).await;
+            pauses.pause().await;
         }
     }
 
     /// The leader's report on one session.
     async fn told_session(&self, id: SessionId) -> Result<Option<SessionStatus>> {
-        let asked = Instant::now();
+        let (asked, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let all = SessionFilter::default();
             let (mut told, partial) = self.told_sessions(&all, Some(id)).await?;
             if !told.is_empty() || !partial || asked.elapsed() > self.patience {
                 return Ok(told.pop());
             }
-            tokio::time::sleep(LOOK).await;
+            pauses.pause().await;
         }
     }
 

@@ -11,14 +11,13 @@ use futures_util::TryStreamExt;
 use serde::Serialize;
 
 use super::Administrator;
+use super::retries::Pauses;
 use super::sessions::SessionFilter;
 use crate::errors::{ErrorCode, Unreachable, UsageError};
 use crate::tenant_settings::check;
 
 /// Attempts at a change that conflicts with other changes.
 const TRIES: u32 = 8;
-/// Interval between checks of a condition.
-const LOOK: Duration = Duration::from_millis(5);
 /// Number of sessions of a tenant that are ended at the same time.
 const TOGETHER: usize = 64;
 
@@ -115,7 +114,7 @@ impl Administrator {
         settings: &TenantSettings,
         patience: Duration,
     ) -> Result<()> {
-        let asked = Instant::now();
+        let (asked, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let status = self.status(patience).await?;
             let mut known = status.tenants.iter();
@@ -127,7 +126,7 @@ impl Administrator {
                     "the leader has not heard of tenant {tenant} in {patience:?}"
                 )));
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            pauses.pause().await;
         }
     }
 
@@ -273,7 +272,7 @@ impl Administrator {
 
     /// Waits until the leader no longer knows a tenant.
     async fn tenant_is_gone(&self, tenant: &Tenant) -> Result<()> {
-        let asked = Instant::now();
+        let (asked, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let status = self.status(self.patience()).await?;
             if status.tenants.iter().all(|known| known.tenant != *tenant) {
@@ -285,7 +284,7 @@ impl Administrator {
                     self.patience()
                 )));
             }
-            tokio::time::sleep(LOOK).await;
+            pauses.pause().await;
         }
     }
 
@@ -295,7 +294,7 @@ impl Administrator {
             tenant: Some(tenant.clone()),
             ..SessionFilter::default()
         };
-        let asked = Instant::now();
+        let (asked, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let (sessions, partial) = self.told_sessions(&filter, None).await?;
             if !partial {
@@ -307,7 +306,7 @@ impl Administrator {
                     self.patience()
                 )));
             }
-            tokio::time::sleep(LOOK).await;
+            pauses.pause().await;
         }
     }
 
