@@ -119,6 +119,12 @@ impl Resources {
         self.pager.set_priority(session, priority);
     }
 
+    /// Number of sessions that hold memory or may.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.pager.sessions()
+    }
+
     /// Bytes that a session has allocated, on the device or off it.
     #[must_use]
     pub fn held(&self, session: SessionId) -> u64 {

@@ -77,6 +77,12 @@ impl Pager {
         self.tenants.get(tenant).map(|holding| &holding.sessions)
     }
 
+    /// Number of sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// Bytes that a session holds: allocations, and variables of modules.
     #[must_use]
     pub fn held(&self, session: SessionId) -> u64 {

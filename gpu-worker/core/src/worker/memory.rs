@@ -1,7 +1,7 @@
 //! Memory: claims of slices, moves of sessions, and requests of clients.
 
 use bus_schemas::subject::ToClient;
-use bus_schemas::{IpcAction, IpcRequest, MemoryRequest, Op, SessionId, Tenant, encode};
+use bus_schemas::{IpcAction, IpcRequest, MemoryRequest, Op, SessionId, Tenant, encode, invariant};
 use device::{Moved, SwapUse};
 
 use super::turn::{Current, Turn};
@@ -11,8 +11,8 @@ use crate::exports::ExportAction;
 use crate::pager::SwapAction;
 use crate::sequencer::Event;
 
-/// Maximum number of times that the pager decides anew within one event.
-const SWAP_ROUNDS: usize = 64;
+/// Maximum number of times that the pager decides anew within one event, and how many more for each session.
+const SWAP_ROUNDS: (usize, usize) = (64, 8);
 
 impl<B: Buffers> Worker<B> {
     /// Hands an event to the dispatch and carries out its actions.
@@ -92,10 +92,12 @@ impl<B: Buffers> Worker<B> {
         turn.command(Command::Submit(Box::new(slice)));
     }
 
-    /// Carries out the pager's decisions on sessions' memory, until there are no more. The next look continues
-    /// where too many follow from one another.
+    /// Carries out the pager's decisions on sessions' memory, until there are no more. Each one lets a session
+    /// leave, stay, come or ask, and within one event no session does so more than a few times. Decisions without
+    /// an end would let none of the sessions run.
     pub(super) fn swap(&mut self, turn: &mut Turn<'_, B>) {
-        for _ in 0..SWAP_ROUNDS {
+        let (sessions, (some, each)) = (self.resources.sessions(), SWAP_ROUNDS);
+        for _ in 0..some + each * sessions {
             let actions = self.resources.swap_actions(turn.now);
             if actions.is_empty() {
                 return;
@@ -104,6 +106,11 @@ impl<B: Buffers> Worker<B> {
                 self.on_swap(turn, action);
             }
         }
+        invariant!(
+            I1,
+            false,
+            "decisions on the memory of {sessions} sessions do not end"
+        );
     }
 
     fn on_swap(&mut self, turn: &mut Turn<'_, B>, action: SwapAction) {
