@@ -86,9 +86,9 @@ impl Resources {
         self.claims.ask(&mut self.pager, claim)
     }
 
-    /// Drops the session's claim; it needs no answer any more.
-    pub fn withdraw(&mut self, session: SessionId) {
-        self.claims.withdraw(session);
+    /// Drops the session's claim; it needs no answer any more. Returns true if there was one.
+    pub fn withdraw(&mut self, session: SessionId) -> bool {
+        self.claims.withdraw(session)
     }
 
     /// Notes that a session needs its memory on the device. The answer is [`SwapAction::Returned`].

@@ -65,11 +65,6 @@ pub enum Event<S> {
 pub enum Action<S> {
     /// Ask the pager for memory. Send [`Event::Admitted`] once it answers.
     Ask(Claim),
-    /// Withdraw the session's claim; it needs no answer any more.
-    Withdraw {
-        /// The session.
-        session: SessionId,
-    },
     /// Hand a slice to the device.
     Submit(Submission<S>),
     /// Have the device swap a session's memory out. The device has no slice of the session to run.

@@ -86,9 +86,11 @@ impl Claims {
         self.ask(pager, claim)
     }
 
-    /// Drops the session's claim; it needs no answer any more.
-    pub fn withdraw(&mut self, session: SessionId) {
-        self.waiting.take_if(|claim| claim.session == session);
+    /// Drops the session's claim; it needs no answer any more. Returns true if there was one.
+    pub fn withdraw(&mut self, session: SessionId) -> bool {
+        self.waiting
+            .take_if(|claim| claim.session == session)
+            .is_some()
     }
 
     /// True if a slice waits for memory.

@@ -32,9 +32,9 @@ enum Progress {
     Unscanned,
     /// It needs memory, and the pager was not asked.
     Needs,
-    /// The pager was asked and has not answered.
+    /// The pager was asked, and answers once memory is free: a later event may bring that.
     Asked,
-    /// The pager made no decision; it is asked again after [`Event::Returned`].
+    /// The pager made no decision; it is asked again after [`Event::Returned`], which may be a later event.
     Deferred,
     /// The device can have it.
     Ready,
@@ -80,8 +80,6 @@ pub struct Dispatch<S, M> {
     away: AwaySessions,
     /// The slice that the pager was asked about and has not answered.
     asked: Option<(SessionId, OpNumber)>,
-    /// A session with a claim to withdraw.
-    withdrawn: Option<SessionId>,
     /// Position of the walk through the slices that the last event began.
     at: usize,
     /// Sessions with a slice that this walk has passed because it is not ready.
@@ -98,7 +96,6 @@ impl<S, M: Clone> Dispatch<S, M> {
             sessions: BTreeMap::new(),
             away: AwaySessions::default(),
             asked: None,
-            withdrawn: None,
             at: 0,
             held_back: Vec::new(),
         }
@@ -112,7 +109,7 @@ impl<S, M: Clone> Dispatch<S, M> {
             Event::Admitted(answer) => self.on_admitted(answer),
             Event::Stopped { session, why } => self.on_stopped(session, why),
             Event::Gone { session } => {
-                self.withdraw(session);
+                self.forget_question(session);
                 self.slices.retain(|slice| slice.start.session != session);
                 self.sessions.remove(&session);
                 self.away.remove(session);
@@ -135,9 +132,6 @@ impl<S, M: Clone> Dispatch<S, M> {
     where
         V: SessionReader<Ops = S, Module = M>,
     {
-        if let Some(session) = self.withdrawn.take() {
-            return Some(Action::Withdraw { session });
-        }
         if let Some(session) = self.away.take_left() {
             return Some(Action::SwapOut { session });
         }
@@ -250,7 +244,7 @@ impl<S, M: Clone> Dispatch<S, M> {
     /// Handles the close of a session: its work under way ends, and slices that wait for memory or a module
     /// wait no longer.
     fn on_stopped(&mut self, session: SessionId, why: Failure) {
-        self.withdraw(session);
+        self.forget_question(session);
         let slices = self.slices.iter_mut();
         for slice in slices.filter(|slice| slice.start.session == session) {
             slice.stop(&why);
@@ -260,7 +254,7 @@ impl<S, M: Clone> Dispatch<S, M> {
 
     /// Handles a session that leaves the device: its needs are scanned anew after the return.
     fn on_leave(&mut self, session: SessionId, running: usize) {
-        self.withdraw(session);
+        self.forget_question(session);
         self.look_again(session, Progress::Asked);
         self.look_again(session, Progress::Deferred);
         let own = |slice: &&Slice<S, M>| slice.start.session == session;
@@ -278,9 +272,9 @@ impl<S, M: Clone> Dispatch<S, M> {
         }
     }
 
-    fn withdraw(&mut self, session: SessionId) {
-        let asked = self.asked.take_if(|(asked, _)| *asked == session);
-        self.withdrawn = self.withdrawn.or(asked.map(|(session, _)| session));
+    /// Forgets the open question if it is of this session; the worker has withdrawn it.
+    fn forget_question(&mut self, session: SessionId) {
+        self.asked.take_if(|(asked, _)| *asked == session);
     }
 
     /// Builds the submission of a slice, and updates the session's slots to the state behind it.

@@ -15,8 +15,15 @@ use crate::sequencer::Event;
 const SWAP_ROUNDS: (usize, usize) = (64, 8);
 
 impl<B: Buffers> Worker<B> {
-    /// Hands an event to the dispatch and carries out its actions.
+    /// Hands an event to the dispatch and carries out its actions. Slices of a session that leaves or ends wait for
+    /// no memory, so its claim is withdrawn.
     pub(super) fn dispatch(&mut self, turn: &mut Turn<'_, B>, event: dispatch::Event<B::Ops>) {
+        if let dispatch::Event::Stopped { session, .. }
+        | dispatch::Event::Gone { session }
+        | dispatch::Event::Leave { session, .. } = &event
+        {
+            self.changed |= self.resources.withdraw(*session);
+        }
         self.dispatch.handle(event);
         while let Some(action) = self.next_dispatched() {
             match action {
@@ -24,10 +31,6 @@ impl<B: Buffers> Worker<B> {
                     self.changed = true;
                     let answer = self.resources.ask(claim);
                     self.admit(turn, answer);
-                }
-                dispatch::Action::Withdraw { session } => {
-                    self.changed = true;
-                    self.resources.withdraw(session);
                 }
                 dispatch::Action::Submit(submission) => self.submit(turn, submission),
                 dispatch::Action::SwapOut { session } => turn.command(Command::SwapOut(session)),

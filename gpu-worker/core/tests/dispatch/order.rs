@@ -48,7 +48,6 @@ struct World {
     on_device: BTreeMap<u64, usize>,
     away: BTreeMap<u64, Away>,
     open: Option<(u64, OpNumber)>,
-    withdrawn: Option<(u64, OpNumber)>,
     next: BTreeMap<u64, OpNumber>,
     coming: BTreeMap<u64, Vec<u64>>,
     transfers: u64,
@@ -71,7 +70,6 @@ impl World {
             on_device: BTreeMap::new(),
             away: BTreeMap::new(),
             open: None,
-            withdrawn: None,
             next: BTreeMap::new(),
             coming: BTreeMap::new(),
             transfers: 0,
@@ -112,11 +110,6 @@ impl World {
                     self.answer((session, first), refused.then_some(first));
                 }
             }
-            Step::Late => {
-                if let Some(of) = self.withdrawn.take() {
-                    self.answer(of, Some(of.1));
-                }
-            }
             Step::Later => {
                 if let Some(of) = self.open.take() {
                     let mut waiting = self.waiting.iter_mut();
@@ -133,6 +126,7 @@ impl World {
             }
             Step::Stop(session) if self.lives(session) => {
                 self.stopped.insert(session);
+                self.forget_question(session);
                 let (session, why) = (SessionId(session), failure(Code::SessionGone));
                 self.tell(Event::Stopped { session, why });
             }
@@ -147,6 +141,7 @@ impl World {
                 self.waiting.retain(|slice| slice.session != session);
                 self.counts[2] += before - self.waiting.len();
                 self.away.remove(&session);
+                self.forget_question(session);
                 let session = SessionId(session);
                 self.tell(Event::Gone { session });
             }
@@ -169,6 +164,7 @@ impl World {
             return;
         };
         away.insert(Away::default());
+        self.forget_question(session);
         self.look_again(session);
         let waiting = self.waiting.iter().filter(|it| it.session == session);
         let running = waiting.count() + self.on_device.get(&session).unwrap_or(&0);
@@ -185,6 +181,11 @@ impl World {
         self.look_again(session);
         let session = SessionId(session);
         self.tell(Event::Returned { session });
+    }
+
+    /// The worker withdraws the question of a session that leaves or ends.
+    fn forget_question(&mut self, session: u64) {
+        self.open.take_if(|(of, _)| *of == session);
     }
 
     fn look_again(&mut self, session: u64) {
@@ -307,13 +308,6 @@ impl World {
 
     fn check(&mut self, action: &Todo) {
         match did(std::slice::from_ref(action))[..] {
-            [Did::Withdraws(session)] => {
-                let open = self.open.take().expect("a question is open");
-                assert_eq!(open.0, session);
-                let waits_no_more = self.stopped.contains(&session) || !self.lives(session);
-                assert!(waits_no_more || self.away.contains_key(&session));
-                self.withdrawn = Some(open);
-            }
             [Did::Asks(session, first)] => {
                 assert_eq!(self.open, None, "one question at a time");
                 let foremost = self.foremost();
@@ -451,18 +445,17 @@ fn the_steps_come_to_everything_there_is() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;
 
-    let (mut runner, mut seen) = (TestRunner::deterministic(), [0_usize; 7]);
+    let (mut runner, mut seen) = (TestRunner::deterministic(), [0_usize; 6]);
     for _ in 0..100 {
         let steps = steps().new_tree(&mut runner).unwrap().current();
         for action in run(&steps) {
             match &action {
                 Todo::Ask(_) => seen[0] += 1,
-                Todo::Withdraw { .. } => seen[1] += 1,
-                Todo::Submit(it) if it.fail_at.is_some() => seen[2] += 1,
-                Todo::Submit(it) if !it.copies.is_empty() => seen[3] += 1,
-                Todo::Submit(it) => seen[4] += usize::from(!it.loaded.is_empty()),
-                Todo::SwapOut { .. } => seen[5] += 1,
-                Todo::Want { .. } => seen[6] += 1,
+                Todo::Submit(it) if it.fail_at.is_some() => seen[1] += 1,
+                Todo::Submit(it) if !it.copies.is_empty() => seen[2] += 1,
+                Todo::Submit(it) => seen[3] += usize::from(!it.loaded.is_empty()),
+                Todo::SwapOut { .. } => seen[4] += 1,
+                Todo::Want { .. } => seen[5] += 1,
             }
         }
     }

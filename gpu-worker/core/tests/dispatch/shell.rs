@@ -227,7 +227,6 @@ impl Shell {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Did {
     Asks(u64, OpNumber),
-    Withdraws(u64),
     Submits(u64, OpNumber),
     SwapsOut(u64),
     Wants(u64),
@@ -236,7 +235,6 @@ pub(crate) enum Did {
 pub(crate) fn did(actions: &[Todo]) -> Vec<Did> {
     let did = actions.iter().map(|action| match action {
         Action::Ask(question) => Did::Asks(question.session.0, question.first),
-        Action::Withdraw { session } => Did::Withdraws(session.0),
         Action::Submit(it) => Did::Submits(it.start.session.0, it.start.first),
         Action::SwapOut { session } => Did::SwapsOut(session.0),
         Action::Want { session, .. } => Did::Wants(session.0),

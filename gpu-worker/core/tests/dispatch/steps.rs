@@ -27,8 +27,6 @@ pub(crate) enum Step {
     Answer(bool),
     /// The pager did not decide: it is to be asked again.
     Later,
-    /// An answer to a withdrawn question comes.
-    Late,
     Stop(u64),
     /// The session with the open question is stopped.
     StopAsked,
@@ -61,7 +59,6 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(of, name, ready)| Step::Prepared(of, name, ready)),
         24 => session.clone().prop_map(Step::Whole),
         24 => prop::bool::weighted(0.2).prop_map(Step::Answer),
-        2 => Just(Step::Late),
         4 => Just(Step::Later),
         1 => session.clone().prop_map(Step::Stop),
         2 => Just(Step::StopAsked),
