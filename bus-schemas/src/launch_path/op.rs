@@ -163,12 +163,6 @@ pub struct OpRef<'a> {
 }
 
 impl Op {
-    /// True if a slice ends after this op and its batch is flushed at once.
-    #[must_use]
-    pub fn is_sync(&self) -> bool {
-        self.has_result()
-    }
-
     /// True if the numbers of a move or a map are multiples of [`limits::MAP_ALIGN`], and for all
     /// other ops.
     #[must_use]

@@ -367,12 +367,6 @@ impl Subjects {
         format!("{}.s.usage.{worker}", self.root)
     }
 
-    /// [`crate::Usage`] of all workers.
-    #[must_use]
-    pub fn usage_all(&self) -> String {
-        format!("{}.s.usage.*", self.root)
-    }
-
     /// [`crate::UsageBlock`], of the usage of a worker's tenants.
     #[must_use]
     pub fn usage_blocks(&self, worker: Incarnation) -> String {

@@ -60,12 +60,6 @@ impl Chat {
         }
     }
 
-    /// The token that the last verified request chose; `None` before the first.
-    #[must_use]
-    pub fn last_token(&self) -> Option<u32> {
-        (self.position > 0).then_some(self.token)
-    }
-
     fn decode<G: Gpu>(&mut self, gpu: &mut G) -> Result<u64, WorkloadError<G::Error>> {
         if self.position == CONTEXT {
             self.position = 0;

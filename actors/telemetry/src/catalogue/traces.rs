@@ -64,14 +64,6 @@ pub struct AttributeEntry {
     pub help: &'static str,
 }
 
-impl AttributeEntry {
-    /// True if the name is one of OpenTelemetry's conventions.
-    #[must_use]
-    pub fn is_convention(&self) -> bool {
-        !self.name.starts_with("warploom.")
-    }
-}
-
 /// The spans of a request, and the request itself.
 pub static SPANS: &[SpanEntry] = &[
     span(
