@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use actix::dev::SendError;
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, WrapFuture};
@@ -25,6 +25,7 @@ use super::queue::{self, KernelQueue, Shared};
 use super::record::Appender;
 use super::state::Writer;
 use super::tenant::{self, TakenUp};
+use crate::host_clock::since_1970;
 use crate::inbox::Inbox;
 use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
@@ -82,12 +83,6 @@ pub(super) struct Leader {
     actions: Vec<Action>,
 }
 
-/// Returns the time of the host's clock, in nanoseconds since 1970.
-fn since_1970() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
-}
-
 impl Leader {
     /// Starts the actor.
     pub(super) fn launch(parts: Parts) -> (Addr<Self>, Rc<Router>) {
@@ -95,7 +90,7 @@ impl Leader {
         let leader = context.address();
         let began = Instant::now();
         let config = LeaderConfig {
-            clock_zero: since_1970(),
+            clock_zero: u64::try_from(since_1970().as_nanos()).unwrap_or(0),
             traced: parts.telemetry.tracing(),
             ..parts.config.clone()
         };

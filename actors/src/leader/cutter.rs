@@ -3,7 +3,7 @@
 //! replay has reached.
 
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, stream};
@@ -13,6 +13,7 @@ use futures_util::StreamExt;
 use scheduler_leader_core::replay::{Anchor, Replay};
 
 use super::gateway::Router;
+use crate::host_clock::since_1970;
 use crate::repeated::Repeated;
 use storage::{EpochDays, Storage, Stored};
 
@@ -92,11 +93,6 @@ pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Route
     }
 }
 
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
-}
-
 /// Cuts the excess of the record.
 async fn look(
     storage: &Storage,
@@ -128,11 +124,12 @@ async fn look(
 fn too_much(info: &stream::Info, age: u64) -> Option<(u64, u64)> {
     let limit = u64::try_from(info.config.max_bytes).unwrap_or(0).max(1);
     let oldest = u64::try_from(info.state.first_timestamp.unix_timestamp()).unwrap_or(0);
-    let old = info.state.messages > 0 && oldest.saturating_add(age) < now();
+    let now = since_1970().as_secs();
+    let old = info.state.messages > 0 && oldest.saturating_add(age) < now;
     let large = info.state.bytes > limit / 100 * CUT.0;
     match large {
         true => Some((info.state.bytes.saturating_sub(limit / 100 * CUT.1), 0)),
-        false => old.then(|| (0, now().saturating_sub(age))),
+        false => old.then(|| (0, now.saturating_sub(age))),
     }
 }
 

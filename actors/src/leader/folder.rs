@@ -4,7 +4,7 @@
 //! rest.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, stream};
@@ -13,6 +13,7 @@ use bus_schemas::{Fold, Folded, UsageBlock, decode, encode, usage_day};
 use futures_util::{StreamExt, TryStreamExt};
 
 use super::gateway::Router;
+use crate::host_clock::ms_since_1970;
 use crate::repeated::Repeated;
 use storage::{Storage, Stored};
 
@@ -43,7 +44,7 @@ pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Route
         }
         known = Some(age);
         // Only days that end before this time.
-        let before = usage_day(now_ms().saturating_sub(age.saturating_mul(1_000)));
+        let before = usage_day(ms_since_1970().saturating_sub(age.saturating_mul(1_000)));
         let looked = look(&storage, &subjects, before).await;
         due = Some(Instant::now() + looked.as_ref().map_or(AGAIN, |()| LOOK));
         match looked {
@@ -57,11 +58,6 @@ pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Route
             }
         }
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
 }
 
 /// Folds the blocks that were cut before the given day, worker by worker.

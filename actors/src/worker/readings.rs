@@ -1,7 +1,6 @@
 //! Readings of the device's resources: the core has them, and the VramPager publishes and records them.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 use actix::Message;
 use bus_schemas::{
@@ -11,6 +10,8 @@ use bus_schemas::{
 use gpu_worker_core::Resources;
 use gpu_worker_core::ledger::Cut;
 use gpu_worker_core::pager::TenantMemory;
+
+use crate::host_clock::ms_since_1970;
 
 /// The usage of the device, and the memory of its tenants.
 pub(super) struct UsageReading {
@@ -90,9 +91,6 @@ impl Message for Blocks {
 
 /// Cuts the next usage blocks.
 pub(super) fn cut(resources: &mut Resources, now: u64, last: bool) -> Vec<UsageBlock> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let at_ms = since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    });
+    let at_ms = ms_since_1970();
     resources.cut(now, &Cut { at_ms, last })
 }
