@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use admin::errors::{ErrorCode, named};
 use admin::output::{line, note};
+use admin::table::headed;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -221,15 +222,15 @@ fn summary(totals: &Totals, classes: u64, failed: usize) -> Table {
         table.add_row(["kinds of events".to_owned(), classes.to_string()]);
     }
     table.add_row(["runs that failed".to_owned(), failed.to_string()]);
-    right(&mut table, 1..2);
+    if let Some(values) = table.column_mut(1) {
+        values.set_cell_alignment(CellAlignment::Right);
+    }
     table
 }
 
 /// Table of one part of the coverage, in which zeros stand out.
 fn met(coverage: &Coverage, part: Part) -> Table {
-    let mut table = Table::new();
-    let header = [&["state"][..], &FAULTS[..]].concat();
-    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
+    let mut table = headed(&format!("state|{}>", FAULTS.join(">|")));
     for state in part.states() {
         let cell = |fault| match coverage.count(part, state, fault) {
             0 => "NONE".to_owned(),
@@ -238,16 +239,7 @@ fn met(coverage: &Coverage, part: Part) -> Table {
         let cells = FAULTS.into_iter().map(cell);
         table.add_row([(*state).to_owned()].into_iter().chain(cells));
     }
-    right(&mut table, 1..FAULTS.len() + 1);
     table
-}
-
-fn right(table: &mut Table, columns: std::ops::Range<usize>) {
-    for column in columns {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
 }
 
 fn described(outcome: &CampaignOutcome, files: &[PathBuf]) -> Value {

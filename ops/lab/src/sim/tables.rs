@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use admin::table::headed;
+use comfy_table::Table;
 use sim_compare::compare::{PUBLISHED_RATES, published};
 use sim_compare::{INTERFERENCE, Policy};
 
@@ -51,20 +51,6 @@ pub(super) fn all(comparison: &Comparison, args: &CompareArgs) -> String {
     text
 }
 
-fn new(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
-    table
-}
-
-fn right(table: &mut Table, columns: std::ops::Range<usize>) {
-    for column in columns {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-}
-
 fn ratio(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -74,15 +60,9 @@ fn ratio(value: Option<f64>) -> String {
 }
 
 fn policies<R: AsRef<[PairRuns]>>(reps: &[R]) -> Table {
-    let mut table = new(&[
-        "scheduler",
-        "p99 mean",
-        "p99 worst",
-        "throughput",
-        "urgent",
-        "other",
-        "device active",
-    ]);
+    let mut table = headed(
+        "scheduler | p99 mean> | p99 worst> | throughput> | urgent> | other> | device active>",
+    );
     for policy in Policy::ALL {
         let sums = reps.iter().filter_map(|runs| sum(runs.as_ref(), policy));
         let sums: Vec<_> = sums.collect();
@@ -99,13 +79,12 @@ fn policies<R: AsRef<[PairRuns]>>(reps: &[R]) -> Table {
             of(|sum| sum.active),
         ]);
     }
-    right(&mut table, 1..7);
     table
 }
 
 fn pairs(reps: &[Vec<PairRuns>]) -> Table {
-    let names = Policy::ALL.map(Policy::name);
-    let mut table = new(&[&["pair"][..], &names[..]].concat());
+    let names = Policy::ALL.map(|policy| format!("{}>", policy.name()));
+    let mut table = headed(&format!("pair|{}", names.join("|")));
     for (index, pair) in reps.first().into_iter().flatten().enumerate() {
         let cell = |policy: usize| {
             let shared = || reps.iter().map(|rep| &rep[index].shared[policy]);
@@ -117,12 +96,11 @@ fn pairs(reps: &[Vec<PairRuns>]) -> Table {
         let cells = (0..Policy::ALL.len()).map(cell);
         table.add_row([pair.name.clone()].into_iter().chain(cells));
     }
-    right(&mut table, 1..Policy::ALL.len() + 1);
     table
 }
 
 fn others(runs: &[PairRuns]) -> Table {
-    let mut table = new(&["scheduler", "p99 mean", "published", "", "source"]);
+    let mut table = headed("scheduler | p99 mean> | published> | | source");
     for policy in Policy::ALL {
         let simulated = sum(runs, policy).map(|sum| sum.p99_mean);
         let known = published(policy);
@@ -146,6 +124,5 @@ fn others(runs: &[PairRuns]) -> Table {
             known.map_or("", |known| known.source).to_owned(),
         ]);
     }
-    right(&mut table, 1..3);
     table
 }
