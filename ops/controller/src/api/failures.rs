@@ -6,7 +6,7 @@ use bus_schemas::Tenant;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::identity::visible;
+use super::identity::asked_tenant;
 use crate::access::{Identity, Operation, Scope};
 use crate::cluster::Shared;
 use crate::failures::FailureModel;
@@ -55,12 +55,7 @@ pub(crate) async fn failures(
     who: Who,
     QueryParams(asked): QueryParams<FailureQuery>,
 ) -> Result<Json<FailuresModel>, Problem> {
-    let tenant = asked.tenant.as_deref().map(str::parse::<Tenant>);
-    let tenant = tenant.transpose();
-    let tenant = tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
-    if let Some(tenant) = &tenant {
-        visible(&who.0, tenant)?;
-    }
+    let tenant = asked_tenant(&who.0, Operation::SessionsRead, asked.tenant.as_deref())?;
     let limit = limit(asked.limit)?;
     let follower = cluster.order.begin(&cluster.administrator).await;
     let (rows, _) = follower.failures().from(0);

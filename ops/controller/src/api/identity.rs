@@ -6,10 +6,11 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use bus_schemas::Tenant;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::access::{Identity, LOGIN, Means, Operation, Role, Secret};
+use crate::access::{Identity, LOGIN, Means, Operation, Role, Scope, Secret};
 use crate::cluster::Shared;
 use crate::http::extract::Who;
 use crate::http::gate::{cookie_name, peer, secret};
@@ -139,11 +140,31 @@ fn set_cookie(response: &mut Response, cookie: &str) {
 }
 
 /// A tenant-admin sees only its own tenant; everything else appears missing.
-pub(crate) fn visible(identity: &Identity, tenant: &bus_schemas::Tenant) -> Result<(), Problem> {
+pub(crate) fn visible(identity: &Identity, tenant: &Tenant) -> Result<(), Problem> {
     match identity.sees(tenant) {
         true => Ok(()),
         false => Err(Problem::missing(format_args!("tenant {tenant}"))),
     }
+}
+
+/// The tenant that a query names. Without an operation on all tenants, it is the caller's own one.
+///
+/// # Errors
+/// `E-API-MALFORMED` if it is no name, `E-API-MISSING` if the caller does not see it.
+pub(crate) fn asked_tenant(
+    identity: &Identity,
+    operation: Operation,
+    name: Option<&str>,
+) -> Result<Option<Tenant>, Problem> {
+    let tenant = name.map(str::parse::<Tenant>).transpose();
+    let tenant = tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
+    if let Some(tenant) = &tenant {
+        visible(identity, tenant)?;
+    }
+    Ok(match identity.scope(operation) {
+        Scope::All => tenant,
+        _ => identity.tenant.clone(),
+    })
 }
 
 #[cfg(test)]

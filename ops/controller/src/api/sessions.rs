@@ -4,12 +4,12 @@ use admin::{SessionFilter, SessionRow};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use bus_schemas::{SessionId, Tenant};
+use bus_schemas::SessionId;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::identity::visible;
-use crate::access::{Operation, Scope};
+use super::identity::{asked_tenant, visible};
+use crate::access::Operation;
 use crate::cluster::{Cluster, Shared};
 use crate::http::extract::{PathParams, QueryParams, Who};
 use crate::http::paging::{Page, Paged};
@@ -107,19 +107,11 @@ pub(crate) async fn sessions(
     who: Who,
     QueryParams(asked): QueryParams<SessionQuery>,
 ) -> Result<Json<Paged<SessionModel>>, Problem> {
-    let tenant = asked.tenant.as_deref().map(str::parse::<Tenant>);
-    let tenant = tenant.transpose();
-    let tenant = tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
-    if let Some(tenant) = &tenant {
-        visible(&who.0, tenant)?;
-    }
+    let tenant = asked_tenant(&who.0, Operation::SessionsRead, asked.tenant.as_deref())?;
     let worker = asked.worker.as_deref().map(str::parse).transpose();
     let worker = worker.map_err(|_| Problem::malformed("query: worker is no worker's id"))?;
     let filter = SessionFilter {
-        tenant: match who.0.scope(Operation::SessionsRead) {
-            Scope::All => tenant,
-            _ => who.0.tenant.clone(),
-        },
+        tenant,
         gpu: asked.gpu,
         worker,
     };

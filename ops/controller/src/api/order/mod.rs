@@ -9,13 +9,12 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
-use bus_schemas::Tenant;
 use serde::{Deserialize, Serialize};
 use telemetry::Verified;
 use utoipa::{IntoParams, ToSchema};
 
-use super::identity::visible;
-use crate::access::{Operation, Scope};
+use super::identity::asked_tenant;
+use crate::access::Operation;
 use crate::cluster::Shared;
 use crate::http::extract::{QueryParams, Who};
 use crate::http::paging::limit;
@@ -55,15 +54,7 @@ pub(crate) struct OrderModel {
 
 /// Filter by tenant and device, restricted to what the caller may see.
 pub(crate) fn only(who: &Who, tenant: Option<&str>, gpu: Option<u32>) -> Result<Only, Problem> {
-    let tenant = tenant.map(str::parse::<Tenant>).transpose();
-    let tenant = tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
-    if let Some(tenant) = &tenant {
-        visible(&who.0, tenant)?;
-    }
-    let tenant = match who.0.scope(Operation::OrderRead) {
-        Scope::All => tenant,
-        _ => who.0.tenant.clone(),
-    };
+    let tenant = asked_tenant(&who.0, Operation::OrderRead, tenant)?;
     Ok(Only { tenant, gpu })
 }
 

@@ -12,7 +12,7 @@ use bus_schemas::{KernelKey, UseTotals};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::identity::visible;
+use super::identity::asked_tenant;
 use crate::access::{Operation, Scope};
 use crate::cluster::{Cluster, Shared};
 use crate::http::extract::{QueryParams, Who, bounds};
@@ -127,21 +127,12 @@ impl UsageQuery {
     /// Converts the request into a query of the books.
     fn read(&self, who: &Who) -> Result<Query, Problem> {
         let [since, until] = bounds(self.since.as_deref(), self.until.as_deref())?;
-        let tenant = self.tenant.as_deref().map(str::parse).transpose();
-        let tenant =
-            tenant.map_err(|error| Problem::malformed(format!("query: tenant: {error}")))?;
-        if let Some(tenant) = &tenant {
-            visible(&who.0, tenant)?;
-        }
-        let own = match who.0.scope(Operation::UsageRead) {
-            Scope::All => tenant,
-            _ => who.0.tenant.clone(),
-        };
+        let tenant = asked_tenant(&who.0, Operation::UsageRead, self.tenant.as_deref())?;
         Ok(Query {
             by: self.by()?,
             since,
             until,
-            tenant: own,
+            tenant,
         })
     }
 
