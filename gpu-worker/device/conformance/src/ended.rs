@@ -1,23 +1,11 @@
 //! A device that a kernel's fault ends, as it ends the context of a GPU: every session learns of it, and none
 //! waits for ever.
 
-use std::time::{Duration, Instant};
-
 use bus_schemas::{Code, ModuleHash, Op};
-use device::{Completion, Device};
+use device::Device;
 
 use crate::kernels::{PTX, alloc, copy_out, launch, load};
-use crate::program::TestProgram;
-
-fn completed(device: &mut dyn Device, slices: usize) -> Vec<Completion> {
-    let until = Instant::now() + Duration::from_secs(60);
-    let mut done = Vec::new();
-    while done.len() < slices {
-        assert!(Instant::now() < until, "a slice hangs");
-        device.poll(Duration::from_millis(10), &mut done);
-    }
-    done
-}
+use crate::program::{TestProgram, completed};
 
 /// A session's kernel writes to an unmapped address. Its slice has that fault and no answers. Another
 /// session's slices fail as well, both those behind it and later ones, and the device reports why it is lost.

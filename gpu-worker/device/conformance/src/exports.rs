@@ -4,7 +4,7 @@ use bus_schemas::{Code, ExportPlace, ModuleHash, Op, SessionId, limits};
 use device::{Device, ExportMemory, OpResult};
 
 use crate::kernels::{alloc, copy_in, copy_out, free, increment_params, launch, load, set};
-use crate::program::{TestProgram, complete};
+use crate::program::{TestProgram, complete, opened};
 
 /// Small allocations, so that exported ones lie between others on their pages.
 const SIZES: [u64; 3] = [512, 70_400, 4_352];
@@ -13,13 +13,6 @@ const BEGIN: u64 = (6 << 20) + 768;
 
 fn exchange(device: &mut dyn Device) -> &mut dyn ExportMemory {
     device.exports().expect("it has that")
-}
-
-fn opened(device: &mut dyn Device, n: u64) -> TestProgram {
-    let program = TestProgram::new(n);
-    let opened = device.open(program.session(), program.window(), None);
-    opened.expect("a free window");
-    program
 }
 
 fn run(device: &mut dyn Device, program: &mut TestProgram, ops: &[(Op, &[u8])]) -> Vec<Vec<u8>> {

@@ -4,7 +4,7 @@ use bus_schemas::{Code, ModuleHash, Op, limits};
 use device::{Completion, Device};
 
 use crate::kernels::{alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set};
-use crate::program::{TestProgram, complete};
+use crate::program::{TestProgram, complete, opened, run};
 use crate::swapping::{back, out};
 
 const UNIT: u64 = limits::MAP_ALIGN;
@@ -31,20 +31,6 @@ fn map(to: u64, from: u64) -> (Op, &'static [u8]) {
 fn places(program: &TestProgram) -> [u64; 4] {
     let base = program.window().base.next_multiple_of(UNIT);
     [0, 4, 6, 10].map(|at| base + at * UNIT)
-}
-
-fn opened(device: &mut dyn Device, n: u64) -> TestProgram {
-    let program = TestProgram::new(n);
-    let opened = device.open(program.session(), program.window(), None);
-    opened.expect("a free window");
-    program
-}
-
-fn run(device: &mut dyn Device, program: &mut TestProgram, ops: &[(Op, &[u8])]) -> Completion {
-    let slice = program.slice(ops);
-    let done = complete(device, slice);
-    assert_eq!(done.fault, None);
-    done
 }
 
 fn read(done: &Completion) -> Vec<Vec<u8>> {

@@ -45,10 +45,7 @@ impl TestProgram {
     pub fn opened(device: &mut dyn Device, n: u64, module: &str) -> (Self, Op) {
         let hash = ModuleHash::of(module.as_bytes());
         device.prepare(hash, module.as_bytes()).expect("builds");
-        let program = Self::new(n);
-        let opened = device.open(program.session, program.window, None);
-        opened.expect("a free window");
-        (program, Op::LoadModule { slot: 0, hash })
+        (opened(device, n), Op::LoadModule { slot: 0, hash })
     }
 
     /// Sets the priority of slices from now on.
@@ -121,6 +118,37 @@ pub fn flat_launch(function: u32, blocks: u32, threads: u32) -> Op {
         shared: 0,
         attributes: bus_schemas::LaunchAttributes::default(),
     })
+}
+
+/// A program in session number `n`, opened on a device.
+pub(crate) fn opened(device: &mut dyn Device, n: u64) -> TestProgram {
+    let program = TestProgram::new(n);
+    let opened = device.open(program.session(), program.window(), None);
+    opened.expect("a free window");
+    program
+}
+
+/// Runs ops of a program, none of which fails.
+pub(crate) fn run(
+    device: &mut dyn Device,
+    program: &mut TestProgram,
+    ops: &[(Op, &[u8])],
+) -> Completion {
+    let slice = program.slice(ops);
+    let done = complete(device, slice);
+    assert_eq!(done.fault, None);
+    done
+}
+
+/// Polls until this many slices have completed.
+pub(crate) fn completed(device: &mut dyn Device, slices: usize) -> Vec<Completion> {
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut done = Vec::new();
+    while done.len() < slices {
+        assert!(Instant::now() < until, "a slice hangs");
+        device.poll(Duration::from_millis(10), &mut done);
+    }
+    done
 }
 
 /// Submits one slice and polls until it has completed.

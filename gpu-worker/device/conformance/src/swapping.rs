@@ -8,7 +8,7 @@ use device::{Completion, CopyBytes, Device, Moved};
 
 use crate::answers::VARIABLES;
 use crate::kernels::{PTX, alloc, copy_in, copy_out, free, increment_params, launch, load, set};
-use crate::program::{TestProgram, complete};
+use crate::program::{TestProgram, complete, completed, opened, run};
 
 /// Bytes of a program's memory: fewer than the swap space has, more than either part of it.
 const BYTES: u64 = 12 << 20;
@@ -45,13 +45,6 @@ pub(super) fn moves(device: &mut dyn Device) {
     emptied(device);
 }
 
-fn opened(device: &mut dyn Device, n: u64) -> TestProgram {
-    let program = TestProgram::new(n);
-    let opened = device.open(program.session(), program.window(), None);
-    opened.expect("a free window");
-    program
-}
-
 /// Polls the moves that have ended, until one has.
 fn ended(device: &mut dyn Device) -> Moved {
     let until = Instant::now() + Duration::from_secs(60);
@@ -63,17 +56,6 @@ fn ended(device: &mut dyn Device) -> Moved {
     }
     assert_eq!(moved.len(), 1, "{moved:?}");
     moved.remove(0)
-}
-
-/// Polls until this many slices have completed.
-fn completed(device: &mut dyn Device, slices: usize) -> Vec<Completion> {
-    let until = Instant::now() + Duration::from_secs(60);
-    let mut done = Vec::new();
-    while done.len() < slices {
-        assert!(Instant::now() < until, "a slice hangs");
-        device.poll(Duration::from_millis(10), &mut done);
-    }
-    done
 }
 
 /// Checks that no move is in progress, and none has ended.
@@ -110,13 +92,6 @@ fn emptied(device: &mut dyn Device) {
     }
     let room = device.swap_use().expect("a swap space");
     assert_eq!((room.memory.0, room.file.0), (0, 0), "{room:?}");
-}
-
-fn run(device: &mut dyn Device, program: &mut TestProgram, ops: &[(Op, &[u8])]) -> Completion {
-    let slice = program.slice(ops);
-    let done = complete(device, slice);
-    assert_eq!(done.fault, None);
-    done
 }
 
 fn read(done: &Completion, place: usize) -> Vec<u8> {

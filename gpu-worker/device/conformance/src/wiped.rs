@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use bus_schemas::{Code, Column, ModuleHash, Op, SessionId, Symbol, limits};
-use device::{Completion, CopyBytes, Device, SharingDomain};
+use device::{CopyBytes, Device, SharingDomain};
 
 use crate::kernels::{alloc, copy_in, copy_out, free, set, survives_kernels};
-use crate::program::{TestProgram, complete, flat_launch};
+use crate::program::{TestProgram, complete, flat_launch, run};
 use crate::swapping::out;
 
 /// `look` notes in `found`, under the piece's number, if there is anything but zeros; `put` writes to every
@@ -101,13 +101,6 @@ struct Reader {
     pieces: Vec<Piece>,
     /// Address at which a kernel notes what it found.
     found: u64,
-}
-
-fn run(device: &mut dyn Device, program: &mut TestProgram, ops: &[(Op, &[u8])]) -> Completion {
-    let slice = program.slice(ops);
-    let done = complete(device, slice);
-    assert_eq!(done.fault, None);
-    done
 }
 
 fn params(piece: Piece, third: u64) -> Vec<u8> {
