@@ -160,7 +160,8 @@ async fn start(loaded: &LoadedCluster, tenant: &str, bytes: &[u8]) -> Program {
     program.await.expect("it ends")
 }
 
-async fn cluster(settings: &[(&str, &str)]) -> LoadedCluster {
+/// A cluster of one CPU worker, with the tenants `a` and `b`.
+pub(crate) async fn cluster(settings: &[(&str, &str)]) -> LoadedCluster {
     let plans = [plan("a", "search", 1), plan("b", "search", 1)];
     let settings = [&[("worker.device", "cpu")], settings].concat();
     LoadedCluster::idle(1, 1, &plans, &settings).await

@@ -1,7 +1,7 @@
 //! A CUDA program on a loaded cluster without `warploom run`, as in docs/howto/programs.md: some
 //! variables suffice.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -87,6 +87,20 @@ impl Guest {
             child,
             lines,
         }
+    }
+
+    /// Writes a line to its input.
+    #[track_caller]
+    pub(crate) fn tell(&mut self, what: &str) {
+        let input = self.input.as_mut().expect("its input");
+        writeln!(input, "{what}").expect("it reads");
+    }
+
+    /// Writes a line to its input; returns the line with which it answers.
+    #[track_caller]
+    pub(crate) fn does(&mut self, what: &str) -> String {
+        self.tell(what);
+        self.says().expect("it answers")
     }
 
     /// The next line of its output; `None` at its end.

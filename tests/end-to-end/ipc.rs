@@ -1,7 +1,6 @@
 //! Memory and events of one process, used by another of the same tenant: a C program in several
 //! processes.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,9 +24,7 @@ impl Sharer {
     }
 
     fn does(&mut self, what: &str) -> String {
-        let input = self.0.input.as_mut().expect("its input");
-        writeln!(input, "{what}").expect("it reads");
-        self.0.says().expect("it answers")
+        self.0.does(what)
     }
 
     /// The result of a command that must succeed.

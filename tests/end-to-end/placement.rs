@@ -1,21 +1,15 @@
 //! Several devices, groups of workers, and workers that come and go, from the users' point of view.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use client_agent::{Client, Session};
 use serde_json::Value;
 use test_cluster::TempDir;
 
 use crate::loaded::{LoadedCluster, plan};
-use crate::run::{text, warploom};
-
-fn command(loaded: &LoadedCluster, dir: &Path) -> Command {
-    let mut command = warploom(dir);
-    let credentials = loaded.demo.cluster.credentials();
-    command.env("WARPLOOM_BROKER_CREDENTIALS", credentials);
-    command
-}
+use crate::run::text;
+use crate::weights::command;
 
 /// Runs `saxpy` on this many devices of tenant `a`.
 fn submit(loaded: &LoadedCluster, dir: &Path, devices: u32) -> Output {

@@ -1,7 +1,6 @@
 //! Quotas and capacity. An allocation that cannot be met fails in the call itself, regardless of
 //! which program holds the memory, and the program goes on.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,9 +24,7 @@ impl Allocator {
     }
 
     pub(crate) fn does(&mut self, what: &str) -> String {
-        let input = self.0.input.as_mut().expect("its input");
-        writeln!(input, "{what}").expect("it reads");
-        self.0.says().expect("it answers")
+        self.0.does(what)
     }
 
     /// Waits until its device reports these figures of the tenant's memory.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use bus_schemas::{Usage, UsageRow};
 use client_agent::{Client, Session, Settings};
 
-use crate::loaded::{LoadedCluster, plan};
+use crate::copies::cluster;
+use crate::loaded::LoadedCluster;
 use crate::usage::{number, table};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -109,15 +110,9 @@ async fn later(loaded: &LoadedCluster, than: &Usage) -> Usage {
         .await
 }
 
-async fn loaded(settings: &[(&str, &str)]) -> LoadedCluster {
-    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
-    let settings = [&[("worker.device", "cpu")], settings].concat();
-    LoadedCluster::idle(1, 1, &plans, &settings).await
-}
-
 #[tokio::test]
 async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
-    let loaded = loaded(&[("worker.share", "all"), ("worker.metering", "100ms")]).await;
+    let loaded = cluster(&[("worker.share", "all"), ("worker.metering", "100ms")]).await;
     let a = start(&loaded, "a").await;
     let b = start(&loaded, "b").await;
     let before = held(&loaded, [BYTES / 2; 2]).await;
@@ -179,7 +174,7 @@ async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
 
 #[tokio::test]
 async fn unless_it_is_set_otherwise_a_tenants_own_sessions_share_and_no_others() {
-    let loaded = loaded(&[]).await;
+    let loaded = cluster(&[]).await;
     let a = start(&loaded, "a").await;
     let b = start(&loaded, "b").await;
     assert_eq!(held(&loaded, [BYTES; 2]).await.saved, 0);

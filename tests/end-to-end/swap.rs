@@ -36,8 +36,7 @@ impl Holder {
     }
 
     pub(crate) fn tell(&mut self, what: &str) {
-        let input = self.0.input.as_mut().expect("its input");
-        writeln!(input, "{what}").expect("it reads");
+        self.0.tell(what);
     }
 
     /// As `does`, for a program that may have ended.
@@ -48,8 +47,7 @@ impl Holder {
     }
 
     pub(crate) fn does(&mut self, what: &str) -> String {
-        self.tell(what);
-        self.0.says().expect("it answers")
+        self.0.does(what)
     }
 }
 

@@ -41,7 +41,7 @@ fn file(dir: &Path, name: &str, seed: u32, sizes: &[usize]) -> (PathBuf, Vec<Vec
 }
 
 /// A command for a cluster.
-fn command(loaded: &LoadedCluster, dir: &Path) -> Command {
+pub(crate) fn command(loaded: &LoadedCluster, dir: &Path) -> Command {
     let mut command = warploom(dir);
     let credentials = loaded.demo.cluster.credentials();
     command.env("WARPLOOM_BROKER_CREDENTIALS", credentials);

@@ -2,7 +2,6 @@
 //! it.
 
 use std::collections::VecDeque;
-use std::io::Write as _;
 use std::path::Path;
 
 use test_cluster::TempDir;
@@ -24,9 +23,7 @@ impl Reader {
     }
 
     fn does(&mut self, what: &str) -> String {
-        let input = self.0.input.as_mut().expect("its input");
-        writeln!(input, "{what}").expect("it reads");
-        self.0.says().expect("it answers")
+        self.0.does(what)
     }
 
     /// The program that had it before may not have ended yet.
