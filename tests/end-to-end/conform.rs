@@ -32,6 +32,8 @@ const PLANTED: &[(u32, &str, &str)] = &[
     (18, "memory", "cuMemGetAddressRange"),
     (19, "functions", "cuFuncGetAttribute"),
     (20, "contexts", "cuCtxSetLimit"),
+    // The last check of its area.
+    (21, "copies", "cuMemcpy2D"),
 ];
 /// Drivers that are tested at the same time.
 const AT_ONCE: usize = 3;

@@ -99,7 +99,11 @@ fn run_area(plan: &Plan<'_>, area: &'static str) -> Result<Vec<CheckResult>> {
         Process::start(plan, area, number)?.follow(&mut tell)?;
     }
     let missing = |(number, it): (usize, Option<CheckResult>)| {
-        it.unwrap_or_else(|| judged(area, &checks[number], Some("it was not run".into())))
+        it.unwrap_or_else(|| {
+            let result = judged(area, &checks[number], Some("it was not run".into()));
+            (plan.tell)(&result);
+            result
+        })
     };
     Ok(seen.into_iter().enumerate().map(missing).collect())
 }
@@ -152,10 +156,12 @@ impl Process {
         Ok(Self { child, lines })
     }
 
-    /// Receives results until the process ends. If a check crashed or hung, reports it and returns
-    /// its number.
+    /// Receives results until the process ends. If a check crashed or hung, or the process did
+    /// behind it, reports it and returns its number.
     fn follow(mut self, tell: &mut impl FnMut(usize, Option<String>)) -> Result<Option<usize>> {
         let (mut running, mut until) = (None, Instant::now() + PATIENCE);
+        // The last check that has ended. It fails if its process cannot go on or end.
+        let mut last: Option<(usize, Option<String>)> = None;
         loop {
             // Output of the driver does not extend a check's time.
             let left = until.saturating_duration_since(Instant::now());
@@ -166,30 +172,51 @@ impl Process {
             };
             match (heard, said) {
                 (Ok(_), Some(Ok(Said::Begun(number)))) => {
+                    if let Some((before, saw)) = last.take() {
+                        tell(before, saw);
+                    }
                     (running, until) = (Some(number), Instant::now() + PATIENCE);
                 }
                 (Ok(_), Some(Ok(Said::Ended(number, saw)))) => {
                     (running, until) = (None, Instant::now() + PATIENCE);
-                    tell(number, saw);
+                    last = Some((number, saw));
                 }
                 // Output of the driver.
                 (Ok(_), _) => {}
                 (Err(RecvTimeoutError::Timeout), _) => {
-                    let number = running.context("a process of checks does not end")?;
-                    tell(number, Some(format!("it has not returned in {PATIENCE:?}")));
+                    let (number, saw) = match (running, last) {
+                        (Some(number), _) => (number, None),
+                        (None, last) => last.context("a process of checks does not end")?,
+                    };
+                    let hung = || Some(format!("it has not returned in {PATIENCE:?}"));
+                    tell(number, saw.or_else(hung));
                     return Ok(Some(number));
                 }
                 (Err(RecvTimeoutError::Disconnected), _) => break,
             }
         }
-        let ended = self.ended()?;
-        match running {
-            Some(number) => {
-                tell(number, Some(format!("the process ended: {ended}")));
+        match (running, last, self.ended()) {
+            (Some(number), _, ended) => {
+                tell(number, Some(format!("the process ended: {}", ended?)));
                 Ok(Some(number))
             }
-            None if ended.success() => Ok(None),
-            None => anyhow::bail!("a process of checks cannot go on, and says why above: {ended}"),
+            (None, Some((number, saw)), Ok(ended)) if ended.success() => {
+                tell(number, saw);
+                Ok(None)
+            }
+            (None, Some((number, saw)), ended) => {
+                let why = ended.map_or_else(|error| error.to_string(), |it| it.to_string());
+                tell(
+                    number,
+                    saw.or(Some(format!("behind it the process ended: {why}"))),
+                );
+                Ok(Some(number))
+            }
+            (None, None, Ok(ended)) if ended.success() => Ok(None),
+            (None, None, ended) => {
+                let ended = ended?;
+                anyhow::bail!("a process of checks cannot go on, and says why above: {ended}")
+            }
         }
     }
 

@@ -24,6 +24,10 @@ mod deviations;
 
 /// The tenant of the suite's program.
 const TENANT: &str = "conform";
+/// Checks that fail, each with the reason why that is documented.
+type Deviations = &'static [(&'static str, &'static str)];
+/// Those of drivers that are not Warploom's.
+const NONE: Deviations = &[];
 /// Maximum number of areas that run at the same time.
 const AT_ONCE: usize = 4;
 
@@ -79,7 +83,8 @@ pub async fn conform(args: &ConformArgs, settings: &Settings, json: bool) -> Res
     let (report, deviations) = match &args.libcuda {
         Some(library) => {
             let library = library.as_os_str().to_owned();
-            (run(areas, library, Vec::new(), json).await?, &[][..])
+            let report = run(areas, library, Vec::new(), NONE, json).await?;
+            (report, NONE)
         }
         None => (run_own(areas, settings, json).await?, deviations::ALL),
     };
@@ -125,7 +130,7 @@ async fn run_own(areas: Vec<&'static str>, settings: &Settings, json: bool) -> R
         .filter(|it| it.name.starts_with("WARPLOOM_"));
     environment.extend(own.map(|it| (it.name.into(), it.value)));
     let library = folder.join("libcuda.so.1").into_os_string();
-    run(areas, library, environment, json).await
+    run(areas, library, environment, deviations::ALL, json).await
 }
 
 /// Runs areas on a driver, in processes with these additional environment variables.
@@ -133,6 +138,7 @@ async fn run(
     areas: Vec<&'static str>,
     library: OsString,
     environment: Vec<(String, OsString)>,
+    deviations: Deviations,
     json: bool,
 ) -> Result<Report> {
     let own = std::env::current_exe()?;
@@ -150,8 +156,12 @@ async fn run(
             at_once,
             process: &process,
             tell: &|result| {
-                // A person sees failures at once; the table has all the rest.
-                if !json && result.verdict == Verdict::Failed {
+                if json {
+                    // What was told stays, whatever becomes of the run. The metrics at its end notice a
+                    // reader that is gone.
+                    let _ = tell_as_json(result, deviations);
+                } else if result.verdict == Verdict::Failed {
+                    // A person sees failures at once; the table has all the rest.
                     eprintln!("{}: {}", result.name(), result.saw);
                 }
             },
@@ -161,13 +171,21 @@ async fn run(
 }
 
 /// The reason why a failed check is a documented deviation, if it is one.
-fn reason(result: &CheckResult, deviations: &[(&str, &'static str)]) -> Option<&'static str> {
+fn reason(result: &CheckResult, deviations: Deviations) -> Option<&'static str> {
     let name = result.name();
     let found = deviations.iter().find(|(check, _)| *check == name);
     found.map(|(_, reason)| *reason)
 }
 
-fn tell(report: &Report, deviations: &[(&str, &'static str)], all: bool, json: bool) -> Result<()> {
+fn tell_as_json(result: &CheckResult, deviations: Deviations) -> Result<()> {
+    let mut line = serde_json::to_value(result)?;
+    if let Some(reason) = reason(result, deviations) {
+        line["deviation"] = reason.into();
+    }
+    output::line(line)
+}
+
+fn tell(report: &Report, deviations: Deviations, all: bool, json: bool) -> Result<()> {
     let mut areas: Vec<(&str, [usize; 4])> = Vec::new();
     let (mut failed, mut deviating) = (0, 0);
     for result in &report.results {
@@ -183,13 +201,6 @@ fn tell(report: &Report, deviations: &[(&str, &'static str)], all: bool, json: b
             (Verdict::Absent, _) => {}
             (Verdict::Failed, Some(_)) => (counts[3], deviating) = (counts[3] + 1, deviating + 1),
             (Verdict::Failed, None) => (counts[2], failed) = (counts[2] + 1, failed + 1),
-        }
-        if json {
-            let mut line = serde_json::to_value(result)?;
-            if let Some(reason) = reason(result, deviations) {
-                line["deviation"] = reason.into();
-            }
-            output::line(line)?;
         }
     }
     if json {

@@ -107,3 +107,9 @@ FAULTY(18, cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdevice
 FAULTY(19, cuFuncGetAttribute, (int *value, int attribute, CUhandle function), (value, attribute, function), abort())
 /* It does not return. */
 FAULTY(20, cuCtxSetLimit, (int limit, size_t value), (limit, value), if (limit > 50) for (;;) pause())
+
+/* Its process dies at its end. */
+__attribute__((destructor)) static void ends(void) {
+    if (planted(21))
+        abort();
+}
