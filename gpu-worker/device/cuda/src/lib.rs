@@ -8,6 +8,7 @@
 //! it, as CUDA defines, so every session of the device fails with it. And a running kernel is not stopped.
 //! More urgent work goes before work that has not begun: see [`Feed`].
 
+mod clock;
 mod driver;
 mod exchange;
 mod exports;
@@ -29,6 +30,9 @@ use device::{
 };
 use device_swap::{Away, SwapSpace};
 
+pub use clock::DeviceClock;
+
+use clock::Clock;
 use driver::{Context, Module};
 use exports::Exports;
 use linked::{Linked, SAYS_PARAMETERS, agrees, functions};
@@ -66,7 +70,8 @@ pub struct CudaDevice {
     rest: Rest,
     /// The failure that has ended its context, if any.
     lost: Option<Failure>,
-    /// Start of its clock.
+    clock: Clock,
+    /// Start of its time.
     began: Instant,
 }
 
@@ -77,6 +82,26 @@ impl CudaDevice {
     /// # Errors
     /// When there is no driver or no such GPU.
     pub fn open(ordinal: u32, capacity: Option<u64>, reserve: u64) -> Result<Self, Failure> {
+        Self::open_by(Clock::Host, ordinal, (capacity, reserve))
+    }
+
+    /// As [`CudaDevice::open`] without a reserve, in the time of another clock than the host's. For tests.
+    ///
+    /// # Errors
+    /// As [`CudaDevice::open`].
+    pub fn open_in_time(
+        clock: Arc<dyn DeviceClock>,
+        ordinal: u32,
+        capacity: Option<u64>,
+    ) -> Result<Self, Failure> {
+        Self::open_by(Clock::Given(clock), ordinal, (capacity, 0))
+    }
+
+    fn open_by(
+        clock: Clock,
+        ordinal: u32,
+        (capacity, reserve): (Option<u64>, u64),
+    ) -> Result<Self, Failure> {
         if !is_present() {
             return Err(Failure::new(
                 Code::Device,
@@ -112,9 +137,10 @@ impl CudaDevice {
             exports: Exports::default(),
             pools: Pools::new(),
             interrupt: Arc::default(),
-            rest: Rest::new(),
+            rest: Rest::new(clock.clone()),
             lost: None,
-            began: Instant::now(),
+            began: clock.now(),
+            clock,
         })
     }
 
@@ -132,7 +158,7 @@ impl CudaDevice {
 
     /// Nanoseconds of its clock.
     fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from(self.clock.since(self.began).as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Checks after a failed slice if the context has ended, as it does with a faulting kernel. Work that the
@@ -251,9 +277,9 @@ impl Device for CudaDevice {
         let (code, compiled) = match is_machine_code {
             true => (image.to_vec(), None),
             false => {
-                let began = Instant::now();
+                let began = self.clock.now();
                 let code = driver::link(image)?;
-                (code, Some((began, Instant::now())))
+                (code, Some((began, self.clock.now())))
             }
         };
         let module = Module::load(&code)?;
@@ -304,7 +330,7 @@ impl Device for CudaDevice {
     }
 
     fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>) {
-        let begun = Instant::now();
+        let begun = self.clock.now();
         if self.away.is_busy() {
             self.away.completed(completions);
             return;
@@ -326,7 +352,7 @@ impl Device for CudaDevice {
                 self.rest.stirred();
                 return;
             }
-            let ends = self.interrupt.is_raised() || begun.elapsed() >= budget;
+            let ends = self.interrupt.is_raised() || self.clock.since(begun) >= budget;
             if ends || !self.is_busy() {
                 return;
             }
