@@ -123,7 +123,12 @@ pub(super) fn misses_symbols(device: &mut dyn Device) {
 }
 
 /// Timed events report the time at which the work before them was done, on a clock that goes forward.
-pub(super) fn reports_times(device: &mut dyn Device, program: &mut TestProgram, hash: ModuleHash) {
+pub(super) fn reports_times(
+    device: &mut dyn Device,
+    program: &mut TestProgram,
+    hash: ModuleHash,
+    pass: &dyn Fn(Duration),
+) {
     let address = program.window().base;
     let n = 1_000_u32;
     let params = increment_params(address, n);
@@ -148,7 +153,7 @@ pub(super) fn reports_times(device: &mut dyn Device, program: &mut TestProgram, 
     assert_eq!(ops, [(at + 2, 3), (at + 4, 4), (at + 6, 3)]);
     let times: Vec<_> = completion.events.iter().map(|(_, it)| it.ns).collect();
     assert!(times[0] < times[1] && times[1] <= times[2], "{times:?}");
-    std::thread::sleep(Duration::from_millis(2));
+    pass(Duration::from_millis(2));
     let later = program.slice(&[
         event(6, true),
         free(address),

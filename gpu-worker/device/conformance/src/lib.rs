@@ -14,6 +14,7 @@ mod swapping;
 mod wiped;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bus_schemas::{Code, DeviceProperties, ModuleHash, Op, SessionId};
 use device::{CopyBytes, Device, PreparedModule};
@@ -67,6 +68,14 @@ fn described(device: &DeviceProperties, capacity: u64) {
 /// # Panics
 /// When the device does not conform, with the place of the failure.
 pub fn run(device: &mut dyn Device) {
+    run_in_time(device, &std::thread::sleep);
+}
+
+/// As [`run`], for a device with a clock of its own, which `pass` moves on.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_in_time(device: &mut dyn Device, pass: &dyn Fn(Duration)) {
     let capacity = device.info().capacity;
     assert!(capacity > 0 && capacity < 14 << 30, "{capacity}");
     described(&device.info().properties, capacity);
@@ -102,7 +111,7 @@ pub fn run(device: &mut dyn Device) {
         "windows do not overlap"
     );
     computes(device, &mut one, hash);
-    answers::reports_times(device, &mut one, hash);
+    answers::reports_times(device, &mut one, hash, pass);
     answers::reports_symbols(device, [&mut one, &mut two]);
     answers::misses_symbols(device);
     machine_code::runs_or_is_refused(device, &mut one);

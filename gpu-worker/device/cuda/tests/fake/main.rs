@@ -1,0 +1,6 @@
+//! The CUDA device on a fake driver, without a GPU and in virtual time: `tests/fake-cuda`.
+//!
+//! Each test runs in a process of its own, which has a driver of its own.
+
+mod conforms;
+mod setup;
