@@ -189,12 +189,15 @@ impl From<anyhow::Error> for Problem {
             (Class::Failed, None) => StatusCode::CONFLICT,
         };
         let code = errors::code(&error).unwrap_or("E-API-FAILED");
-        let text = format!("{error:#}");
-        // The text repeats the code, which has a field of its own.
-        let own = text.strip_prefix(code);
-        let detail = own.and_then(|rest| rest.strip_prefix(": "));
-        Self::of(status, code, detail.unwrap_or(&text))
+        Self::of(status, code, without(code, &format!("{error:#}")))
     }
+}
+
+/// The text of an error without its code, which has a field of its own. Contexts of the error may
+/// stand before the code.
+fn without(code: &str, text: &str) -> String {
+    let parts = text.split(": ").filter(|part| *part != code);
+    parts.collect::<Vec<_>>().join(": ")
 }
 
 impl IntoResponse for Problem {
@@ -240,6 +243,32 @@ mod tests {
                 (status, code),
                 "{problem:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_detail_does_not_repeat_the_code_wherever_it_stands() {
+        let usage = || anyhow::anyhow!(UsageError("--x: none".into()));
+        let replay = ErrorCode::Replay.failed("a block");
+        let twice = anyhow::Error::new(replay).context(ErrorCode::Replay.failed("the record"));
+        for (error, code, detail) in [
+            (usage(), "E-USAGE", "--x: none"),
+            (
+                usage().context("the query"),
+                "E-USAGE",
+                "the query: --x: none",
+            ),
+            (twice, "E-REPLAY", "the record: a block"),
+            // A code of another error stays.
+            (
+                usage().context(ErrorCode::Replay.failed("x")),
+                "E-REPLAY",
+                "x: E-USAGE: --x: none",
+            ),
+            (anyhow::anyhow!("E-M: x"), "E-API-FAILED", "E-M: x"),
+        ] {
+            let problem = Problem::from(error);
+            assert_eq!((problem.code(), problem.detail()), (code, detail));
         }
     }
 }
