@@ -48,23 +48,50 @@ fn has(text: &str, code: ErrorCode) -> bool {
     })
 }
 
-fn collect(dir: &Path, named: &mut BTreeMap<String, String>) {
+fn collect(dir: &Path, sources: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(dir).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            collect(&path, named);
+            collect(&path, sources);
         } else if path.extension().is_some_and(|it| it == "rs") {
-            // The table itself uses none.
-            if path.ends_with("errors/codes.rs") {
-                continue;
-            }
             let text = std::fs::read_to_string(&path).expect("a source file");
-            let used = ErrorCode::ALL.iter().filter(|code| has(&text, **code));
-            for code in codes(&text).chain(used.map(|code| code.name())) {
-                named.insert(code.to_owned(), path.display().to_string());
+            sources.push((path.display().to_string(), text));
+        }
+    }
+}
+
+/// The source files, each with its path.
+fn sources() -> Vec<(String, String)> {
+    let mut sources = Vec::new();
+    for dir in [
+        "ops",
+        "actors",
+        "scheduler-leader",
+        "gpu-worker",
+        "client-agent",
+        "bus-schemas",
+    ] {
+        collect(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join(dir),
+            &mut sources,
+        );
+    }
+    // The table itself uses no code.
+    sources.retain(|(path, _)| !path.ends_with("errors/codes.rs"));
+    sources
+}
+
+#[test]
+fn an_errors_text_takes_its_code_from_the_table() {
+    let mut written = Vec::new();
+    for (path, text) in sources() {
+        for code in ErrorCode::ALL {
+            if text.contains(&format!("#[error(\"{}:", code.name())) {
+                written.push((code.name(), path.clone()));
             }
         }
     }
+    assert!(written.is_empty(), "{written:?}");
 }
 
 #[test]
@@ -78,15 +105,11 @@ fn every_code_that_the_sources_name_has_one_entry() {
         }
     }
     let mut named = BTreeMap::new();
-    for dir in [
-        "ops",
-        "actors",
-        "scheduler-leader",
-        "gpu-worker",
-        "client-agent",
-        "bus-schemas",
-    ] {
-        collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join(dir), &mut named);
+    for (path, text) in sources() {
+        let used = ErrorCode::ALL.iter().filter(|code| has(&text, **code));
+        for code in codes(&text).chain(used.map(|code| code.name())) {
+            named.insert(code.to_owned(), path.clone());
+        }
     }
     assert!(named.len() > 40, "{named:?}");
     for (code, file) in &named {

@@ -7,7 +7,7 @@ use std::io;
 
 use actors::leader::LeaderError;
 use actors::worker::WorkerError;
-use admin::errors::{Class, class};
+use admin::errors::{Class, ErrorCode, class};
 use bus::BusError;
 use bus_schemas::Code;
 use thiserror::Error;
@@ -25,7 +25,7 @@ pub const NOT_FOUND: u8 = 127;
 
 /// The program of `run` cannot be started.
 #[derive(Debug, Error)]
-#[error("E-RUN-PROGRAM: {program} cannot be started")]
+#[error("{code}: {program} cannot be started", code = ErrorCode::RunProgram.name())]
 pub struct Unstarted {
     /// The program as named on the command line.
     pub program: String,
@@ -113,7 +113,9 @@ mod tests {
         ] {
             let program = "p".to_owned();
             let error = kind.into();
-            assert_eq!(code(&Unstarted { program, error }.into()), expected);
+            let error = anyhow::Error::new(Unstarted { program, error });
+            assert_eq!(code(&error), expected);
+            assert_eq!(error.to_string(), "E-RUN-PROGRAM: p cannot be started");
         }
     }
 }

@@ -6,7 +6,7 @@ use sim_compare::compare::{active, alone_overhead, jain, newcomer_quanta, share_
 use sim_compare::{Model, Policy, SimulationError};
 
 use super::args::CompareArgs;
-use super::runs::{Comparison, Sum, sum};
+use super::runs::{Comparison, Sum, simulated, sum};
 use crate::bench::{Goal, Measurement, Spec};
 
 const P99_MEAN: Spec = Spec {
@@ -123,7 +123,7 @@ pub(super) fn metrics(
     for (spec, figure) in FIGURES.iter().filter(|(spec, _)| wanted(spec.name)) {
         let mut values = Vec::new();
         for seed in seeds() {
-            values.push(figure(models, seed)?);
+            values.push(simulated(spec.name, figure(models, seed))?);
             tell();
         }
         found.push(Measurement::new(spec, &values));
@@ -145,7 +145,7 @@ fn overhead(
     let mut each = vec![Vec::new(); models.len()];
     for seed in seeds {
         for (model, values) in models.iter().zip(&mut each) {
-            values.push(alone_overhead(model, seed)?);
+            values.push(simulated(&model.name, alone_overhead(model, seed))?);
             tell();
         }
         let last = each.iter().filter_map(|values| values.last().copied());

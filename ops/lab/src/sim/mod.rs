@@ -19,14 +19,14 @@ use admin::errors::{ErrorCode, UsageError};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use sim_compare::compare::{Pair, Terms, alone, pairs, timeline};
-use sim_compare::{DeviceKind, Model, SHAPES, generate};
+use sim_compare::{ComparedRun, DeviceKind, Model, SHAPES, generate};
 
 pub use args::{CompareArgs, SimCommand, WorkloadsArgs};
 pub use faults::FaultsArgs;
 pub(crate) use metrics::names as metric_names;
 
 use crate::bench::table as metric_table;
-use runs::Comparison;
+use runs::{Comparison, simulated};
 
 /// Default directory for plots.
 const PLOTS: &str = "target/sim-plots";
@@ -68,9 +68,7 @@ fn compare(args: &CompareArgs, json: bool) -> Result<()> {
     let chosen = chosen(&models, &args.pairs)?;
     if let Some(path) = &args.timeline {
         let first = &chosen[0];
-        write_timeline(path, first, args).with_context(|| {
-            ErrorCode::OutputFile.failed(format!("the timeline {}", path.display()))
-        })?;
+        write_timeline(path, first, args)?;
         eprintln!(
             "{}: {} under {}",
             path.display(),
@@ -133,7 +131,14 @@ fn write_timeline(path: &Path, pair: &Pair, args: &CompareArgs) -> Result<()> {
         requests: args.requests,
         seed: args.seed,
     };
-    let outcome = timeline(&alone(pair, &terms)?, args.timeline_policy)?;
+    let name = pair.name();
+    let alone = simulated(&name, alone(pair, &terms))?;
+    let outcome = simulated(&name, timeline(&alone, args.timeline_policy))?;
+    write_rows(path, pair, &outcome)
+        .with_context(|| ErrorCode::OutputFile.failed(format!("the timeline {}", path.display())))
+}
+
+fn write_rows(path: &Path, pair: &Pair, outcome: &ComparedRun) -> Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     let head = ["tenant", "request", "kernel", "ready", "start", "end"];
     file.write_all(csv::line(head).as_bytes())?;

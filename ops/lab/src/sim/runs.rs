@@ -1,10 +1,11 @@
 //! All simulations of a comparison.
 
-use anyhow::{Context, Result};
+use admin::errors::ErrorCode;
+use anyhow::Result;
 use sim_compare::compare::{
     Alone, Pair, Shared, Terms, alone, at_published_rates, share, share_freely,
 };
-use sim_compare::{DeviceKind, Policy};
+use sim_compare::{DeviceKind, Policy, SimulationError};
 
 use super::args::CompareArgs;
 
@@ -55,7 +56,7 @@ impl Comparison {
                 let mut throughput = |policy| -> Result<f64> {
                     let shared = share_freely(&pair.alone, policy);
                     tell();
-                    Ok(shared.context(pair.name.clone())?.throughput())
+                    Ok(simulated(&pair.name, shared)?.throughput())
                 };
                 sum += throughput(Policy::Ours)? / throughput(Policy::Mps)?;
             }
@@ -72,15 +73,23 @@ impl Comparison {
     }
 }
 
+/// Adds the code and the pair, model or metric to a simulation's error.
+pub(super) fn simulated<T>(what: &str, done: Result<T, SimulationError>) -> Result<T> {
+    done.map_err(|error| {
+        let error = ErrorCode::Simulation.failed(format_args!("{what}: {error}"));
+        anyhow::Error::new(error)
+    })
+}
+
 fn all(pairs: &[Pair], terms: &Terms, tell: &mut impl FnMut()) -> Result<Vec<PairRuns>> {
     let mut runs = Vec::with_capacity(pairs.len());
     for pair in pairs {
         let name = pair.name();
-        let alone = alone(pair, terms).with_context(|| name.clone())?;
+        let alone = simulated(&name, alone(pair, terms))?;
         tell();
         let mut shared = Vec::new();
         for policy in Policy::ALL {
-            shared.push(share(&alone, policy).with_context(|| name.clone())?);
+            shared.push(simulated(&name, share(&alone, policy))?);
             tell();
         }
         runs.push(PairRuns {

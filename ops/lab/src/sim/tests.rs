@@ -84,6 +84,10 @@ fn own_models_are_compared_and_the_timeline_says_the_same() {
         found[1].max.unwrap(),
         "one pair is its own worst"
     );
+    let share = |metric: &str| metric == "share_error";
+    let none = metrics::metrics(&comparison, &[], &args, &share, &mut || {}).unwrap_err();
+    let none = none.to_string();
+    assert!(none.starts_with("E-SIMULATION: share_error: "), "{none}");
 
     let path = dir.join("kernels.csv");
     write_timeline(&path, &chosen[0], &args).unwrap();

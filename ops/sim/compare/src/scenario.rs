@@ -8,10 +8,10 @@ use sim_cluster::{MICRO, MILLI, Nanos, SECOND};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
     /// The scenario is impossible.
-    #[error("E-SIMULATION: {0}")]
+    #[error("{0}")]
     Scenario(&'static str),
     /// The cluster's own protocol failed.
-    #[error("E-SIMULATION: the simulated cluster failed: {0}")]
+    #[error("the simulated cluster failed: {0}")]
     Cluster(String),
 }
 
