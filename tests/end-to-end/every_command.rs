@@ -152,6 +152,10 @@ fn every_command_ends_by_one_rule() {
         "sim faults --script nowhere",
         "--config nowhere config",
         "config --set worker.gpuu=1",
+        "leader --set telemetry.otlp=ftp://h",
+        "worker --set telemetry.otlp=ftp://h",
+        "controller --set telemetry.otlp=ftp://h",
+        "tracer --set telemetry.otlp=ftp://h",
     ];
     let missing = missing.map(|line| (line, 2));
     for (line, code) in LINES.iter().chain(&missing) {

@@ -44,7 +44,13 @@ impl ErrorCode {
     fn of(self, class: Class, detail: impl Display) -> CommandError {
         CommandError {
             code: self,
-            class,
+            // These blame the caller, wherever they are given.
+            class: match self {
+                Self::Usage | Self::ConfigFile | Self::ConfigKey | Self::ConfigValue => {
+                    Class::Usage
+                }
+                _ => class,
+            },
             detail: detail.to_string(),
         }
     }
@@ -145,6 +151,17 @@ mod tests {
         };
         let silent = Err::<(), _>(silent).context("a role").unwrap_err();
         assert_eq!(class(&silent), Class::Unreachable);
+    }
+
+    #[test]
+    fn a_code_of_usage_has_the_class_of_usage_wherever_it_is_given() {
+        for code in ErrorCode::ALL {
+            let of_usage = *code == ErrorCode::Usage || code.name().contains("-CONFIG-");
+            let failed = class(&code.failed("x").into());
+            assert_eq!(failed == Class::Usage, of_usage, "{}", code.name());
+            let usage = class(&code.usage("x").into());
+            assert_eq!(usage, Class::Usage, "{}", code.name());
+        }
     }
 
     #[test]

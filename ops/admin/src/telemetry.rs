@@ -17,7 +17,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Sends logs to stderr and to the collector, according to the settings.
 ///
 /// # Errors
-/// [`UsageError`] if the filter or the format is invalid, or as [`telemetry()`].
+/// [`UsageError`] if the filter or the format is invalid, `E-CONFIG-VALUE` if the endpoint is.
 pub fn logs(role: Role, settings: &Settings) -> Result<()> {
     let format: LogFormat = settings
         .text("log.format")
@@ -30,7 +30,7 @@ pub fn logs(role: Role, settings: &Settings) -> Result<()> {
     let export = TelemetrySettings::from_environment(role, cluster, endpoint);
     start_logs(settings.text("log.filter"), format, &export).map_err(|error| match error {
         TelemetryError::Logs(why) => UsageError(format!("log.filter: {why}")).into(),
-        error => anyhow!(ErrorCode::ConfigValue.failed(format!("telemetry.otlp: {error}"))),
+        error => anyhow!(ErrorCode::ConfigValue.usage(format!("telemetry.otlp: {error}"))),
     })
 }
 
@@ -42,7 +42,7 @@ pub fn end_logs() {
 /// Telemetry according to the settings; off unless an endpoint is set, or metrics are served here.
 ///
 /// # Errors
-/// If the endpoint is invalid.
+/// `E-CONFIG-VALUE` if the endpoint is invalid.
 pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
     let cluster = settings.text("cluster.name");
     let endpoint = settings.text("telemetry.otlp");
@@ -64,7 +64,7 @@ pub fn telemetry(role: Role, settings: &Settings) -> Result<Telemetry> {
         ..TelemetrySettings::from_environment(role, cluster, endpoint)
     };
     Telemetry::start(&chosen)
-        .map_err(|error| anyhow!(ErrorCode::ConfigValue.failed(format!("telemetry.otlp: {error}"))))
+        .map_err(|error| anyhow!(ErrorCode::ConfigValue.usage(format!("telemetry.otlp: {error}"))))
 }
 
 /// Serves metrics at the address of the setting, if it has one, until the result is dropped.
@@ -107,6 +107,16 @@ fn metrics_address(key: &str, text: &str, public: bool) -> Result<SocketAddr> {
 mod tests {
     use super::*;
     use crate::errors::{Class, class};
+
+    #[test]
+    fn an_endpoint_that_is_none_is_an_error_of_the_caller() {
+        let flags = [("telemetry.otlp".to_owned(), "ftp://h".to_owned())];
+        let settings = Settings::resolve(None, |_| None, &flags).unwrap();
+        let refused = telemetry(Role::Worker, &settings).err().unwrap();
+        assert_eq!(class(&refused), Class::Usage, "{refused:#}");
+        let refused = logs(Role::Worker, &settings).unwrap_err();
+        assert_eq!(class(&refused), Class::Usage, "{refused:#}");
+    }
 
     #[test]
     fn metrics_are_told_to_this_host_unless_it_is_asked_for_otherwise() {

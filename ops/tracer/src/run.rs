@@ -55,7 +55,7 @@ pub(crate) fn role(settings: &Settings) -> Result<()> {
         ));
     }
     let exporter =
-        Exporter::start(&chosen).context(ErrorCode::ConfigValue.failed("telemetry.otlp"))?;
+        Exporter::start(&chosen).context(ErrorCode::ConfigValue.usage("telemetry.otlp"))?;
     let telemetry = telemetry(Role::Tracer, settings)?;
     let _server = metrics("tracer.metrics", settings, &telemetry)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use admin::Administrator;
 use admin::completion;
-use admin::errors::{ErrorCode, UsageError};
+use admin::errors::{CommandError, ErrorCode, UsageError};
 use admin::output;
 use admin::settings::Settings;
 use admin::table::fitted;
@@ -130,6 +130,17 @@ fn may_stay(worker: &WorkerStatus) -> Result<()> {
     Ok(())
 }
 
+/// The error of a drain, or of its end, for a worker that has left since it was found.
+fn gone(undo: bool, gpu: GpuId) -> CommandError {
+    match undo {
+        true => ErrorCode::WorkerLeaves.failed(format!(
+            "the worker has left meanwhile: {}",
+            starts(Which::Gpu(gpu))
+        )),
+        false => ErrorCode::Usage.usage("the worker has left meanwhile"),
+    }
+}
+
 /// Runs a worker command.
 ///
 /// # Errors
@@ -157,13 +168,7 @@ async fn drain(args: &DrainArgs, administrator: &Administrator, json: bool) -> R
     let after = administrator.drain(incarnation, !args.undo).await?;
     let mut workers = after.workers.iter().filter(|worker| !worker.lost);
     let worker = workers.find(|worker| worker.incarnation == incarnation);
-    let worker = worker.with_context(|| match args.undo {
-        true => ErrorCode::WorkerLeaves.failed(format!(
-            "the worker has left meanwhile: {}",
-            starts(Which::Gpu(gpu))
-        )),
-        false => ErrorCode::Usage.failed("the worker has left meanwhile"),
-    })?;
+    let worker = worker.with_context(|| gone(args.undo, gpu))?;
     if args.undo {
         may_stay(worker)?;
     }
@@ -253,6 +258,13 @@ mod tests {
             error.contains("there are 0000000000000001 (gpu 0); `warploom"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_worker_that_left_before_its_drain_was_named_wrongly() {
+        let code = |undo| crate::exit::code(&gone(undo, 3).into());
+        assert_eq!(code(false), crate::exit::USAGE);
+        assert_eq!(code(true), crate::exit::FAILED);
     }
 
     #[test]
