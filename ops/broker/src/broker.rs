@@ -9,7 +9,8 @@ use crate::credentials::{Credentials, Login, TenantLogin};
 use crate::permissions::render_accounts;
 use crate::process::ForeignProcess;
 use crate::routes::Routes;
-use crate::server::{Server, Start};
+use crate::server::Server;
+use crate::start::Start;
 use crate::{BrokerError, Result, files, store_limit};
 
 /// The nats-servers of a state directory: started by this process, or attached to.

@@ -28,6 +28,7 @@ mod ports;
 mod process;
 mod routes;
 mod server;
+mod start;
 mod store;
 mod store_limit;
 mod wheel;
