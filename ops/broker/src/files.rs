@@ -1,7 +1,7 @@
 //! Small files of the state directory: readable by the owner only, written atomically.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -85,9 +85,26 @@ pub(crate) fn read_from(path: &Path, offset: u64) -> String {
         file.seek(SeekFrom::Start(start.max(length.saturating_sub(LIMIT))))?;
         let mut bytes = Vec::new();
         file.take(LIMIT).read_to_end(&mut bytes)?;
-        Ok::<_, std::io::Error>(String::from_utf8_lossy(&bytes).into_owned())
+        Ok::<_, io::Error>(String::from_utf8_lossy(&bytes).into_owned())
     };
     read().unwrap_or_default()
+}
+
+/// True if a line of `path` from byte `offset` on has `words`, however long the file is; false if it
+/// does not exist. A file shorter than `offset` was rotated and is read from its start.
+pub(crate) fn contains(path: &Path, offset: u64, words: &str) -> bool {
+    let read = || -> io::Result<bool> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(if offset > length { 0 } else { offset }))?;
+        for line in BufReader::new(file).split(b'\n') {
+            if String::from_utf8_lossy(&line?).contains(words) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    read().unwrap_or(false)
 }
 
 /// The last `lines` lines of `path`; empty if the file does not exist.

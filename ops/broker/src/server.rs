@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::binary::NatsServer;
 use crate::config::{Lifetime, ServerPaths};
 use crate::process::{ForeignProcess, OwnedProcess, Signal};
-use crate::start::{Start, TRIES, is_taken, spawn, wait_until_listening};
+use crate::start::{Start, spawn, wait_until_listening};
 use crate::{BrokerError, Result, files, store_limit};
 
 /// Maximum time for a server to stop before it is killed.
@@ -41,27 +41,12 @@ impl Server {
     pub(crate) fn start_all(starts: Vec<Start>) -> Result<Vec<Server>> {
         let mut started = Vec::with_capacity(starts.len());
         for start in starts {
-            let process = start.spawn()?;
-            started.push((start, process));
+            let server = start.spawn()?;
+            started.push((start, server));
         }
         let mut servers = Vec::with_capacity(started.len());
-        for (start, mut process) in started {
-            let mut tries = TRIES;
-            let port = loop {
-                tries -= 1;
-                match wait_until_listening(&process, &start.paths, start.timeout) {
-                    // A server that is only late is not replaced: the store is still its own.
-                    Err(error)
-                        if start.port.is_none()
-                            && tries > 0
-                            && process.exited().is_some()
-                            && is_taken(&error) =>
-                    {
-                        process = start.spawn()?;
-                    }
-                    listening => break listening?,
-                }
-            };
+        for (start, server) in started {
+            let (process, port) = start.listening(server)?;
             servers.push(Server {
                 name: start.name,
                 url: format!("nats://127.0.0.1:{port}"),
