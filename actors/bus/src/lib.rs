@@ -1,5 +1,6 @@
 //! The connection to the broker, and publishing without waiting; all roles use it.
 
+mod greeting;
 mod outgoing;
 mod rotation;
 mod silence;
@@ -9,12 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ReconnectToServer};
+use async_nats::{
+    Client, ConnectErrorKind, ConnectOptions, Event, ReconnectToServer, Server, ServerAddr,
+    ServerInfo,
+};
 use bus_schemas::BrokerUrl;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use greeting::greets;
 pub use outgoing::{Backlog, Outgoing};
 use rotation::{Rotation, pause};
 pub use silence::Silence;
@@ -23,8 +28,9 @@ pub use silence::Silence;
 const PING: Duration = Duration::from_secs(1);
 /// Interval of pings if another server exists. A server that hangs is left after three intervals.
 const PING_OF_SEVERAL: Duration = Duration::from_millis(500);
-/// Timeout of a connection attempt to one of several servers.
-const ENTRY_OF_SEVERAL: Duration = Duration::from_secs(1);
+/// Timeout of a connection attempt to one of several servers, which has greeted in its time before.
+/// A client cannot change it later.
+const ENTRY_OF_SEVERAL: Duration = Duration::from_secs(8);
 /// Time of silence after which a server is assumed to be cut off.
 pub const SILENCE: Duration = Duration::from_secs(3);
 /// Maximum wait for the next pulse before the silence is checked.
@@ -259,18 +265,30 @@ fn options(
             std::future::ready(())
         });
     if let Some(rotation) = rotation {
-        let next = move |pool: Vec<async_nats::Server>| {
-            let pool: Vec<_> = pool.into_iter().map(|server| server.addr).collect();
-            let (addr, delay) = rotation.next(&pool)?;
-            let delay = Some(delay);
-            Some(ReconnectToServer { addr, delay })
+        let next = move |pool: Vec<Server>, _: ServerInfo| {
+            let pool = pool.into_iter().map(|server| server.addr).collect();
+            greeter(Arc::clone(&rotation), pool)
         };
         options = options
             .ping_interval(PING_OF_SEVERAL)
             .connection_timeout(ENTRY_OF_SEVERAL)
-            .reconnect_to_server_callback(move |pool, _| std::future::ready(next(pool)));
+            .reconnect_to_server_callback(next);
     }
     logged_in(options, settings.login.clone(), &settings.url)
+}
+
+/// Returns the next server that greets in time, or refuses at once: the attempt then tells why.
+async fn greeter(rotation: Arc<Rotation>, pool: Vec<ServerAddr>) -> Option<ReconnectToServer> {
+    loop {
+        let next = rotation.next(&pool)?;
+        tokio::time::sleep(next.pause).await;
+        if greets(&next.addr, next.greeting).await {
+            return Some(ReconnectToServer {
+                addr: next.addr,
+                delay: Some(Duration::ZERO),
+            });
+        }
+    }
 }
 
 /// Adds a login: the given user and password, else the login of the URL. A connection gets

@@ -1,4 +1,4 @@
-//! The choice of the next server to try if there are several.
+//! The choice of the next server to try if there are several, and the time that it has to greet.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +8,10 @@ use async_nats::ServerAddr;
 
 /// Maximum pause between attempts to connect.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Time that each server has to greet when it is tried for the first time.
+const GREETING: Duration = Duration::from_secs(1);
+/// Number of doublings of that time.
+const DOUBLINGS: usize = 3;
 
 /// Returns the pause before an attempt to connect.
 pub(crate) fn pause(attempt: usize) -> Duration {
@@ -15,6 +19,23 @@ pub(crate) fn pause(attempt: usize) -> Duration {
         0 | 1 => Duration::ZERO,
         more => Duration::from_millis(2_u64.saturating_pow(more.min(16) as u32)).min(PAUSE),
     }
+}
+
+/// Returns the time that a server has to greet, after this many rounds over all servers in which none
+/// did. A server that hangs costs a second at first, and a starved machine gets in in the end.
+fn greeting(rounds: usize) -> Duration {
+    GREETING * (1_u32 << rounds.min(DOUBLINGS))
+}
+
+/// An attempt to connect.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// The server.
+    pub(crate) addr: ServerAddr,
+    /// Pause before the attempt.
+    pub(crate) pause: Duration,
+    /// Time that the server has to greet.
+    pub(crate) greeting: Duration,
 }
 
 /// Goes through the servers in order, so that a client that leaves a server that hangs or is cut
@@ -30,13 +51,17 @@ struct State {
 }
 
 impl Rotation {
-    /// Returns the next server to try and the pause before the attempt.
-    pub(crate) fn next(&self, pool: &[ServerAddr]) -> Option<(ServerAddr, Duration)> {
+    /// Returns the next server to try.
+    pub(crate) fn next(&self, pool: &[ServerAddr]) -> Option<Attempt> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The first server is random, so that not all clients connect to the same one.
         let drawn = || RandomState::new().hash_one(pool.len());
-        let next = state.choose(pool, drawn)?;
-        Some((next, state.pause(pool.len())))
+        let addr = state.choose(pool, drawn)?;
+        Some(Attempt {
+            addr,
+            pause: state.pause(pool.len()),
+            greeting: greeting(state.rounds(pool.len())),
+        })
     }
 
     /// Notes a successful connection.
@@ -64,9 +89,14 @@ impl State {
         Some(next)
     }
 
+    /// Number of vain rounds over all servers before this attempt.
+    fn rounds(&self, servers: usize) -> usize {
+        self.tried.saturating_sub(1) / servers
+    }
+
     /// Each server is first tried without a pause, then with growing pauses.
     fn pause(&self, servers: usize) -> Duration {
-        match self.tried.saturating_sub(1) / servers {
+        match self.rounds(servers) {
             0 => Duration::ZERO,
             rounds => pause(rounds + 1),
         }
@@ -95,6 +125,17 @@ mod tests {
         assert_eq!(tried(&mut state, &pool(&[1, 2, 4, 5]), 4), [4, 5, 1, 2]);
         assert_eq!(tried(&mut state, &pool(&[7]), 2), [7, 7]);
         assert_eq!(state.choose(&[], || 0), None);
+    }
+
+    #[test]
+    fn each_vain_round_doubles_the_time_to_greet() {
+        let (rotation, pool) = (Rotation::default(), pool(&[1, 2]));
+        let seconds = || rotation.next(&pool).unwrap().greeting.as_secs();
+        let first: Vec<_> = (0..11).map(|_| seconds()).collect();
+        assert_eq!(first, [1, 1, 2, 2, 4, 4, 8, 8, 8, 8, 8]);
+        rotation.connected();
+        assert_eq!(seconds(), 1, "a connection ends that");
+        assert_eq!(greeting(usize::MAX), Duration::from_secs(8));
     }
 
     #[test]
