@@ -1,5 +1,6 @@
 //! The administrator's side of a cluster: status, tenants, sessions, settings, hold, drain.
 
+pub mod entries;
 mod kept;
 mod memory;
 mod retries;

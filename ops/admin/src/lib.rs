@@ -30,6 +30,6 @@ pub mod why;
 
 pub use administrator::{
     Administrator, DeviceMemory, RemovedTenant, RenewedLogin, ServerStatus, SessionFilter,
-    SessionProcess, SessionRow, TenantChange,
+    SessionProcess, SessionRow, TenantChange, entries,
 };
 pub use runtime::block_on;

@@ -209,8 +209,7 @@ impl Administrator {
     /// # Errors
     /// [`crate::errors::Unreachable`] without a broker.
     pub async fn unpin(&self) -> Result<()> {
-        let store = self.bucket().await?;
-        store.delete("pin").await.context("removing the pin")
+        self.remove("pin").await.context("removing the pin")
     }
 }
 

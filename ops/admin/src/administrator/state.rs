@@ -1,27 +1,18 @@
 //! The state bucket: tenants, the cluster's settings and the pinned profile.
 
-use std::error::Error;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use async_nats::jetstream::context::{PublishError, PublishErrorKind};
-use async_nats::jetstream::kv::{Entry, EntryErrorKind, Operation, PutError, Store};
+use async_nats::jetstream::kv::{Entry, Operation, Store};
 use bus_schemas::ClusterSettings;
 use bytes::Bytes;
 use storage::{Storage, Stored};
-use tokio::time::timeout;
 
-use super::Administrator;
 use super::retries::{Failed, again};
+use super::{Administrator, entries};
 
 /// Timeout of the first request for the bucket; doubled with each retry.
 const ANSWER: Duration = Duration::from_secs(5);
-
-/// Timeout of the first read of an entry; doubled with each retry.
-const READ: Duration = Duration::from_secs(2);
-
-/// Timeout of the first write of an entry; doubled with each retry.
-const STORED: Duration = Duration::from_secs(2);
 
 impl Administrator {
     /// The bucket of tenants, settings and other state.
@@ -54,23 +45,7 @@ impl Administrator {
     /// # Errors
     /// [`crate::errors::Unreachable`] if the broker does not answer.
     pub(crate) async fn entry(&self, key: &str) -> Result<Option<Entry>> {
-        let store = self.bucket().await?;
-        let store = &store;
-        let read = |wait| async move {
-            match timeout(wait, store.entry(key)).await {
-                Ok(Ok(entry)) => Ok(entry),
-                Ok(Err(error)) if error.kind() == EntryErrorKind::InvalidKey => {
-                    Err(Failed::Refused(error.into()))
-                }
-                Ok(Err(error)) => Err(Failed::Unanswered(format!(
-                    "the broker does not hand out {key} ({error})"
-                ))),
-                Err(_) => Err(Failed::Unanswered(format!(
-                    "the broker does not answer where {key} is asked for"
-                ))),
-            }
-        };
-        again(self.patience(), READ, read).await
+        entries::read(&self.bucket().await?, key, self.patience()).await
     }
 
     /// The value of an entry, as by [`Self::entry`]; `None` if it was deleted.
@@ -98,30 +73,30 @@ impl Administrator {
     /// [`crate::errors::Unreachable`] if the broker does not confirm within the patience that the entry is stored;
     /// the broker's reason if it refuses.
     pub(crate) async fn put(&self, key: &str, value: Vec<u8>) -> Result<()> {
-        let (store, value) = (self.bucket().await?, Bytes::from(value));
-        let (store, patience) = (&store, self.patience());
-        let put = |wait| {
-            let value = value.clone();
-            async move {
-                match timeout(wait, store.put(key, value)).await {
-                    Ok(Ok(_)) => Ok(()),
-                    Ok(Err(error)) if !unanswered(&error) => Err(Failed::Refused(error.into())),
-                    Err(_) | Ok(Err(_)) => Err(Failed::Unanswered(format!(
-                        "the broker has not stored it in {patience:?}: its disk may be full, or too few of its servers run"
-                    ))),
-                }
-            }
-        };
-        again(patience, STORED, put).await
+        let store = self.bucket().await?;
+        entries::put(&store, key, value.into(), self.patience()).await
     }
-}
 
-/// True if the store has no leader at the moment, or if its answer was lost.
-fn unanswered(error: &PutError) -> bool {
-    let source = error.source();
-    let source = source.and_then(|source| source.downcast_ref::<PublishError>());
-    source.is_some_and(|error| {
-        let kind = error.kind();
-        kind == PublishErrorKind::TimedOut || kind == PublishErrorKind::StreamNotFound
-    })
+    /// Replaces the entry of revision `over`; 0 means that there is none. Returns the new revision,
+    /// or `None` if the entry has changed since.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub(crate) async fn replace(
+        &self,
+        key: &str,
+        value: Vec<u8>,
+        over: u64,
+    ) -> Result<Option<u64>> {
+        let store = self.bucket().await?;
+        entries::replace(&store, key, value.into(), over, self.patience()).await
+    }
+
+    /// Removes an entry.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub(crate) async fn remove(&self, key: &str) -> Result<()> {
+        entries::remove(&self.bucket().await?, key, self.patience()).await
+    }
 }

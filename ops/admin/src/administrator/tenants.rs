@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
-use async_nats::jetstream::kv::{Operation, UpdateErrorKind};
+use anyhow::{Context, Result, bail};
+use async_nats::jetstream::kv::Operation;
 use broker::Broker;
 use bus_schemas::{SessionId, Tenant, TenantSettings};
 use futures_util::TryStreamExt;
@@ -96,12 +96,8 @@ impl Administrator {
     ) -> Result<Option<u64>> {
         check(settings)?;
         let value = serde_json::to_vec(settings)?;
-        let store = self.bucket().await?;
-        match store.update(key(tenant), value.into(), over).await {
-            Ok(revision) => Ok(Some(revision)),
-            Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(None),
-            Err(error) => Err(error).context("writing the tenant"),
-        }
+        let replaced = self.replace(&key(tenant), value, over).await;
+        replaced.context("writing the tenant")
     }
 
     /// Waits until the leader applies these settings of a tenant.
@@ -207,7 +203,6 @@ impl Administrator {
         tenant: &Tenant,
         change: impl Fn(TenantSettings) -> Result<TenantSettings>,
     ) -> Result<TenantSettings> {
-        let store = self.bucket().await?;
         for _ in 0..TRIES {
             let entry = self.entry(&key(tenant)).await;
             let entry = entry.context("reading the tenant")?;
@@ -221,12 +216,10 @@ impl Administrator {
             }
             check(&after)?;
             let value = serde_json::to_vec(&after)?;
-            let written = store.update(key(tenant), value.into(), entry.revision);
-            match written.await {
-                Ok(_) => return Ok(after),
-                // Another change came first.
-                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {}
-                Err(error) => return Err(anyhow!(error).context("writing the tenant")),
+            let replaced = self.replace(&key(tenant), value, entry.revision).await;
+            // If there is none, another change came first.
+            if replaced.context("writing the tenant")?.is_some() {
+                return Ok(after);
             }
         }
         bail!(Unreachable(format!(
@@ -258,8 +251,8 @@ impl Administrator {
             self.suspend(tenant, true).await?;
             ended += self.end_sessions_of(tenant).await?;
         }
-        let deleted = self.bucket().await?.delete(key(tenant)).await;
-        deleted.context("deleting the tenant")?;
+        let removed = self.remove(&key(tenant)).await;
+        removed.context("deleting the tenant")?;
         self.tenant_is_gone(tenant).await?;
         // Ends sessions that it got before the leader knew of the removal.
         ended += self.end_sessions_of(tenant).await?;

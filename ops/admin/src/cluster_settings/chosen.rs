@@ -117,8 +117,8 @@ impl Administrator {
             self.spread(settings.broker_replicas).await?;
         }
         let value = serde_json::to_vec(&chosen.values)?;
-        let store = self.bucket().await?;
-        let written = store.update("settings", value.into(), chosen.revision);
-        Ok(written.await.is_ok().then_some(settings))
+        let replaced = self.replace("settings", value, chosen.revision).await;
+        let replaced = replaced.context("writing the settings")?;
+        Ok(replaced.map(|_| settings))
     }
 }

@@ -75,12 +75,12 @@ impl Answers {
     /// Opens the bucket; creates it if it does not exist.
     pub(super) async fn open(
         storage: &Storage,
-        jetstream: &jetstream::Context,
+        (jetstream, patience): (&jetstream::Context, Duration),
         before: Bucket,
     ) -> Result<Self, Problem> {
         let store = storage.bucket(Stored::Answers).await.map_err(failed)?;
         Ok(Self {
-            bucket: Bucket::new(jetstream.clone(), store),
+            bucket: Bucket::new(jetstream.clone(), store, patience),
             before,
             counts: Arc::default(),
         })

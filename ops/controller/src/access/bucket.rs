@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use admin::entries;
+use admin::errors::Unreachable;
 use async_nats::jetstream;
 use async_nats::jetstream::kv::{Operation as Written, Store};
 use async_nats::jetstream::message::PublishMessage;
@@ -13,7 +15,16 @@ use crate::problem::Problem;
 /// The problem of a broker that does not answer.
 pub(super) fn failed(error: impl std::fmt::Display) -> Problem {
     let why = format!("the broker does not answer for tokens and logins ({error})");
-    anyhow::anyhow!(admin::errors::Unreachable(why)).into()
+    anyhow::anyhow!(Unreachable(why)).into()
+}
+
+/// The problem of a broker that was asked again and again.
+fn unanswered(error: anyhow::Error) -> Problem {
+    match error.downcast::<Unreachable>() {
+        // The problem has the code.
+        Ok(Unreachable(why)) => failed(why),
+        Err(error) => failed(error),
+    }
 }
 
 /// A bucket, and the connection over which expiring values are written.
@@ -21,11 +32,17 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Problem {
 pub(super) struct Bucket {
     jetstream: jetstream::Context,
     store: Store,
+    /// Time for which an unanswered read or removal is repeated.
+    patience: Duration,
 }
 
 impl Bucket {
-    pub(super) fn new(jetstream: jetstream::Context, store: Store) -> Self {
-        Self { jetstream, store }
+    pub(super) fn new(jetstream: jetstream::Context, store: Store, patience: Duration) -> Self {
+        Self {
+            jetstream,
+            store,
+            patience,
+        }
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -33,7 +50,8 @@ impl Bucket {
     }
 
     /// Writes an expiring value over the given revision; revision 0 means that no value exists.
-    /// Returns true if the revision matched.
+    /// Returns true if the revision matched. It is written once: two controllers may write the same
+    /// value at the same time, and only one of them may go on.
     pub(super) async fn write(
         &self,
         key: &str,
@@ -66,7 +84,8 @@ impl Bucket {
         &self,
         key: &str,
     ) -> Result<(Option<T>, u64), Problem> {
-        let Some(entry) = self.store.entry(key).await.map_err(failed)? else {
+        let entry = entries::read(&self.store, key, self.patience).await;
+        let Some(entry) = entry.map_err(unanswered)? else {
             return Ok((None, 0));
         };
         let value =
@@ -76,7 +95,14 @@ impl Bucket {
 
     /// Removes a value.
     pub(super) async fn delete(&self, key: &str) -> Result<(), Problem> {
-        self.store.delete(key).await.map_err(failed)
+        let removed = entries::remove(&self.store, key, self.patience).await;
+        removed.map_err(unanswered)
+    }
+
+    /// Returns the keys of all values.
+    pub(super) async fn keys(&self) -> Result<Vec<String>, Problem> {
+        let keys = entries::keys(&self.store, self.patience).await;
+        keys.map_err(unanswered)
     }
 
     /// Removes the value of the given revision. Returns true if it existed.

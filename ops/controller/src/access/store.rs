@@ -8,7 +8,6 @@ use admin::Administrator;
 use admin::calendar::now_ms;
 use async_nats::jetstream;
 use bus_schemas::Tenant;
-use futures_util::TryStreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use storage::{Storage, Stored};
@@ -80,12 +79,13 @@ fn key(means: Means, id: &str) -> String {
 impl AccessStore {
     /// Opens the buckets; creates those that do not exist.
     pub(crate) async fn open(administrator: &Administrator) -> Result<Self, Problem> {
+        let patience = administrator.patience();
         let mut jetstream = jetstream::new(administrator.client().clone());
-        jetstream.set_timeout(administrator.patience());
+        jetstream.set_timeout(patience);
         let storage = Storage::new(jetstream.clone(), administrator.subjects());
         let store = storage.bucket(Stored::Control).await.map_err(failed)?;
-        let bucket = Bucket::new(jetstream.clone(), store);
-        let answers = Answers::open(&storage, &jetstream, bucket.clone()).await?;
+        let bucket = Bucket::new(jetstream.clone(), store, patience);
+        let answers = Answers::open(&storage, (&jetstream, patience), bucket.clone()).await?;
         Ok(Self { bucket, answers })
     }
 
@@ -193,10 +193,8 @@ impl AccessStore {
         &self,
         prefix: &str,
     ) -> Result<BTreeMap<String, T>, Problem> {
-        let keys = self.bucket.store().keys().await.map_err(failed)?;
-        let keys: Vec<String> = keys.try_collect().await.map_err(failed)?;
         let mut values = BTreeMap::new();
-        for key in keys {
+        for key in self.bucket.keys().await? {
             let Some(rest) = key.strip_prefix(prefix) else {
                 continue;
             };
