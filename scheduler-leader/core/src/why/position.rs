@@ -254,4 +254,29 @@ mod tests {
         assert!(timing.ended >= timing.started, "{timing:?}");
         assert_eq!(timing.waited_ns, 10, "each moment counts once");
     }
+
+    /// A worker may not listen to a tenant for a while. The record does not tell that from a program
+    /// that is late.
+    #[test]
+    fn ops_that_come_late_to_the_worker_are_waited_for_as_the_programs() {
+        let device = Device::new(0, 0, ALWAYS);
+        let whose = Whose {
+            session: SessionId(1),
+            tenant: None,
+            priority: 0,
+        };
+        let times = ReportTimes {
+            accepted: 100,
+            begun: 400,
+            lacked: 250,
+            started: 410,
+            ended: 420,
+        };
+        let mut sums = Sums::default();
+        on_worker(&device, &stages_of(90, &times), &whose, &mut sums);
+        let waits = sums.waits();
+        let waits: Vec<_> = waits.iter().map(|wait| (wait.cause, wait.ns)).collect();
+        // The rest is the handover, from its acceptance to its start.
+        assert_eq!(waits, [(Cause::Program, 250), (Cause::Worker, 60)]);
+    }
 }
