@@ -45,6 +45,7 @@ export class Cluster {
     this.random = randomOf(seed);
     this.whys = randomOf(seed + 1);
     this.held = false;
+    this.lost = [];
     this.epoch = 3;
     this.started = Date.now();
     this.positions = [];
@@ -250,6 +251,7 @@ export class Cluster {
         { name: "wl-warploom-record", bytes: Math.round(2.1 * GIB), max_bytes: 8 * GIB, alarm: null },
         { name: "wl-warploom-state", bytes: 4.1e6, max_bytes: 256e6, alarm: null },
       ],
+      lost: this.lost,
       evidence_key: "9f2c51d0a3be77c4e1045f9b",
     };
   }

@@ -88,6 +88,25 @@ async function failures(browser, fail) {
   mock.stop();
 }
 
+/** Workers that were lost are named above the devices. */
+async function lost(browser, fail) {
+  const mock = new Mock();
+  mock.cluster.lost = [
+    { id: "00000000000000b2", gpu: 7, device: "cpu, 2 threads", lost_for_ns: 90e9 },
+    { id: "00000000000000b3", gpu: null, device: null, lost_for_ns: 5e9 },
+  ];
+  const base = await mock.start();
+  const { page, context } = await open(browser);
+  await visit(page, base, "devices", 700);
+  await page.waitForSelector(".lost");
+  const text = await page.textContent(".lost");
+  for (const part of ["GPU 7 (cpu, 2 threads, worker 00000000000000b2)", "a device (worker 00000000000000b3)"])
+    if (!text.includes(part)) fail(`lost: "${part}" is not in "${text}"`);
+  for (const it of await violationsOf(page)) fail(`lost: ${it}`);
+  await context.close();
+  mock.stop();
+}
+
 async function outside(browser, fail, out) {
   const mock = new Mock({ role: "none" });
   const base = await mock.start();
@@ -289,6 +308,7 @@ export async function states({ browser, fail, out }) {
   await idle(browser, fail);
   await alone(browser, fail);
   await failures(browser, fail);
+  await lost(browser, fail);
   await outside(browser, fail, out);
   await roles(browser, fail);
   await slow(browser, fail);

@@ -77,8 +77,10 @@ impl fmt::Display for Health {
     }
 }
 
-/// The lost workers, by the numbers of their devices; of many, the first ones and how many more.
-fn lost(workers: &[LostWorker]) -> Vec<String> {
+/// The lost workers in words, by the numbers of their devices; of many, the first ones and how many
+/// more.
+#[must_use]
+pub fn lost(workers: &[LostWorker]) -> Vec<String> {
     let mut sorted: Vec<_> = workers.iter().collect();
     sorted.sort_by_key(|worker| (worker.gpu, worker.incarnation));
     let mut reasons: Vec<_> = sorted.iter().take(NAMED).map(|it| is_lost(it)).collect();

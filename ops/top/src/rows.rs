@@ -26,6 +26,8 @@ pub(crate) struct ClusterRow {
     pub(crate) held: bool,
     pub(crate) global: u64,
     pub(crate) alarms: Vec<String>,
+    /// The lost workers, in words.
+    pub(crate) lost: Vec<String>,
 }
 
 /// A device and its worker.
@@ -145,6 +147,7 @@ impl Sample {
             alarms: alarms
                 .map(|store| format!("{}: {}", store.name, store.alarm))
                 .collect(),
+            lost: admin::health::lost(&self.status.lost),
         }
     }
 

@@ -80,7 +80,7 @@ fn header<'r>(room: &'r Room, look: Look) -> Paragraph<'r> {
     if cluster.held {
         first.push(Span::styled("  grants are held", look.warned()));
     }
-    let alarms = cluster.alarms.join("; ");
+    let alarms = [cluster.lost, cluster.alarms].concat().join("; ");
     let second = match (alarms.is_empty(), room.message.is_empty()) {
         (false, _) => Line::styled(format!("alarm: {alarms}"), look.warned()),
         (true, false) => Line::raw(room.message.clone()),
@@ -163,6 +163,7 @@ fn footer(room: &Room, look: Look) -> (String, Style) {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::{Incarnation, LostWorker};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -212,6 +213,22 @@ mod tests {
         room.key(Key::Char('n'));
         room.key(Key::Char('?'));
         assert!(drawn(&room, 100, 20).contains("suspend the selected tenant"));
+    }
+
+    #[test]
+    fn a_lost_worker_is_named_in_the_head() {
+        let mut lost = sample();
+        lost.status.lost.push(LostWorker {
+            incarnation: Incarnation(0xb2),
+            gpu: Some(1),
+            device: "cpu".into(),
+            lost_for_ns: 5,
+        });
+        let mut room = Room::default();
+        room.take(lost);
+        let text = drawn(&room, 100, 20);
+        let said = "alarm: worker of gpu 1 (00000000000000b2, cpu) is lost";
+        assert!(text.contains(said), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 import { html } from "../app/html.js";
 import { post } from "../app/api.js";
 import { may } from "../app/identity.js";
-import { liveProblem, pastOf, refresh, workers } from "../app/live.js";
+import { cluster, liveProblem, pastOf, refresh, workers } from "../app/live.js";
 import { link } from "../app/route.js";
 import { useResource } from "../app/resource.js";
 import { bytes, compact, count, hash, nanos, percent } from "../app/format.js";
@@ -30,6 +30,20 @@ function drain(worker) {
       refresh();
     },
   });
+}
+
+const NAMED = 8;
+
+/** Workers that were lost and have no successor yet. */
+function Lost() {
+  const lost = cluster.value?.lost ?? [];
+  if (!lost.length) return null;
+  const named = lost.slice(0, NAMED).map((it) => {
+    const gpu = it.gpu === null ? "a device" : `GPU ${it.gpu}`;
+    return `${gpu} (${it.device ? `${it.device}, ` : ""}worker ${it.id}), ${nanos(it.lost_for_ns)} ago`;
+  });
+  const others = lost.length > NAMED ? `; and ${count(lost.length - NAMED)} others` : "";
+  return html`<p class="trouble lost">Lost: ${named.join("; ")}${others}.</p>`;
 }
 
 function Swap({ swap }) {
@@ -103,6 +117,7 @@ export function DevicesPage() {
   const ready = rows && (groups.value || groups.problem);
   return html`
     <header class="head"><h1 tabindex="-1">Devices</h1><p class="about">Each device, the worker that serves it, and the groups that tenants may use</p></header>
+    <${Lost} />
     ${
       liveProblem.value && !rows
         ? html`<${Failure} problem=${liveProblem.value} again=${refresh} />`

@@ -1,13 +1,14 @@
-//! The cluster as a whole: its leader, its stores, and the hold on grants.
+//! The cluster as a whole: its leader, its stores, its lost workers, and the hold on grants.
 
 use axum::Json;
 use axum::extract::State;
-use bus_schemas::Status;
+use bus_schemas::{LostWorker, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::access::{Identity, Operation, Scope};
 use crate::cluster::Shared;
-use crate::http::extract::JsonBody;
+use crate::http::extract::{JsonBody, Who};
 use crate::problem::Problem;
 
 /// The cluster.
@@ -29,6 +30,9 @@ pub(crate) struct ClusterModel {
     global: u64,
     /// The stores of the broker.
     stores: Vec<StoreModel>,
+    /// Lost workers with no other worker on their devices since, for an hour at most; empty for a
+    /// login that may not read workers.
+    lost: Vec<LostWorkerModel>,
     /// The public key of signed evidence.
     evidence_key: Option<String>,
 }
@@ -46,9 +50,41 @@ pub(crate) struct StoreModel {
     alarm: Option<String>,
 }
 
+/// A lost worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct LostWorkerModel {
+    /// Its incarnation: 16 hexadecimal digits.
+    id: String,
+    /// The number of its device; null if the leader does not know it.
+    gpu: Option<u32>,
+    /// The description of the device; null if the leader does not know it.
+    device: Option<String>,
+    /// Nanoseconds since it was declared lost.
+    lost_for_ns: u64,
+}
+
+impl From<&LostWorker> for LostWorkerModel {
+    fn from(worker: &LostWorker) -> Self {
+        Self {
+            id: worker.incarnation.to_string(),
+            gpu: worker.gpu,
+            device: Some(worker.device.clone()).filter(|device| !device.is_empty()),
+            lost_for_ns: worker.lost_for_ns,
+        }
+    }
+}
+
+/// The lost workers, for a login that may read workers.
+fn lost(workers: &[LostWorker], who: &Identity) -> Vec<LostWorkerModel> {
+    match who.scope(Operation::WorkersRead) {
+        Scope::All => workers.iter().map(LostWorkerModel::from).collect(),
+        Scope::Own | Scope::None => Vec::new(),
+    }
+}
+
 impl ClusterModel {
-    /// The model of a status.
-    pub(crate) fn of(cluster: &crate::cluster::Cluster, status: &Status) -> Self {
+    /// The model of a status, for a login.
+    pub(crate) fn of(cluster: &crate::cluster::Cluster, status: &Status, who: &Identity) -> Self {
         let stores = status.stores.iter().map(|store| StoreModel {
             name: store.name.clone(),
             bytes: store.bytes,
@@ -64,6 +100,7 @@ impl ClusterModel {
             recorded: status.recorded,
             global: status.global,
             stores: stores.collect(),
+            lost: lost(&status.lost, who),
             evidence_key: cluster.evidence_key.clone(),
         }
     }
@@ -73,9 +110,12 @@ impl ClusterModel {
 #[utoipa::path(get, path = "/api/v1/cluster", tag = "cluster",
     extensions(("x-operation" = json!("cluster.read"))),
     responses((status = 200, body = ClusterModel)))]
-pub(crate) async fn cluster(State(cluster): State<Shared>) -> Result<Json<ClusterModel>, Problem> {
+pub(crate) async fn cluster(
+    State(cluster): State<Shared>,
+    who: Who,
+) -> Result<Json<ClusterModel>, Problem> {
     let moment = cluster.moment().await?;
-    Ok(Json(ClusterModel::of(&cluster, &moment.status)))
+    Ok(Json(ClusterModel::of(&cluster, &moment.status, &who.0)))
 }
 
 /// The hold on grants.
@@ -92,9 +132,40 @@ pub(crate) struct HoldModel {
     responses((status = 200, body = ClusterModel)))]
 pub(crate) async fn hold(
     State(shared): State<Shared>,
+    who: Who,
     JsonBody(hold): JsonBody<HoldModel>,
 ) -> Result<Json<ClusterModel>, Problem> {
     shared.administrator.hold(hold.held).await?;
     shared.changed().await;
-    cluster(State(shared)).await
+    cluster(State(shared), who).await
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::Incarnation;
+
+    use super::*;
+    use crate::access::{Role, identity};
+
+    #[test]
+    fn lost_workers_are_told_to_logins_that_may_read_workers() {
+        let missed = |gpu, device: &str| LostWorker {
+            incarnation: Incarnation(0xa1),
+            gpu,
+            device: device.into(),
+            lost_for_ns: 5,
+        };
+        let workers = [missed(Some(1), "cpu"), missed(None, "")];
+        let told = serde_json::to_value(lost(&workers, &identity(Role::Viewer, None)));
+        let id = "00000000000000a1";
+        assert_eq!(
+            told.expect("it is written"),
+            serde_json::json!([
+                { "id": id, "gpu": 1, "device": "cpu", "lost_for_ns": 5 },
+                { "id": id, "gpu": null, "device": null, "lost_for_ns": 5 },
+            ])
+        );
+        let admin = identity(Role::TenantAdmin, Some("chat"));
+        assert_eq!(lost(&workers, &admin), []);
+    }
 }

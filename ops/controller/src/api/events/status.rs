@@ -97,7 +97,7 @@ impl Statuses {
             _ => Vec::new(),
         };
         Ok(StatusModel {
-            cluster: ClusterModel::of(&self.cluster, &moment.status),
+            cluster: ClusterModel::of(&self.cluster, &moment.status, self.slot.identity()),
             workers,
             tenants: rows.iter().map(|row| figures.model(row)).collect(),
         })
