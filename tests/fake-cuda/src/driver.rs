@@ -274,12 +274,15 @@ impl Driver {
 
     /// Forgets everything but the time, as if the process had just begun.
     pub(crate) fn reset(&mut self) {
-        let mut threads = std::mem::take(&mut self.threads);
+        let Self {
+            mut threads,
+            mut memory,
+            ..
+        } = std::mem::take(self);
         threads.leave();
-        *self = Self {
-            threads,
-            ..Self::default()
-        };
+        memory.reset();
+        self.threads = threads;
+        self.memory = memory;
     }
 
     /// Forgets counts, logs, plans and delays.

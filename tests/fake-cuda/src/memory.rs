@@ -34,6 +34,8 @@ pub(crate) struct Memory {
     /// Memory of the driver's own on the device: variables of modules.
     own: BTreeMap<u64, u64>,
     pinned: BTreeMap<u64, u64>,
+    /// Pinned memory that was freed, by its bytes. It is handed out again as it is.
+    unpinned: BTreeMap<u64, Vec<u64>>,
 }
 
 fn granular(bytes: u64) -> Result<(), u32> {
@@ -82,6 +84,7 @@ impl Memory {
             physical: PhysicalStore::default(),
             own: BTreeMap::new(),
             pinned: BTreeMap::new(),
+            unpinned: BTreeMap::new(),
         }
     }
 
@@ -220,8 +223,11 @@ impl Memory {
         if bytes == 0 {
             return Err(INVALID_VALUE);
         }
+        let left = self.unpinned.get_mut(&bytes).and_then(Vec::pop);
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let at = fresh(0, bytes, access).ok_or(OUT_OF_MEMORY)?;
+        let at = left
+            .or_else(|| fresh(0, bytes, access))
+            .ok_or(OUT_OF_MEMORY)?;
         self.pinned.insert(at, bytes);
         Ok(at)
     }
@@ -233,7 +239,7 @@ impl Memory {
 
     pub(crate) fn free_pinned(&mut self, address: u64) -> Result<(), u32> {
         let bytes = self.pinned.remove(&address).ok_or(INVALID_VALUE)?;
-        unmapped(address, bytes);
+        self.unpinned.entry(bytes).or_default().push(address);
         Ok(())
     }
 
@@ -242,11 +248,26 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Takes back everything that was given out. What was in it stays.
+    pub(crate) fn reset(&mut self) {
+        for (address, bytes) in std::mem::take(&mut self.pinned) {
+            self.unpinned.entry(bytes).or_default().push(address);
+        }
+        self.mapped.clear();
+        self.physical.release_all();
+        let ranges = [&mut self.reserved, &mut self.own];
+        for (address, bytes) in ranges.into_iter().flat_map(std::mem::take) {
+            unmapped(address, bytes);
+        }
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
-        let ranges = [&self.reserved, &self.own, &self.pinned];
-        for (address, bytes) in ranges.into_iter().flatten() {
-            unmapped(*address, *bytes);
+        self.reset();
+        for (bytes, all) in std::mem::take(&mut self.unpinned) {
+            all.into_iter().for_each(|address| unmapped(address, bytes));
         }
     }
 }

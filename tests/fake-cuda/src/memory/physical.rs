@@ -94,6 +94,13 @@ impl PhysicalStore {
         Ok(())
     }
 
+    /// Releases all that was given out.
+    pub(super) fn release_all(&mut self) {
+        for it in std::mem::take(&mut self.held).into_values() {
+            self.left.entry(it.bytes).or_default().push(it.file);
+        }
+    }
+
     /// Maps memory at an address, out of reach until access is set.
     pub(super) fn map(&mut self, handle: u64, address: u64) -> Result<(), u32> {
         let it = self.held.get_mut(&handle).ok_or(INVALID_VALUE)?;
