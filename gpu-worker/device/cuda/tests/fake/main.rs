@@ -3,4 +3,7 @@
 //! Each test runs in a process of its own, which has a driver of its own.
 
 mod conforms;
+mod exported;
 mod setup;
+mod slices;
+mod waits;
