@@ -56,14 +56,17 @@ impl ExportMemory for CudaDevice {
     fn import(&mut self, session: SessionId, address: u64, export: u64) -> Result<(), Failure> {
         let context = self.context;
         let extents = self.exports.extents(export).ok_or_else(gone)?;
-        context.enter()?;
-        self.here(session)?.import(&context, address, &extents)?;
+        let here = self.here(session)?;
+        let entered = context.enter();
+        let imported = entered.and_then(|()| here.import(&context, address, &extents));
+        self.noted(imported)?;
         self.exports.imported(export, (session, address));
         Ok(())
     }
 
     fn drop_import(&mut self, session: SessionId, address: u64) -> Result<(), Failure> {
-        self.here(session)?.drop_import(address)?;
+        let dropped = self.here(session)?.drop_import(address);
+        self.noted(dropped)?;
         self.exports.dropped((session, address));
         Ok(())
     }

@@ -33,9 +33,9 @@ use device_swap::{Away, SwapSpace};
 pub use clock::DeviceClock;
 
 use clock::Clock;
-use driver::{Context, Module};
+use driver::Context;
 use exports::Exports;
-use linked::{Linked, SAYS_PARAMETERS, agrees, functions};
+use linked::Linked;
 use pools::Pools;
 use rest::Rest;
 use session::{Session, Surroundings};
@@ -175,6 +175,30 @@ impl CudaDevice {
         }
     }
 
+    /// Creates a session, unless its addresses are taken.
+    fn make_session(&self, session: SessionId, window: Window) -> Result<Session, Failure> {
+        self.context.enter()?;
+        let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;
+        // A session that was closed while it moved keeps its addresses until the mover has dropped it.
+        self.away.wait_for_closed();
+        let here = self.sessions.values().map(Session::window);
+        let is_open = self.sessions.contains_key(&session) || self.away.has(session);
+        if is_open || !here.chain(self.away.windows()).all(apart) {
+            let detail = format!("the window at {:#x} is taken", window.base);
+            return Err(Failure::new(Code::BadAddress, detail));
+        }
+        let memory = (self.context, self.granularity);
+        Session::new(session, window, memory, self.pools.clone(), self.now())
+    }
+
+    /// Checks after a failed call if the context has ended; returns the result of the call.
+    fn noted<T>(&mut self, result: Result<T, Failure>) -> Result<T, Failure> {
+        if result.is_err() {
+            self.look_whether_lost();
+        }
+        result
+    }
+
     /// Hands the driver the work that may begin now, the most urgent first.
     fn pump(&mut self) {
         let now = self.now();
@@ -230,18 +254,8 @@ impl Device for CudaDevice {
         if let Some(why) = &self.lost {
             return Err(why.clone());
         }
-        self.context.enter()?;
-        let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;
-        // A session that was closed while it moved keeps its addresses until the mover has dropped it.
-        self.away.wait_for_closed();
-        let here = self.sessions.values().map(Session::window);
-        let is_open = self.sessions.contains_key(&session) || self.away.has(session);
-        if is_open || !here.chain(self.away.windows()).all(apart) {
-            let detail = format!("the window at {:#x} is taken", window.base);
-            return Err(Failure::new(Code::BadAddress, detail));
-        }
-        let memory = (self.context, self.granularity);
-        let made = Session::new(session, window, memory, self.pools.clone(), self.now())?;
+        let made = self.make_session(session, window);
+        let made = self.noted(made)?;
         self.sessions.insert(session, made);
         Ok(())
     }
@@ -268,39 +282,11 @@ impl Device for CudaDevice {
         if let Some(linked) = self.modules.get(&hash) {
             return Ok(linked.info.clone());
         }
-        self.context.enter()?;
-        // Our own parser's message has line and column; the driver's has a log.
-        let parsed = ptx::ModuleInfo::parse(image)
-            .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
-        let is_machine_code = ptx::is_machine_code(image);
-        // Machine code is linked already, and the driver's linker does not take it.
-        let (code, compiled) = match is_machine_code {
-            true => (image.to_vec(), None),
-            false => {
-                let began = self.clock.now();
-                let code = driver::link(image)?;
-                (code, Some((began, self.clock.now())))
-            }
-        };
-        let module = Module::load(&code)?;
-        if is_machine_code && self.info.properties.driver >= SAYS_PARAMETERS {
-            agrees(&parsed, &module)?;
-        }
-        let functions = functions(&parsed);
-        let info = PreparedModule {
-            functions,
-            bytes: (image.len() + code.len()) as u64,
-            // The driver has variables and heap beside the memory that sessions get.
-            variables: 0,
-            heap: 0,
-            compiled: None,
-        };
-        let linked = Linked {
-            hash,
-            code,
-            info: info.clone(),
-            variables: parsed.globals,
-        };
+        let driver = self.info.properties.driver;
+        let made = self.context.enter();
+        let made = made.and_then(|()| Linked::new(hash, image, driver, &self.clock));
+        let (linked, compiled) = self.noted(made)?;
+        let info = linked.info.clone();
         self.modules.insert(hash, Arc::new(linked));
         Ok(PreparedModule { compiled, ..info })
     }
@@ -404,6 +390,9 @@ impl Device for CudaDevice {
             }
             for slice in returned.slices {
                 self.submit(slice);
+            }
+            if returned.moved.failure.is_some() {
+                self.look_whether_lost();
             }
             ended.push(returned.moved);
         }

@@ -4,6 +4,8 @@
 
 mod conforms;
 mod exported;
+mod failures;
+mod script;
 mod setup;
 mod slices;
 mod waits;
