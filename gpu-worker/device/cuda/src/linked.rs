@@ -78,7 +78,7 @@ fn agrees(parsed: &ptx::ModuleInfo, module: &Module) -> Result<(), Failure> {
             Err(failure) if failure.code == Code::UnknownFunction => continue,
             Err(failure) => return Err(failure),
         };
-        let (ours, theirs) = (entry.param_bytes, function.param_bytes());
+        let (ours, theirs) = (entry.param_bytes, function.param_bytes()?);
         if ours != theirs {
             let name = &entry.name;
             let detail = format!(

@@ -120,20 +120,21 @@ pub(crate) struct Function(pub(super) sys::CUfunction);
 unsafe impl Send for Function {}
 
 impl Function {
-    /// Bytes of its parameter block.
-    pub(crate) fn param_bytes(self) -> u32 {
+    /// Returns the bytes of its parameter block.
+    pub(crate) fn param_bytes(self) -> Result<u32, Failure> {
         let mut bytes = 0;
         for index in 0.. {
             let (mut offset, mut size) = (0, 0);
             // SAFETY: out-pointers to locals; an index past the last is refused.
             let result =
                 unsafe { sys::cuFuncGetParamInfo(self.0, index, &raw mut offset, &raw mut size) };
-            if result != CUresult::CUDA_SUCCESS {
+            if result == CUresult::CUDA_ERROR_INVALID_VALUE {
                 break;
             }
+            check(result, "reading a kernel's parameters")?;
             bytes = (offset + size) as u32;
         }
-        bytes
+        Ok(bytes)
     }
 
     /// Allows clusters of more blocks than every device of the architecture takes.

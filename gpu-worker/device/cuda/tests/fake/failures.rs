@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bus_schemas::Code;
 use fake_cuda::{FakeCuda, Planned};
 
 use crate::script::{self, Outcome};
@@ -84,6 +85,8 @@ fn a_call_that_fails_once_ends_one_session_at_most() {
             ended <= 1 && outcome.lost.is_none(),
             "{function} {nth}: {outcome:?}"
         );
+        let code = outcome.device.as_ref().map(|failure| failure.code);
+        assert_ne!(code, Some(Code::BadModule), "{function} {nth}: no image is wrong");
         match outcome.tells() {
             true => told.insert(function.to_owned()),
             false => silent.insert(function.to_owned()),
