@@ -328,8 +328,9 @@ impl Session {
             let Some(flight) = self.flights.pop_front() else {
                 return;
             };
-            if flight.end.is_none() {
-                // Nothing reports when its copies have passed, and their buffers go now.
+            if flight.end.is_none() || late.is_some() {
+                // Nothing reports when its copies have passed, and their buffers go now. In a context that has
+                // ended this is no wait.
                 let _ = self.stream.wait();
             }
             self.failed |= late.is_some();

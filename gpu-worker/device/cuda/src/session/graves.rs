@@ -57,8 +57,8 @@ impl<M> Graves<M> {
 
     /// Returns the last free that the device has passed since the last call.
     pub(super) fn passed(&mut self) -> Option<u64> {
-        // A failure is the context's, and then nothing runs.
-        let passed = |(mark, _): &mut (Mark, u64)| mark.is_done().unwrap_or(true);
+        // A failure says nothing of the work. If it is the context's, the session's end drops everything.
+        let passed = |(mark, _): &mut (Mark, u64)| mark.is_done().unwrap_or(false);
         let mut through = None;
         while let Some((_, number)) = self.marks.pop_front_if(passed) {
             through = Some(number);

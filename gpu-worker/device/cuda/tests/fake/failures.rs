@@ -86,7 +86,11 @@ fn a_call_that_fails_once_ends_one_session_at_most() {
             "{function} {nth}: {outcome:?}"
         );
         let code = outcome.device.as_ref().map(|failure| failure.code);
-        assert_ne!(code, Some(Code::BadModule), "{function} {nth}: no image is wrong");
+        assert_ne!(
+            code,
+            Some(Code::BadModule),
+            "{function} {nth}: no image is wrong"
+        );
         match outcome.tells() {
             true => told.insert(function.to_owned()),
             false => silent.insert(function.to_owned()),

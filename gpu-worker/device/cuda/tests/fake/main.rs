@@ -5,6 +5,7 @@
 mod conforms;
 mod exported;
 mod failures;
+mod queries;
 mod script;
 mod setup;
 mod slices;
