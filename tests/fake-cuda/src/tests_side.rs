@@ -97,7 +97,7 @@ pub fn in_own_process(test: &str) -> Option<FakeCuda> {
     }
     let program = std::env::current_exe().expect("a program");
     let ran = Command::new(program)
-        .args([test, "--exact", "--nocapture"])
+        .args([test, "--exact", "--nocapture", "--include-ignored"])
         .env(FOLDER, &folder)
         .env(LIBRARIES, &folder)
         .output()
