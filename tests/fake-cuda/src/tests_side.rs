@@ -58,6 +58,8 @@ pub struct Planned {
 pub struct FakeCuda {
     library: Library,
     functions: Vec<String>,
+    now: extern "C" fn() -> Nanos,
+    pass: extern "C" fn(Nanos),
 }
 
 /// Returns the path of the library that was built with the running test.
@@ -116,6 +118,13 @@ pub fn in_own_process(test: &str) -> Option<FakeCuda> {
     None
 }
 
+/// Returns one of the library's functions for tests.
+fn symbol<F: Copy>(library: &Library, name: &str) -> F {
+    // SAFETY: the callers name functions of `exports::testing` and give their types.
+    let found = unsafe { library.get::<F>(name) };
+    *found.unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
 impl FakeCuda {
     /// Loads the library at a path.
     ///
@@ -124,22 +133,20 @@ impl FakeCuda {
     pub fn load(path: &Path) -> Result<Self, libloading::Error> {
         // SAFETY: the library is ours; loading it runs no code.
         let library = unsafe { Library::new(path) }?;
-        let functions = Vec::new();
-        let mut this = Self { library, functions };
-        this.functions = this.names();
-        Ok(this)
+        Ok(Self {
+            functions: Self::names(symbol(&library, "fake_cuda_function")),
+            now: symbol(&library, "fake_cuda_now"),
+            pass: symbol(&library, "fake_cuda_pass"),
+            library,
+        })
     }
 
     /// Returns one of the library's functions for tests.
     fn symbol<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: the callers name functions of `exports::testing` and give their types.
-        let found = unsafe { self.library.get::<F>(name) };
-        *found.unwrap_or_else(|error| panic!("{name}: {error}"))
+        symbol(&self.library, name)
     }
 
-    fn names(&self) -> Vec<String> {
-        type Name = extern "C" fn(u32, *mut u8, u64) -> u64;
-        let name: Name = self.symbol("fake_cuda_function");
+    fn names(name: extern "C" fn(u32, *mut u8, u64) -> u64) -> Vec<String> {
         let mut buffer = [0_u8; 64];
         let mut names = Vec::new();
         for function in 0.. {
@@ -161,13 +168,13 @@ impl FakeCuda {
     /// Virtual time of this thread.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        self.symbol::<extern "C" fn() -> Nanos>("fake_cuda_now")()
+        (self.now)()
     }
 
     /// Moves the clock of this thread on.
     pub fn pass(&self, time: Duration) {
         let ns = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
-        self.symbol::<extern "C" fn(Nanos)>("fake_cuda_pass")(ns);
+        (self.pass)(ns);
     }
 
     /// Forgets everything but the time. The caller has dropped every object of the driver.

@@ -68,7 +68,7 @@ struct Script {
 /// Runs the script on a fresh driver, with one of its calls planned to fail or none.
 pub(crate) fn run(fake: &Arc<FakeCuda>) -> Outcome {
     let space = SwapConfig {
-        memory: 16 << 20,
+        memory: 8 << 20,
         file: None,
     };
     let space = SwapSpace::new(&space).expect("the host has it");

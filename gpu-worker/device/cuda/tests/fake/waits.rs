@@ -195,7 +195,7 @@ const DEEDS: [Deed; 17] = [
 impl Bench {
     fn new(fake: &Arc<FakeCuda>, deed: &Deed) -> Self {
         let space = SwapConfig {
-            memory: 64 << 20,
+            memory: 32 << 20,
             file: None,
         };
         let space = SwapSpace::new(&space).expect("the host has it");
