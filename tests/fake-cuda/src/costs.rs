@@ -261,6 +261,16 @@ mod tests {
     }
 
     #[test]
+    fn every_function_has_a_measured_cost() {
+        let costs = Costs::recorded();
+        for function in crate::journal::FUNCTIONS {
+            let like = LIKE.iter().find(|(it, _)| *it == function);
+            let measured = like.map_or(function, |(_, like)| *like);
+            assert!(costs.rows.contains_key(measured), "{function}");
+        }
+    }
+
+    #[test]
     fn sizes_between_two_rows_lie_on_a_line() {
         assert_eq!(between(&[(10, 100), (20, 300)], 15), 200);
         assert_eq!(between(&[(10, 100), (20, 300)], 30), 500);

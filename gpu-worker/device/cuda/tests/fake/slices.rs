@@ -169,6 +169,36 @@ fn sessions_run_side_by_side_and_the_urgent_one_first() {
     assert_eq!(ended, [1, 3, 2]);
 }
 
+/// Runs slices of three sessions on a fresh driver; returns the virtual time and the number of calls.
+fn whole_run(fake: &Arc<FakeCuda>) -> (u64, u64) {
+    let began = fake.now();
+    let mut device = open(fake, CAPACITY);
+    let mut programs: Vec<_> = (1..=3).map(|n| opened(&mut device, n)).collect();
+    for program in &mut programs {
+        let base = program.window().base;
+        submit(&mut device, program, &[alloc(base, BYTES)]);
+        for turn in 1..=4 {
+            let (ops, _) = written(program, turn);
+            submit(&mut device, program, &ops);
+        }
+    }
+    assert_eq!(finish(&mut device).len(), 15);
+    drop(device);
+    let run = (fake.now() - began, fake.all_calls());
+    fake.reset();
+    run
+}
+
+#[test]
+fn a_run_takes_the_same_time_each_time() {
+    let Some(fake) = enter(module_path!(), "a_run_takes_the_same_time_each_time") else {
+        return;
+    };
+    let first = whole_run(&fake);
+    assert!(first.0 > 1_000_000 && first.1 > 300, "{first:?}");
+    assert_eq!([(); 3].map(|()| whole_run(&fake)), [first; 3]);
+}
+
 #[test]
 fn a_poll_keeps_its_budget() {
     let Some(fake) = enter(module_path!(), "a_poll_keeps_its_budget") else {
