@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::modules::{Link, LoadedFunction, LoadedModule};
 use crate::objects::{Handles, Table};
 use crate::threads::{Threads, this_thread};
-use crate::timeline::{Item, Timeline, Work};
+use crate::timeline::{Timeline, Work};
 
 /// The stream without a handle.
 pub(crate) const DEFAULT_STREAM: u64 = 0;
@@ -182,13 +182,15 @@ pub(crate) fn call(
     driver.advance(began);
     let function = index(kind.name).unwrap_or_default();
     let planned = driver.journal.enter(function);
-    let others = driver.timeline.busy_beside(kind.stream);
+    let others = driver.timeline.busy_beside(kind.stream, began);
     let cost = driver.costs.of(kind.costly_as, kind.label, kind.bytes);
     let refused = driver.refuses(thread, kind.scope);
     let waits = (kind.waits || cost.waits) && refused.is_none();
     let waited = if waits { driver.wait(kind, began) } else { 0 };
-    let from = began + waited;
-    let begin = driver.threads.lock(thread, from, cost.holds);
+    let over = began + waited;
+    // A call that synchronizes lets the lock go while it waits. Another one takes it when it has waited.
+    let from = if kind.waits { began } else { over };
+    let begin = driver.threads.lock(thread, from, cost.holds).max(over);
     let end = begin + cost.ns + driver.journal.slow(function);
     // Work may have failed while the call waited for it.
     let refused = refused.or_else(|| driver.refuses(thread, kind.scope));
@@ -262,14 +264,7 @@ impl Driver {
 
     /// Gives a stream work.
     pub(crate) fn push(&mut self, stream: u64, ready: Nanos, work: Work, effect: Option<Effect>) {
-        self.timeline.push(
-            stream,
-            Item {
-                ready,
-                work,
-                effect,
-            },
-        );
+        self.timeline.push(stream, ready, work, effect);
     }
 
     /// Forgets everything but the time, as if the process had just begun.

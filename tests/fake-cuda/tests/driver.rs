@@ -303,6 +303,41 @@ fn two_threads_exclude_one_another() {
 }
 
 #[test]
+fn a_thread_that_waits_does_not_hold_up_the_work_of_another() {
+    let Some(fake) = in_own_process("a_thread_that_waits_does_not_hold_up_the_work_of_another")
+    else {
+        return;
+    };
+    enter();
+    let (one, two, first) = (stream(0), stream(0), module());
+    let spin = function(first, "spin_100us");
+    let [begin, end] = [(); 2].map(|()| event(0));
+    launched(spin, one);
+    let began = fake.now();
+    // The load waits for the kernel, in virtual time far beyond this thread's.
+    let loaded = std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            enter();
+            ok!(cuModuleUnload(module()));
+            fake.now()
+        });
+        load.join().expect("it ends")
+    });
+    assert!(loaded > began + SPIN + 11_000_000 && fake.now() == began);
+    ok!(cuEventRecord(begin, two));
+    launched(spin, two);
+    ok!(cuEventRecord(end, two));
+    assert_eq!(
+        (code!(cuStreamQuery(one)), fake.busy()),
+        (CUresult::CUDA_ERROR_NOT_READY, 2)
+    );
+    ok!(cuStreamSynchronize(two));
+    // Beside the first kernel, and long before the load has returned.
+    assert!(fake.now() < began + SPIN + 20_000, "{}", fake.now() - began);
+    assert!((between(begin, end) - SPIN as f64).abs() < 10_000.0);
+}
+
+#[test]
 fn bytes_are_copied_when_the_device_does_it() {
     let Some(fake) = in_own_process("bytes_are_copied_when_the_device_does_it") else {
         return;

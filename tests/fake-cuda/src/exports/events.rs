@@ -47,9 +47,9 @@ extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamQuery(stream: u64) -> u32 {
-    call(CallKind::new("cuStreamQuery").on(stream), |driver, _| {
+    call(CallKind::new("cuStreamQuery").on(stream), |driver, end| {
         driver.stream(stream)?;
-        match driver.timeline.is_busy(Some(stream)) {
+        match driver.timeline.is_busy_at(stream, end) {
             true => Err(NOT_READY),
             false => Ok(()),
         }

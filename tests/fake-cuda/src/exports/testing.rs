@@ -114,6 +114,6 @@ extern "C" fn fake_cuda_busy() -> u32 {
     with(|driver| {
         let now = driver.threads.get(this_thread()).now;
         driver.advance(now);
-        driver.timeline.busy_beside(None)
+        driver.timeline.busy_beside(None, now)
     })
 }

@@ -7,6 +7,7 @@
 //! The effect of an item is applied when it ends, so that memory which work under way uses is seen too early
 //! or too late if it is used wrongly.
 
+mod booked;
 mod marks;
 mod stream;
 mod work;
@@ -15,9 +16,11 @@ use std::collections::BTreeMap;
 
 use crate::Nanos;
 use crate::costs::{EMPTY, Rates};
+use booked::Booked;
 use marks::Marks;
 use stream::{Running, Stream};
-pub(crate) use work::{Engine, Item, Work};
+pub(crate) use work::{Engine, Work};
+use work::{Item, UseKind};
 
 /// The streams and events of a device; `E` is an effect.
 #[derive(Debug)]
@@ -26,7 +29,11 @@ pub(crate) struct Timeline<E> {
     rates: Rates,
     streams: BTreeMap<u64, Stream<E>>,
     marks: Marks,
+    sms: u64,
     free_sms: u64,
+    booked: Booked,
+    /// End of the work that has ended last.
+    worked: Nanos,
     /// The code of the first effect that failed.
     failed: Option<u32>,
 }
@@ -38,7 +45,10 @@ impl<E> Timeline<E> {
             rates,
             streams: BTreeMap::new(),
             marks: Marks::default(),
+            sms,
             free_sms: sms,
+            booked: Booked::default(),
+            worked: 0,
             failed: None,
         }
     }
@@ -72,10 +82,16 @@ impl<E> Timeline<E> {
         &self.marks
     }
 
-    /// Adds work to a stream.
-    pub(crate) fn push(&mut self, stream: u64, item: Item<E>) {
+    /// Adds work to a stream; `ready` is the end of the call that brings it.
+    pub(crate) fn push(&mut self, stream: u64, ready: Nanos, work: Work, effect: Option<E>) {
+        let late = ready < self.now;
         if let Some(it) = self.streams.get_mut(&stream) {
-            it.queue.push_back(item);
+            it.queue.push_back(Item {
+                ready,
+                work,
+                effect,
+                late,
+            });
         }
     }
 
@@ -87,15 +103,7 @@ impl<E> Timeline<E> {
             record,
             timed,
         };
-        let effect = None;
-        self.push(
-            stream,
-            Item {
-                ready,
-                work,
-                effect,
-            },
-        );
+        self.push(stream, ready, work, None);
     }
 
     /// True if a stream has work that has not ended; without one, if any has.
@@ -106,10 +114,16 @@ impl<E> Timeline<E> {
         }
     }
 
-    /// Number of streams with work, except one.
-    pub(crate) fn busy_beside(&self, stream: Option<u64>) -> u32 {
-        let others = self.streams.iter().filter(|(id, _)| Some(**id) != stream);
-        let busy = others.filter(|(_, it)| it.is_busy()).count();
+    /// True if a stream has work at a time, up to which the device has run at least.
+    pub(crate) fn is_busy_at(&self, stream: u64, at: Nanos) -> bool {
+        let it = self.streams.get(&stream);
+        it.is_some_and(|it| it.is_busy() || it.passed > at)
+    }
+
+    /// Number of streams with work at a time, except one.
+    pub(crate) fn busy_beside(&self, stream: Option<u64>, at: Nanos) -> u32 {
+        let others = self.streams.keys().filter(|id| Some(**id) != stream);
+        let busy = others.filter(|id| self.is_busy_at(**id, at)).count();
         u32::try_from(busy).unwrap_or(u32::MAX)
     }
 
@@ -122,23 +136,20 @@ impl<E> Timeline<E> {
         self.now = self.now.max(to);
     }
 
-    /// Runs until a stream has no more work, or none has. Returns the time of that; without a stream and
-    /// without work it is 0.
+    /// Runs until a stream has no more work, or none has. Returns the time of that.
     pub(crate) fn run_out(
         &mut self,
         stream: Option<u64>,
         apply: &mut impl FnMut(E) -> Result<(), u32>,
     ) -> Nanos {
-        let mut end = 0;
         while self.is_busy(stream)
             && let Some(next) = self.settle()
         {
             self.now = self.now.max(next);
             self.finish(apply);
-            end = self.now;
         }
         let stream = stream.and_then(|stream| self.streams.get(&stream));
-        stream.map_or(end, |it| it.passed)
+        stream.map_or(self.worked, |it| it.passed)
     }
 
     /// Starts all that can start now; returns the time at which something may change.
@@ -169,19 +180,26 @@ impl<E> Timeline<E> {
     fn start_one(&mut self) -> bool {
         let heads = self.streams.iter().filter_map(|(id, stream)| {
             let at = self.earliest(stream).filter(|at| *at <= self.now)?;
-            Some((stream.priority, at, *id, stream.next()?.work))
+            let item = stream.next()?;
+            Some((stream.priority, at, *id, item.work, item.late))
         });
         let mut heads: Vec<_> = heads.collect();
-        heads.sort_unstable_by_key(|(priority, at, id, _)| (*priority, *at, *id));
+        heads.sort_unstable_by_key(|(priority, at, id, ..)| (*priority, *at, *id));
         let mut full = false;
-        for (_, _, id, work) in heads {
-            match work {
-                Work::Kernel { sms, .. } if full || sms > self.free_sms => full = true,
-                Work::Copy { engine, .. } if self.copies(engine) => {}
-                _ => {
-                    self.start(id, work);
-                    return true;
+        for (_, at, id, work, late) in heads {
+            let begin = match work {
+                Work::Mark { .. } | Work::Wait { .. } => at,
+                _ if late => self.place(work, at),
+                Work::Kernel { sms, .. } if full || sms > self.free_sms => {
+                    full = true;
+                    continue;
                 }
+                Work::Copy { engine, .. } if self.copies(engine) => continue,
+                _ => self.now,
+            };
+            if begin <= self.now {
+                self.start(id, work, begin);
+                return true;
             }
         }
         false
@@ -193,13 +211,30 @@ impl<E> Timeline<E> {
         streams.any(|it| it.engine() == Some(engine))
     }
 
-    fn start(&mut self, id: u64, work: Work) {
-        let now = self.now;
-        let ns = match work {
+    /// The time at which late work would have begun, had it come in time.
+    fn place(&self, work: Work, from: Nanos) -> Nanos {
+        let Some(uses) = work.uses() else {
+            return from;
+        };
+        let capacity = if uses.kind == UseKind::Multiprocessors {
+            self.sms
+        } else {
+            1
+        };
+        self.booked.place(uses, from, self.time(work), capacity)
+    }
+
+    /// Nanoseconds that work takes.
+    fn time(&self, work: Work) -> Nanos {
+        match work {
             Work::Kernel { ns, .. } => ns,
             Work::Copy { engine, bytes } => self.copy_time(engine, bytes),
             Work::Mark { .. } | Work::Wait { .. } => 0,
-        };
+        }
+    }
+
+    fn start(&mut self, id: u64, work: Work, begin: Nanos) {
+        let end = begin + self.time(work);
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
@@ -208,24 +243,24 @@ impl<E> Timeline<E> {
         };
         match work {
             Work::Kernel { .. } | Work::Copy { .. } => {
-                stream.running = Some(Running {
-                    end: now + ns,
-                    item,
-                });
+                stream.running = Some(Running { end, item });
             }
             Work::Mark {
                 event,
                 record,
                 timed,
             } => {
-                stream.passed = now;
+                stream.passed = begin;
                 stream.timed |= timed;
-                self.marks.pass(event, record, now);
+                self.marks.pass(event, record, begin);
             }
-            Work::Wait { .. } => stream.passed = now,
+            Work::Wait { .. } => stream.passed = begin,
         }
         if let Work::Kernel { sms, .. } = work {
-            self.free_sms -= sms;
+            self.free_sms = self.free_sms.saturating_sub(sms);
+        }
+        if let Some(uses) = work.uses() {
+            self.booked.add(uses, begin, end);
         }
     }
 
@@ -254,6 +289,7 @@ impl<E> Timeline<E> {
             let Some(Running { item, .. }) = running else {
                 continue;
             };
+            self.worked = self.worked.max(end);
             if let Work::Kernel { sms, .. } = item.work {
                 self.free_sms += sms;
             }
@@ -268,6 +304,7 @@ impl<E> Timeline<E> {
     /// Ends all work with an error, as a fault ends a context.
     pub(crate) fn fail(&mut self, code: u32) {
         self.failed.get_or_insert(code);
+        self.booked.clear();
         for stream in self.streams.values_mut() {
             if let Some(Running { item, .. }) = stream.running.take()
                 && let Work::Kernel { sms, .. } = item.work

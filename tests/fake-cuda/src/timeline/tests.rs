@@ -33,15 +33,7 @@ impl Bench {
     }
 
     fn push(&mut self, stream: u64, ready: Nanos, work: Work, effect: &'static str) {
-        let effect = Some(effect);
-        self.device.push(
-            stream,
-            Item {
-                ready,
-                work,
-                effect,
-            },
-        );
+        self.device.push(stream, ready, work, Some(effect));
     }
 
     fn kernel(&mut self, stream: u64, ready: Nanos, (ns, sms): (Nanos, u64), name: &'static str) {
@@ -150,8 +142,8 @@ fn time_is_only_seen_up_to_where_it_went() {
     bench.kernel(1, 0, (100, 1), "a");
     bench.advance(109);
     assert!(bench.ended.is_empty() && bench.device.is_busy(Some(1)));
-    assert_eq!(bench.device.busy_beside(Some(1)), 0);
-    assert_eq!(bench.device.busy_beside(Some(2)), 1);
+    assert_eq!(bench.device.busy_beside(Some(1), 109), 0);
+    assert_eq!(bench.device.busy_beside(Some(2), 109), 1);
     bench.advance(110);
     assert_eq!(
         (&bench.ended[..], &bench.ends[..]),
@@ -182,4 +174,22 @@ fn a_destroyed_stream_goes_after_its_work() {
         (&bench.ended[..], bench.device.streams.len()),
         (&["a"][..], 0)
     );
+}
+
+#[test]
+fn work_that_another_thread_brings_late_runs_when_it_would_have_run() {
+    let mut bench = Bench::new(&[0, 0, 0]);
+    bench.kernel(1, 0, (1_000, 60), "long");
+    assert_eq!(bench.runs(None), 1_010, "one thread waits");
+    bench.device.add_event(7, false);
+    // Another thread is at 100, when the long kernel runs.
+    bench.kernel(2, 100, (50, 40), "beside");
+    bench.device.record(2, 7, 101);
+    bench.kernel(3, 102, (50, 41), "behind");
+    assert_eq!(bench.device.busy_beside(None, 100), 3);
+    assert_eq!(bench.runs(Some(2)), 160);
+    assert_eq!(bench.device.marks().passed(7, 1), Some(160));
+    assert_eq!(bench.runs(Some(3)), 1_060);
+    assert_eq!(bench.runs(None), 1_060);
+    assert_eq!(bench.device.free_sms, 100);
 }

@@ -30,6 +30,37 @@ pub(crate) enum Work {
     Wait { event: u64, record: u64 },
 }
 
+/// The part of the device that work uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UseKind {
+    Multiprocessors,
+    Engine(Engine),
+}
+
+/// The use of a part of the device, and how much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Use {
+    pub(super) kind: UseKind,
+    pub(super) amount: u64,
+}
+
+impl Work {
+    /// The part of the device that it uses; `None` if it takes no time.
+    pub(super) fn uses(self) -> Option<Use> {
+        match self {
+            Self::Kernel { sms, .. } => Some(Use {
+                kind: UseKind::Multiprocessors,
+                amount: sms,
+            }),
+            Self::Copy { engine, .. } => Some(Use {
+                kind: UseKind::Engine(engine),
+                amount: 1,
+            }),
+            Self::Mark { .. } | Self::Wait { .. } => None,
+        }
+    }
+}
+
 /// Work in its stream, with its effect.
 #[derive(Debug)]
 pub(crate) struct Item<E> {
@@ -37,4 +68,6 @@ pub(crate) struct Item<E> {
     pub(crate) ready: Nanos,
     pub(crate) work: Work,
     pub(crate) effect: Option<E>,
+    /// True if the device was beyond that time already: another thread has waited for it.
+    pub(super) late: bool,
 }
