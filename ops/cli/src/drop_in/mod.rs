@@ -3,6 +3,7 @@
 
 mod command;
 mod elf;
+mod forced;
 mod jit_link;
 mod smi;
 mod variable;
@@ -17,9 +18,10 @@ use admin::errors::ErrorCode;
 use anyhow::{Context, Result, bail};
 use bus_schemas::{ModuleHash, Tenant};
 
+use forced::{JIT_FOLDER, JIT_LINK_FUNCTIONS, JIT_LINKS, TOOLKIT};
 pub use smi::SMI;
 pub use variable::EnvVariable;
-use variable::{joined, set};
+use variable::{ahead, set};
 
 /// File name of the built library.
 const LIBRARY: &str = "libwarploom_cuda.so";
@@ -28,43 +30,9 @@ const LIBRARY: &str = "libwarploom_cuda.so";
 const FOLDER: &str = "WARPLOOM_DROP_IN";
 /// The variable with the file to which a program under `warploom run` writes its sessions.
 pub const SESSIONS: &str = "WARPLOOM_SESSIONS";
-/// The folder of the empty nvJitLink libraries, separate from the others: programs for GPUs must
-/// not find them by name.
-const JIT_FOLDER: &str = "jit-link";
-/// Versions of nvJitLink that programs look for.
-const JIT_LINKS: [&str; 2] = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
-/// Functions of nvJitLink that programs look up in all loaded libraries.
-const JIT_LINK_FUNCTIONS: [&str; 16] = [
-    "nvJitLinkAddData",
-    "nvJitLinkAddFile",
-    "nvJitLinkComplete",
-    "nvJitLinkCreate",
-    "nvJitLinkDestroy",
-    "nvJitLinkGetErrorLog",
-    "nvJitLinkGetErrorLogSize",
-    "nvJitLinkGetInfoLog",
-    "nvJitLinkGetInfoLogSize",
-    "nvJitLinkGetLinkedCubin",
-    "nvJitLinkGetLinkedCubinSize",
-    "nvJitLinkGetLinkedLTOIR",
-    "nvJitLinkGetLinkedLTOIRSize",
-    "nvJitLinkGetLinkedPtx",
-    "nvJitLinkGetLinkedPtxSize",
-    "nvJitLinkVersion",
-];
-/// The package with JAX's CUDA plugin.
-const JAX: &str = "jax_plugins";
 /// The library's names: that of the driver, with and without version, and that of NVIDIA's
 /// management library.
 const NAMES: [&str; 3] = ["libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"];
-/// Subfolder that JAX takes for a toolkit.
-const TOOLKIT: &str = "toolkit";
-/// XLA's flag to skip the autotuning of kernels: on a processor that takes minutes, and tells
-/// nothing about a GPU. The user's own flags follow it, and so override it.
-const AT_ONCE: &str = "--xla_gpu_autotune_level=0";
-/// Filter for the warning of Numba and cuda.core about the empty nvJitLink: it is not old, and no
-/// upgrade is needed.
-const QUIET: &str = "ignore:libnvJitLink.so* is too old:RuntimeWarning";
 /// An assembler for Triton that passes PTX on as machine code.
 const ASSEMBLER: &str = "#!/bin/sh
 # Called as ptxas by Triton and JAX: hands the PTX on as it is.
@@ -188,12 +156,10 @@ pub fn variables(
     present: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<EnvVariable> {
     let programs = command::programs(command, &present);
-    let has_jax = !devices.gpus && jit_link::has_package(JAX, &programs, &present);
     let mut variables = vec![library_path(folder, &present)];
     variables.extend(smi::path(folder, &present));
     if !devices.gpus {
-        variables.push(jit_links(folder, &programs, &present));
-        variables.extend(compilers(folder, &present));
+        variables.extend(forced::variables(folder, &programs, &present));
     }
     variables.push(set(
         "TRITON_LIBCUDA_PATH",
@@ -214,74 +180,13 @@ pub fn variables(
         ),
         set(FOLDER, folder, "our own roles leave all this alone"),
     ]);
-    if has_jax {
-        variables.extend(jax(folder, &present));
-    }
     variables
-}
-
-/// Puts entries before those that a list already has.
-fn ahead(
-    name: &'static str,
-    entries: Vec<PathBuf>,
-    present: &impl Fn(&str) -> Option<OsString>,
-    why: &'static str,
-) -> EnvVariable {
-    let entries = entries.into_iter().map(PathBuf::into_os_string);
-    set(name, joined(entries.chain(present(name)), ":"), why)
 }
 
 /// The loader's search path, with the folder first.
 fn library_path(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> EnvVariable {
     let why = "programs find libcuda and libnvidia-ml there";
     ahead("LD_LIBRARY_PATH", vec![folder.to_owned()], present, why)
-}
-
-/// The libraries to load in place of nvJitLink, which would generate machine code.
-fn jit_links(
-    folder: &Path,
-    programs: &[PathBuf],
-    present: &impl Fn(&str) -> Option<OsString>,
-) -> EnvVariable {
-    let empty = JIT_LINKS
-        .iter()
-        .map(|name| folder.join(JIT_FOLDER).join(name));
-    let real = JIT_LINKS.iter();
-    let real = real.filter_map(|name| jit_link::find(name, folder, programs, present));
-    let why = "an empty nvJitLink: Numba and cuda.core send PTX; behind it the real one, for what needs it";
-    ahead("LD_PRELOAD", empty.chain(real).collect(), present, why)
-}
-
-/// Makes libraries that compile for GPUs send PTX.
-fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariable; 3] {
-    // The last filter that matches decides.
-    let warnings = present("PYTHONWARNINGS").into_iter().chain([QUIET.into()]);
-    let warnings = joined(warnings, ",");
-    let assembler = folder.join("ptxas");
-    [
-        set(
-            "PYTHONWARNINGS",
-            warnings,
-            "the empty nvJitLink is not too old",
-        ),
-        set("CUPY_COMPILE_WITH_PTX", "1", "CuPy sends PTX"),
-        set("TRITON_PTXAS_PATH", assembler, "Triton sends PTX"),
-    ]
-}
-
-/// The same for JAX.
-fn jax(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariable; 2] {
-    let flags = [AT_ONCE.into()].into_iter().chain(present("XLA_FLAGS"));
-    let (toolkit, flags) = (folder.join(TOOLKIT), joined(flags, " "));
-    let why = "JAX finds a ptxas there, and so sends PTX";
-    [
-        set("CUDA_ROOT", toolkit, why),
-        set(
-            "XLA_FLAGS",
-            flags,
-            "XLA times no kernels to choose among them",
-        ),
-    ]
 }
 
 /// Removes the variables of [`variables`] from the environment of one of our roles: a worker must
@@ -321,6 +226,7 @@ fn without(list: &OsStr, folder: &Path) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use super::forced::JAX;
     use super::*;
 
     /// One device on a CPU worker.

@@ -1,6 +1,7 @@
 //! Environment variables for a program.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// A variable for a program, with its purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,4 +34,15 @@ pub(super) fn joined(texts: impl IntoIterator<Item = OsString>, between: &str) -
         all.push(text);
     }
     all
+}
+
+/// Puts entries before those that a list already has.
+pub(super) fn ahead(
+    name: &'static str,
+    entries: Vec<PathBuf>,
+    present: &impl Fn(&str) -> Option<OsString>,
+    why: &'static str,
+) -> EnvVariable {
+    let entries = entries.into_iter().map(PathBuf::into_os_string);
+    set(name, joined(entries.chain(present(name)), ":"), why)
 }
