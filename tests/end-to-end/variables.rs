@@ -1,5 +1,7 @@
 //! CUDA's own environment variables work as they do with a GPU.
 
+use std::process::Command;
+
 use test_cluster::TempDir;
 
 use crate::loaded::{LoadedCluster, plan};
@@ -10,7 +12,7 @@ async fn the_drivers_variables_are_obeyed() {
     let loaded = LoadedCluster::start(1, 2, &[plan("a", "search", 1)]).await;
     let dir = TempDir::new().expect("a directory");
     let program = compile(dir.path(), "variables");
-    let run = |part: &str, variables: &[(&str, &str)]| {
+    let begun = |variables: &[(&str, &str)]| {
         let mut command = warploom(dir.path());
         let credentials = loaded.demo.cluster.credentials();
         let cluster = &loaded.demo.cluster.options().cluster;
@@ -19,9 +21,12 @@ async fn the_drivers_variables_are_obeyed() {
             .env("WARPLOOM_CLUSTER_NAME", cluster)
             .env("TMPDIR", dir.path())
             .envs(variables.iter().copied())
-            .args(["run", "--tenant", "a", "--devices", "2", "--"])
-            .arg(&program)
-            .arg(part);
+            .args(["run", "--tenant", "a", "--devices", "2"]);
+        command
+    };
+    let run = |part: &str, variables: &[(&str, &str)]| {
+        let mut command = begun(variables);
+        command.arg("--").arg(&program).arg(part);
         let output = command.output().expect("it runs");
         let (out, err) = text(&output);
         assert!(
@@ -57,5 +62,27 @@ async fn the_drivers_variables_are_obeyed() {
     ] {
         let seen = run("uuids", &[("CUDA_VISIBLE_DEVICES", visible)]);
         assert_eq!(seen.lines().collect::<Vec<_>>(), wanted, "{visible}");
+    }
+    forced(begun);
+}
+
+/// Both workers compute on CPUs, so programs compile to PTX, unless the user says otherwise.
+fn forced(begun: impl Fn(&[(&str, &str)]) -> Command) {
+    for (setting, variables, wanted) in [
+        (
+            "auto",
+            &[("CUPY_COMPILE_WITH_PTX", "0")][..],
+            "0 preloaded\n",
+        ),
+        ("auto", &[], "1 preloaded\n"),
+        ("cpu", &[], "1 preloaded\n"),
+        ("gpu", &[], "none\n"),
+    ] {
+        let mut command = begun(variables);
+        let script = "echo ${CUPY_COMPILE_WITH_PTX:-none} ${LD_PRELOAD:+preloaded}";
+        command.args(["--set", &format!("run.device={setting}"), "--"]);
+        let output = command.args(["sh", "-c", script]).output();
+        let (out, err) = text(&output.expect("it runs"));
+        assert_eq!(out, wanted, "{setting} with {variables:?}: {err}");
     }
 }

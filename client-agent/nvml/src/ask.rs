@@ -89,6 +89,15 @@ impl StatusClient {
         Ok(join_all(states).await)
     }
 
+    /// Asks for the devices that the tenant's sessions may be placed on, and no worker for its
+    /// share.
+    ///
+    /// # Errors
+    /// [`AskError`], within `patience`.
+    pub async fn listed(&self, patience: Duration) -> Result<Vec<TenantDevice>, AskError> {
+        self.list(Instant::now() + patience).await
+    }
+
     /// Asks the leader for its list.
     async fn list(&self, deadline: Instant) -> Result<Vec<TenantDevice>, AskError> {
         let subject = self.subjects.to_leader(&self.tenant, ToLeader::Devices);

@@ -102,6 +102,7 @@ known! {
     "controller.mcp" = "reads", "what programs may do through the Model Context Protocol: reads, or changes as well";
     "command.deadline" = "5s", "a command waits so long for a broker, a leader or a stored message that does not come";
     "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";
+    "run.device" = "auto", "what `run` and `env` prepare programs for: auto (what the tenant may get: GPUs, or else CPUs), cpu (they compile to PTX) or gpu (they compile as beside a GPU)";
     "weights.max_bytes" = "", "what published weights may take of the broker's disk: `weights add` sets it (default: as it is, 16GiB at first)";
     "up.brokers" = "1", "brokers that `up` starts: 1, or 3 or 5 that replicate what they store";
     "up.leaders" = "3", "leader candidates that `up` starts";
@@ -131,6 +132,7 @@ impl Kind {
                 _,
             ) => Self::Size,
             ("worker.device", _) => Self::OneOf(&["auto", "cpu", "cuda"]),
+            ("run.device", _) => Self::OneOf(&["auto", "cpu", "gpu"]),
             ("worker.model", _) => Self::OneOf(&[
                 "usual", "machine", "t4", "a100", "a10", "rtx3090", "l4", "rtx4090", "rtx5090",
             ]),

@@ -115,10 +115,7 @@ async fn run_own(areas: Vec<&'static str>, settings: &Settings, json: bool) -> R
     });
     let cluster = started.await?;
     let folder = drop_in::folder(&cluster.options().state_dir, &library)?;
-    let devices = drop_in::ProgramDevices {
-        count: 1,
-        gpus: false,
-    };
+    let devices = drop_in::ProgramDevices::unknown(1);
     let tenant = TENANT.parse().context("a tenant's name")?;
     let credentials = cluster.credentials();
     let variables = drop_in::variables(&folder, &credentials, &tenant, devices, &[], |_| None);

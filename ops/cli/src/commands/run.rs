@@ -29,6 +29,9 @@ use crate::exit::Unstarted;
 use crate::local::{LocalCluster, LocalOptions, Scratch};
 use admin::errors::{Unreachable, UsageError};
 
+/// Time limit for the leader's list of devices. The program waits for it, and can do without.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// `warploom run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -107,10 +110,7 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     own_login(&credentials, &tenant)?.save(&own)?;
     let sessions = scratch.path().join("sessions");
     fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
-    let devices = ProgramDevices {
-        count: args.devices,
-        gpus: are_gpus(&credentials, &tenant, settings).await,
-    };
+    let devices = devices_of(&credentials, &tenant, args.devices, settings).await;
     let mut variables = variables(settings, &own, &tenant, devices, &args.command)?;
     variables.push(runtime_tables(settings, args.cuda_runtime));
     if verbose {
@@ -205,18 +205,28 @@ fn own_login(credentials: &Credentials, tenant: &Tenant) -> Result<Credentials> 
     })
 }
 
-/// True if every device that the tenant's sessions may be placed on is a GPU. If the leader does
-/// not say, they are taken for CPUs: the settings for CPUs also work on a GPU.
-async fn are_gpus(credentials: &Credentials, tenant: &Tenant, settings: &Settings) -> bool {
+/// The devices that a program of the tenant may get, by the leader's list, taken for those that
+/// `run.device` names. If the leader does not say in time, they are taken for CPUs: the settings for
+/// CPUs also work on a GPU.
+async fn devices_of(
+    credentials: &Credentials,
+    tenant: &Tenant,
+    count: u32,
+    settings: &Settings,
+) -> ProgramDevices {
     let asked = async {
-        let mut connection = Connection::by(credentials, tenant, settings).await?;
-        connection.devices().await
+        let connection = Connection::by(credentials, tenant, settings).await?;
+        connection.listed(PATIENCE).await
     };
-    let devices = asked.await.unwrap_or_default();
-    !devices.is_empty()
-        && devices
-            .iter()
-            .all(|device| device.properties.kind == "cuda")
+    let listed = tokio::time::timeout(PATIENCE, asked).await;
+    let devices = match listed.map_err(anyhow::Error::from).flatten() {
+        Ok(listed) => ProgramDevices::among(count, listed.iter().map(|it| &it.properties)),
+        Err(error) => {
+            tracing::warn!(%error, "what devices there are is not known: programs are set up for CPUs");
+            ProgramDevices::unknown(count)
+        }
+    };
+    devices.taken_for(settings.text("run.device"))
 }
 
 fn variables(
@@ -333,10 +343,7 @@ pub async fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> 
     broker::private_dir(&state_dir(settings))?;
     fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
     own_login(&credentials, &args.tenant)?.save(&own)?;
-    let devices = ProgramDevices {
-        count: args.devices,
-        gpus: are_gpus(&credentials, &args.tenant, settings).await,
-    };
+    let devices = devices_of(&credentials, &args.tenant, args.devices, settings).await;
     let mut variables = variables(settings, &own, &args.tenant, devices, &[])?;
     variables.push(runtime_tables(settings, args.cuda_runtime));
     if json {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::jit_link;
+use super::jit_link::{self, DROP_INS};
 use super::variable::{EnvVariable, ahead, joined, set};
 
 /// The folder of the empty nvJitLink libraries, separate from the others: programs for GPUs must
@@ -41,6 +41,10 @@ const AT_ONCE: &str = "--xla_gpu_autotune_level=0";
 /// upgrade is needed.
 const QUIET: &str = "ignore:libnvJitLink.so* is too old:RuntimeWarning";
 
+/// The variables that have one value. What the user has set stays; in the others the user's part
+/// is kept.
+const REPLACING: [&str; 3] = ["CUPY_COMPILE_WITH_PTX", "TRITON_PTXAS_PATH", "CUDA_ROOT"];
+
 /// The variables for a program with a device that may be a CPU. `programs` are those in its
 /// command, beside which its own libraries may be.
 pub(super) fn variables(
@@ -53,7 +57,18 @@ pub(super) fn variables(
     if jit_link::has_package(JAX, programs, present) {
         variables.extend(jax(folder, present));
     }
+    variables.retain(|it| !REPLACING.contains(&it.name) || !is_users(it.name, present));
     variables
+}
+
+/// True if the user has set a variable. An outer `run` may have set it too, to a path in its own
+/// folder.
+fn is_users(name: &str, present: &impl Fn(&str) -> Option<OsString>) -> bool {
+    let is_ours = |value: &OsString| {
+        let mut parts = Path::new(value).components();
+        parts.any(|part| part.as_os_str() == DROP_INS)
+    };
+    present(name).is_some_and(|value| !value.is_empty() && !is_ours(&value))
 }
 
 /// The libraries to load in place of nvJitLink, which would generate machine code.
@@ -101,4 +116,38 @@ fn jax(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [EnvVariab
             "XLA times no kernels to choose among them",
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value of a variable where the user has set some.
+    fn told(name: &str, users: &[(&str, &str)]) -> Option<String> {
+        let present = |name: &str| {
+            let mine = users.iter().find(|(its, _)| *its == name);
+            mine.map(|(_, value)| OsString::from(*value))
+        };
+        let set = variables("/f/x".as_ref(), &[], &present).into_iter();
+        let mut set = set.filter(|it| it.name == name);
+        set.next().map(|it| it.value.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn what_the_user_has_set_stays() {
+        let assembler = "TRITON_PTXAS_PATH";
+        assert_eq!(told(assembler, &[]).as_deref(), Some("/f/x/ptxas"));
+        assert_eq!(told(assembler, &[(assembler, "/usr/bin/ptxas")]), None);
+        let empty = told(assembler, &[(assembler, "")]);
+        assert_eq!(empty.as_deref(), Some("/f/x/ptxas"), "empty is not set");
+        let outer = told(assembler, &[(assembler, "/s/drop-in/00/ptxas")]);
+        assert_eq!(outer.as_deref(), Some("/f/x/ptxas"), "an outer run's");
+        let cupy = "CUPY_COMPILE_WITH_PTX";
+        assert_eq!(told(cupy, &[]).as_deref(), Some("1"));
+        assert_eq!(told(cupy, &[(cupy, "0")]), None);
+        let warnings = told("PYTHONWARNINGS", &[("PYTHONWARNINGS", "error")]);
+        assert_eq!(warnings, Some(format!("error,{QUIET}")));
+        let preload = told("LD_PRELOAD", &[("LD_PRELOAD", "/own.so")]);
+        assert!(preload.is_some_and(|it| it.ends_with(":/own.so")));
+    }
 }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::command::is_python;
 
+/// The folder of all drop-ins, below the state folder of whatever user or build.
+pub(super) const DROP_INS: &str = "drop-in";
 /// Folders of nvJitLink in Python packages, below `site-packages`.
 const PACKAGES: [&str; 3] = ["nvjitlink/lib", "cu13/lib", "cu12/lib"];
 /// Folders of nvJitLink in toolkits, below the toolkit's own.
@@ -34,7 +36,7 @@ pub(super) fn find(
     let paths = places.map(|place| place.join(name));
     let mut real = paths.filter(|path| !path.starts_with(folder) && path.is_file());
     // A stub of another version of this program is also empty.
-    real.find(|path| !path.components().any(|part| part.as_os_str() == "drop-in"))
+    real.find(|path| !path.components().any(|part| part.as_os_str() == DROP_INS))
 }
 
 /// True if a program's Python has this package.
@@ -177,10 +179,7 @@ mod tests {
             |name: &str| (name == "LD_LIBRARY_PATH").then(|| dir.clone().into_os_string());
         let mut command = Command::new(dir.join("program"));
         command.arg(dir.join("libuser.so"));
-        let devices = ProgramDevices {
-            count: 1,
-            gpus: false,
-        };
+        let devices = ProgramDevices::unknown(1);
         for it in variables(&made, "/c".as_ref(), &tenant, devices, &[], present) {
             command.env(it.name, it.value);
         }

@@ -2,6 +2,7 @@
 //! programs find it, and the variables that lead them there.
 
 mod command;
+mod devices;
 mod elf;
 mod forced;
 mod jit_link;
@@ -18,7 +19,9 @@ use admin::errors::ErrorCode;
 use anyhow::{Context, Result, bail};
 use bus_schemas::{ModuleHash, Tenant};
 
+pub use devices::ProgramDevices;
 use forced::{JIT_FOLDER, JIT_LINK_FUNCTIONS, JIT_LINKS, TOOLKIT};
+use jit_link::DROP_INS;
 pub use smi::SMI;
 pub use variable::EnvVariable;
 use variable::{ahead, set};
@@ -101,7 +104,7 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
         .chars()
         .take(16)
         .collect();
-    let folder = base.join("drop-in").join(name);
+    let folder = base.join(DROP_INS).join(name);
     if folder.is_dir() {
         smi::link(&folder)?;
         return Ok(folder);
@@ -133,15 +136,6 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
         fs::remove_dir_all(&partial).with_context(|| failed(&partial))?;
     }
     Ok(folder)
-}
-
-/// The devices that a program gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProgramDevices {
-    /// Number of devices.
-    pub count: u32,
-    /// True if all are GPUs: libraries then send machine code, as with a local GPU.
-    pub gpus: bool,
 }
 
 /// The variables that lead a program to the folder and the folder's library to the cluster.
@@ -230,10 +224,7 @@ mod tests {
     use super::*;
 
     /// One device on a CPU worker.
-    const ONE: ProgramDevices = ProgramDevices {
-        count: 1,
-        gpus: false,
-    };
+    const ONE: ProgramDevices = ProgramDevices::unknown(1);
 
     #[test]
     fn a_folder_is_made_once_and_holds_one_library() {

@@ -44,10 +44,7 @@ pub(super) fn drop_in_variables(
 ) -> Result<impl Iterator<Item = (&'static str, OsString)>> {
     let tenant = TENANT.parse().context("the measured tenant")?;
     let credentials = cluster.credentials();
-    let devices = drop_in::ProgramDevices {
-        count: 1,
-        gpus: false,
-    };
+    let devices = drop_in::ProgramDevices::unknown(1);
     let variables = drop_in::variables(folder, &credentials, &tenant, devices, &[], present);
     let name = (
         "WARPLOOM_CLUSTER_NAME",

@@ -17,7 +17,7 @@ use admin::settings::Settings;
 use anyhow::{Context, Result};
 use broker::Credentials;
 use bus::{BusSettings, random_id};
-use bus_schemas::Tenant;
+use bus_schemas::{Tenant, TenantDevice};
 use nvml::{AskError, DeviceState, StatusClient, Viewer};
 
 use admin::errors::{Unreachable, UsageError};
@@ -163,5 +163,14 @@ impl Connection {
             AskError::NoLeader => Unreachable(error.to_string()).into(),
             error => error.into(),
         })
+    }
+
+    /// The devices that the tenant's sessions may be placed on, without their workers' reports.
+    /// There are none if the leader has no place for a session.
+    pub(super) async fn listed(&self, patience: Duration) -> Result<Vec<TenantDevice>> {
+        match self.client.listed(patience).await {
+            Err(AskError::Refused(_)) => Ok(Vec::new()),
+            listed => Ok(listed?),
+        }
     }
 }

@@ -1,0 +1,88 @@
+//! The devices that a program gets, by which its variables are chosen.
+
+use bus_schemas::DeviceProperties;
+
+/// The kind of a GPU in [`DeviceProperties::kind`].
+const GPU: &str = "cuda";
+
+/// The devices that a program gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramDevices {
+    /// Number of devices.
+    pub count: u32,
+    /// True if all are GPUs: libraries then send machine code, as with a local GPU.
+    pub gpus: bool,
+}
+
+impl ProgramDevices {
+    /// `count` devices that may be CPUs.
+    #[must_use]
+    pub const fn unknown(count: u32) -> Self {
+        Self { count, gpus: false }
+    }
+
+    /// `count` devices, any of `candidates`.
+    ///
+    /// The leader chooses among them when the program opens its sessions, long after its variables
+    /// are set. So one CPU, or one device of unknown kind, makes all of them CPUs: programs then
+    /// send PTX, which a GPU compiles too, only more slowly. Machine code would fail on the CPU.
+    #[must_use]
+    pub fn among<'d>(
+        count: u32,
+        candidates: impl IntoIterator<Item = &'d DeviceProperties>,
+    ) -> Self {
+        let kinds: Vec<_> = candidates.into_iter().map(|it| it.kind == GPU).collect();
+        let gpus = !kinds.is_empty() && kinds.into_iter().all(|is_gpu| is_gpu);
+        Self { count, gpus }
+    }
+
+    /// The devices, taken for those that the setting `run.device` names: `cpu` or `gpu`. With
+    /// `auto` they stay as they are.
+    #[must_use]
+    pub fn taken_for(self, setting: &str) -> Self {
+        let gpus = match setting {
+            "cpu" => false,
+            "gpu" => true,
+            _ => self.gpus,
+        };
+        Self { gpus, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// True if devices of these kinds are taken for GPUs.
+    fn are_gpus(kinds: &[&str]) -> bool {
+        let device = |kind: &&str| DeviceProperties {
+            kind: (*kind).into(),
+            ..DeviceProperties::default()
+        };
+        let devices: Vec<_> = kinds.iter().map(device).collect();
+        ProgramDevices::among(2, &devices).gpus
+    }
+
+    #[test]
+    fn one_device_that_may_be_a_cpu_makes_all_of_them_cpus() {
+        assert!(are_gpus(&["cuda"]));
+        assert!(are_gpus(&["cuda", "cuda"]));
+        assert!(!are_gpus(&["cpu"]));
+        assert!(!are_gpus(&["cuda", "cpu"]));
+        assert!(!are_gpus(&["cpu", "cuda"]));
+        assert!(!are_gpus(&["cuda", ""]), "an older worker does not say");
+        assert!(!are_gpus(&[]), "there is none yet");
+        assert!(!ProgramDevices::unknown(1).gpus);
+    }
+
+    #[test]
+    fn the_setting_comes_before_what_the_cluster_says() {
+        for gpus in [false, true] {
+            let devices = ProgramDevices { count: 2, gpus };
+            assert_eq!(devices.taken_for("auto"), devices);
+            assert!(!devices.taken_for("cpu").gpus);
+            assert!(devices.taken_for("gpu").gpus);
+            assert_eq!(devices.taken_for("gpu").count, 2);
+        }
+    }
+}
