@@ -63,6 +63,14 @@ async fn the_drivers_variables_are_obeyed() {
         let seen = run("uuids", &[("CUDA_VISIBLE_DEVICES", visible)]);
         assert_eq!(seen.lines().collect::<Vec<_>>(), wanted, "{visible}");
     }
+    for (variable, value, wanted) in [
+        // Of the GPUs of an outer run.
+        ("WARPLOOM_GPU_DRIVER_VERSION", "12.4", "13000\n"),
+        ("WARPLOOM_CLIENT_DRIVER_VERSION", "12.4", "12040\n"),
+        ("WARPLOOM_CLIENT_DRIVER_VERSION", "13.4", "13040\n"),
+    ] {
+        assert_eq!(run("version", &[(variable, value)]), wanted, "{value}");
+    }
     forced(begun);
 }
 

@@ -102,6 +102,19 @@ pub const CLUSTER_OCCUPANCY: usize = 8;
 pub const CLUSTER_BLOCKS: usize = 16;
 
 impl DeviceProperties {
+    /// Returns true if the device is a GPU with NVIDIA's driver.
+    #[must_use]
+    pub fn is_gpu(&self) -> bool {
+        self.kind == "cuda"
+    }
+
+    /// Returns the version of the GPU's driver; `None` for a CPU, and if the worker does not report
+    /// it.
+    #[must_use]
+    pub fn gpu_driver(&self) -> Option<u32> {
+        (self.is_gpu() && self.driver > 0).then_some(self.driver)
+    }
+
     /// Returns the number of clusters of `cluster` blocks that run at a time, with `occupancy`
     /// blocks on a multiprocessor. Values that the worker does not report are estimated, as if all
     /// multiprocessors were neighbours. 0 for more than [`CLUSTER_BLOCKS`].
@@ -138,6 +151,19 @@ impl DeviceProperties {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_gpu_has_a_driver_of_its_own() {
+        let of = |kind: &str, driver| DeviceProperties {
+            kind: kind.into(),
+            driver,
+            ..DeviceProperties::default()
+        };
+        assert_eq!(of("cuda", 12_080).gpu_driver(), Some(12_080));
+        assert_eq!(of("cuda", 0).gpu_driver(), None);
+        assert_eq!(of("cpu", 13_000).gpu_driver(), None);
+        assert!(!of("", 13_000).is_gpu());
+    }
 
     #[test]
     fn clusters_are_those_that_the_worker_tells_or_an_estimate() {

@@ -119,6 +119,11 @@ impl Properties {
         self.device.kind == "cpu"
     }
 
+    /// The CUDA version of a GPU's driver; a CPU has none, and an older worker may not say.
+    pub(crate) fn gpu_driver(&self) -> Option<u32> {
+        self.device.gpu_driver()
+    }
+
     /// Number of multiprocessors.
     pub(crate) fn multiprocessors(&self) -> i32 {
         int(self.device.sms)

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use client_session::{ProgramSettings, without_signals};
+use client_session::{ProgramSettings, settle_driver_version, without_signals};
 
 use crate::connection::{Connection, FAREWELL};
 use crate::context::PrimaryContexts;
@@ -125,6 +125,8 @@ fn begin() -> Result<Process> {
     for (ordinal, device) in devices.iter_mut().enumerate() {
         device.ordinal = ordinal;
     }
+    let drivers = devices.iter().filter_map(|it| it.properties.gpu_driver());
+    settle_driver_version(drivers);
     Ok(Process {
         contexts: PrimaryContexts::new(devices.len()),
         devices,

@@ -32,7 +32,7 @@ mod version;
 mod watcher;
 
 pub use ask::{AskError, StatusClient};
-pub use client_session::driver_version;
+pub use client_session::{GPU_DRIVER, driver_version_for};
 pub use snapshot::{DeviceShare, DeviceState, ProcessState, Viewer, arranged, percent};
 pub use symbol::{ExportedSymbol, symbols};
 pub use version::driver_text;

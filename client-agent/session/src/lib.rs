@@ -24,6 +24,7 @@ mod program;
 mod serve;
 mod session;
 mod signal;
+mod version;
 mod wait;
 
 pub use caller::set_traceparent;
@@ -35,8 +36,9 @@ pub use module::{Function, Images, LaunchOn, Module};
 pub use name::{bus_id, gpu_uuid, uuid_text};
 pub use observer::{Observer, Unobserved};
 pub use open::{Opening, open};
-pub use program::{ProgramSettings, driver_version};
+pub use program::ProgramSettings;
 pub use serve::serve;
 pub use session::Session;
 pub use signal::{block_signals, without_signals};
+pub use version::{GPU_DRIVER, driver_version, driver_version_for, settle_driver_version};
 pub use wait::{block_on, block_until};

@@ -10,6 +10,8 @@ use bus::parse_duration;
 use bus_schemas::{BrokerUrl, Tenant};
 use toml::Table;
 
+use crate::version;
+
 /// The settings for access to the cluster.
 #[derive(Clone)]
 pub struct ProgramSettings {
@@ -33,21 +35,6 @@ pub struct ProgramSettings {
 const OPENING: Duration = Duration::from_millis(2_400);
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The CUDA version of this library, which it reports by default.
-const DRIVER_VERSION: i32 = 13_000;
-/// Sets another version: some programs send PTX only to a driver as new as their own toolkit.
-const DRIVER_VARIABLE: &str = "WARPLOOM_CLIENT_DRIVER_VERSION";
-
-/// The CUDA version that the driver reports, 1000 times the major plus 10 times the minor.
-pub fn driver_version() -> i32 {
-    static VERSION: OnceLock<i32> = OnceLock::new();
-    *VERSION.get_or_init(|| {
-        let said = std::env::var(DRIVER_VARIABLE).ok();
-        said.and_then(|text| version(&text))
-            .unwrap_or(DRIVER_VERSION)
-    })
-}
-
 /// The variable that controls if the memory of this process's sessions may be swapped out.
 const SWAP_VARIABLE: &str = "WARPLOOM_CLIENT_SWAP";
 
@@ -55,14 +42,6 @@ const SWAP_VARIABLE: &str = "WARPLOOM_CLIENT_SWAP";
 pub(crate) fn swaps() -> bool {
     static PINNED: OnceLock<bool> = OnceLock::new();
     !*PINNED.get_or_init(|| std::env::var(SWAP_VARIABLE).is_ok_and(|said| said == "off"))
-}
-
-/// A version such as 13.4, not below the version of this library.
-fn version(text: &str) -> Option<i32> {
-    let (major, minor) = text.split_once('.')?;
-    let (major, minor) = (major.parse::<u8>().ok()?, minor.parse::<u8>().ok()?);
-    let version = i32::from(major) * 1000 + i32::from(minor) * 10;
-    (version >= DRIVER_VERSION && minor < 100).then_some(version)
 }
 
 /// Maximum number of virtual devices of one process.
@@ -108,11 +87,12 @@ impl ProgramSettings {
         let user = text("WARPLOOM_USER")?.or_else(|| field("user"));
         let password = text("WARPLOOM_PASSWORD")?.or_else(|| field("password"));
         let devices = text("WARPLOOM_DEVICES")?.map_or(Ok(1), |text| devices(&text))?;
-        if let Some(said) = text(DRIVER_VARIABLE)?
-            && version(&said).is_none()
+        if let Some(said) = text(version::SETTING)?
+            && version::version(said.as_ref()).is_none()
         {
+            let name = version::SETTING;
             return Err(format!(
-                "{DRIVER_VARIABLE} is a version from 13.0 on, such as 13.4, not `{said}`"
+                "{name} is a version from 11.0 on, such as 12.4, not `{said}`"
             ));
         }
         if let Some(said) = text(SWAP_VARIABLE)?
@@ -201,15 +181,6 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_written_with_a_dot() {
-        assert_eq!(version("13.0"), Some(13_000));
-        assert_eq!(version("13.4"), Some(13_040));
-        for wrong in ["12.9", "13", "13.4.1", "", "13.x", "13.100"] {
-            assert_eq!(version(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
     fn what_is_wrong_is_said_with_its_variable() {
         let url = ("WARPLOOM_BROKER_URL", "nats://127.0.0.1:4222");
         let errors = [
@@ -217,7 +188,7 @@ mod tests {
             read(&[url, ("WARPLOOM_DEVICES", "none")]),
             read(&[url, ("WARPLOOM_TENANT", "Not A Name")]),
             read(&[url, ("WARPLOOM_CLIENT_DEADLINE", "soon")]),
-            read(&[url, ("WARPLOOM_CLIENT_DRIVER_VERSION", "12.9")]),
+            read(&[url, ("WARPLOOM_CLIENT_DRIVER_VERSION", "10.2")]),
             read(&[url, ("WARPLOOM_CLIENT_SWAP", "never")]),
             read(&[("WARPLOOM_BROKER_CREDENTIALS", "/nowhere/at/all")]),
         ];

@@ -94,7 +94,7 @@ known! {
     "client.opening" = "2400ms", "connecting to the broker, and then opening a session, may take so long each";
     "client.runtime_tables" = "off", "whether the CUDA runtime inside programs gets the undocumented tables that it asks the driver for: on or off; docs/howto/cuda-runtime.md says what that is";
     "client.swap" = "on", "whether the memory of the program's sessions may be swapped out: on or off";
-    "client.driver_version" = "13.0", "the version of CUDA that the driver says it speaks, 13.0 or later: Warp sends PTX only to a driver as new as its own toolkit (13.4)";
+    "client.driver_version" = "", "the version of CUDA that the driver says it speaks, 11.0 or later: a GPU's is only lowered by it, and Warp sends PTX only to a driver as new as its own toolkit, 13.4 (default: a GPU's own, 13.0 on CPUs)";
     "controller.listen" = "", "address and port of the controller, such as 127.0.0.1:7070; others than loopback need controller.tls_cert (default: the first free port of 127.0.0.1 from 7070 on)";
     "controller.tls_cert" = "", "PEM file of the controller's certificate and those above it: it speaks https then";
     "controller.tls_key" = "", "PEM file of that certificate's private key";

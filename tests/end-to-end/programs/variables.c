@@ -3,6 +3,7 @@
 
 enum { NO_DEVICE = 100, ILLEGAL_ADDRESS = 700, EAGER = 1, LAZY = 2 };
 
+int cuDriverGetVersion(int *);
 int cuDeviceGetUuid_v2(unsigned char *, int);
 
 /* Reads where nothing is. */
@@ -33,6 +34,16 @@ static void uuids(void) {
     }
 }
 
+/* The version of the driver, which does not change when the program opens its session. */
+static void version(void) {
+    int before = 0, after = 0;
+    CHECK(cuDriverGetVersion(&before));
+    CHECK(cuInit(0));
+    CHECK(cuDriverGetVersion(&after));
+    ASSERT(before == after);
+    printf("%d\n", after);
+}
+
 static void mode(int wanted) {
     int loading = 0;
     CHECK(cuInit(0));
@@ -59,6 +70,9 @@ int main(int count, char **arguments) {
         hidden();
     } else if (!strcmp(part, "uuids")) {
         uuids();
+        return 0;
+    } else if (!strcmp(part, "version")) {
+        version();
         return 0;
     } else if (!strcmp(part, "eager")) {
         mode(EAGER);

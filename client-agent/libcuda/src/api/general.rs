@@ -23,7 +23,8 @@ fn find(
     flags: u64,
 ) -> Result<c_int> {
     // Programs built for a newer CUDA ask for its functions, and learn below which are missing.
-    if version > driver_version().max(symbol::newest()) {
+    // The driver's version is settled late: only a program that asks for more needs it here.
+    if version > symbol::newest() && version > driver_version() {
         return Err(Status::INVALID_VALUE);
     }
     let (found, reason) = match symbol::find(name.take()?, version, flags & PER_THREAD != 0) {

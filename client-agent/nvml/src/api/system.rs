@@ -2,11 +2,11 @@
 
 use std::ffi::c_char;
 
-use client_session::driver_version;
+use client_session::{driver_version, settle_driver_version};
 
 use crate::abi::{Out, OutText};
 use crate::guard::api;
-use crate::library;
+use crate::library::{self, Wanted};
 use crate::status::{Result, Status};
 use crate::version::driver_text;
 
@@ -31,6 +31,16 @@ fn process_name(pid: u32) -> Result<String> {
     Ok(String::from_utf8_lossy(&short).trim_end().to_owned())
 }
 
+/// The CUDA version of the driver, by the tenant's GPUs if they are known. Before `nvmlInit` nothing
+/// asks for them.
+fn cuda_version() -> i32 {
+    if let Ok(view) = library::view(Wanted::Properties) {
+        let devices = view.devices.iter();
+        settle_driver_version(devices.filter_map(|it| it.properties.gpu_driver()));
+    }
+    driver_version()
+}
+
 api! {
     fn nvmlInit_v2() also nvmlInit { library::init() }
 
@@ -43,7 +53,7 @@ api! {
     fn nvmlSystemGetNVMLVersion(text: OutText<'_>, room: u32) { text.put(room, NVML) }
 
     fn nvmlSystemGetCudaDriverVersion(version: Out<'_, i32>) also nvmlSystemGetCudaDriverVersion_v2 {
-        version.put(driver_version())
+        version.put(cuda_version())
     }
 
     fn nvmlSystemGetProcessName(pid: u32, text: OutText<'_>, room: u32) {

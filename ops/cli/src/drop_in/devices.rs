@@ -2,9 +2,6 @@
 
 use bus_schemas::DeviceProperties;
 
-/// The kind of a GPU in [`DeviceProperties::kind`].
-const GPU: &str = "cuda";
-
 /// The devices that a program gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramDevices {
@@ -12,13 +9,20 @@ pub struct ProgramDevices {
     pub count: u32,
     /// True if all are GPUs: libraries then send machine code, as with a local GPU.
     pub gpus: bool,
+    /// The lowest version of the drivers of the GPUs that may be among them, as the driver API
+    /// writes it. `None` if there is no GPU.
+    pub driver: Option<u32>,
 }
 
 impl ProgramDevices {
     /// `count` devices that may be CPUs.
     #[must_use]
     pub const fn unknown(count: u32) -> Self {
-        Self { count, gpus: false }
+        Self {
+            count,
+            gpus: false,
+            driver: None,
+        }
     }
 
     /// `count` devices, any of `candidates`.
@@ -31,9 +35,12 @@ impl ProgramDevices {
         count: u32,
         candidates: impl IntoIterator<Item = &'d DeviceProperties>,
     ) -> Self {
-        let kinds: Vec<_> = candidates.into_iter().map(|it| it.kind == GPU).collect();
-        let gpus = !kinds.is_empty() && kinds.into_iter().all(|is_gpu| is_gpu);
-        Self { count, gpus }
+        let candidates: Vec<_> = candidates.into_iter().collect();
+        Self {
+            count,
+            gpus: !candidates.is_empty() && candidates.iter().all(|it| it.is_gpu()),
+            driver: candidates.iter().filter_map(|it| it.gpu_driver()).min(),
+        }
     }
 
     /// The devices, taken for those that the setting `run.device` names: `cpu` or `gpu`. With
@@ -76,9 +83,29 @@ mod tests {
     }
 
     #[test]
+    fn the_lowest_driver_of_the_gpus_counts() {
+        let lowest = |drivers: &[(&str, u32)]| {
+            let device = |(kind, driver): &(&str, u32)| DeviceProperties {
+                kind: (*kind).into(),
+                driver: *driver,
+                ..DeviceProperties::default()
+            };
+            let devices: Vec<_> = drivers.iter().map(device).collect();
+            ProgramDevices::among(1, &devices).driver
+        };
+        assert_eq!(lowest(&[("cuda", 13_020), ("cuda", 12_080)]), Some(12_080));
+        assert_eq!(lowest(&[("cuda", 13_020), ("cpu", 13_000)]), Some(13_020));
+        assert_eq!(lowest(&[("cuda", 0)]), None, "an older worker does not say");
+        assert_eq!(lowest(&[("cpu", 13_000)]), None);
+    }
+
+    #[test]
     fn the_setting_comes_before_what_the_cluster_says() {
         for gpus in [false, true] {
-            let devices = ProgramDevices { count: 2, gpus };
+            let devices = ProgramDevices {
+                gpus,
+                ..ProgramDevices::unknown(2)
+            };
             assert_eq!(devices.taken_for("auto"), devices);
             assert!(!devices.taken_for("cpu").gpus);
             assert!(devices.taken_for("gpu").gpus);

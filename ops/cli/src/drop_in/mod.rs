@@ -18,6 +18,7 @@ use std::process::Command;
 use admin::errors::ErrorCode;
 use anyhow::{Context, Result, bail};
 use bus_schemas::{ModuleHash, Tenant};
+use nvml::GPU_DRIVER;
 
 pub use devices::ProgramDevices;
 use forced::{JIT_FOLDER, JIT_LINK_FUNCTIONS, JIT_LINKS, TOOLKIT};
@@ -174,7 +175,22 @@ pub fn variables(
         ),
         set(FOLDER, folder, "our own roles leave all this alone"),
     ]);
+    variables.extend(gpu_driver(devices, &present));
     variables
+}
+
+/// The version of the GPUs' driver, which programs want to know before they open a session. One of
+/// an outer `run` is of other devices.
+fn gpu_driver(
+    devices: ProgramDevices,
+    present: &impl Fn(&str) -> Option<OsString>,
+) -> Option<EnvVariable> {
+    let version = devices
+        .driver
+        .map(|it| format!("{}.{}", it / 1_000, it % 1_000 / 10));
+    let outer = present(GPU_DRIVER).map(|_| String::new());
+    let why = "the CUDA version of the GPUs' driver";
+    version.or(outer).map(|it| set(GPU_DRIVER, it, why))
 }
 
 /// The loader's search path, with the folder first.
@@ -203,6 +219,7 @@ pub fn clear(command: &mut Command) {
         "WARPLOOM_BROKER_CREDENTIALS",
         "WARPLOOM_TENANT",
         "WARPLOOM_DEVICES",
+        GPU_DRIVER,
         FOLDER,
         SESSIONS,
     ] {
@@ -275,7 +292,10 @@ mod tests {
     fn a_program_for_gpus_compiles_as_it_would_beside_one() {
         let tenant = "research".parse().expect("a name");
         let names = |gpus| {
-            let devices = ProgramDevices { count: 2, gpus };
+            let devices = ProgramDevices {
+                gpus,
+                ..ProgramDevices::unknown(2)
+            };
             let set = variables(
                 "/f/x".as_ref(),
                 "/c".as_ref(),
@@ -305,6 +325,23 @@ mod tests {
         ] {
             assert!(on_gpus.contains(&name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_program_for_gpus_knows_the_version_of_their_driver() {
+        let tenant = "research".parse().expect("a name");
+        let told = |driver, outer: bool| {
+            let devices = ProgramDevices { driver, ..ONE };
+            let present = |name: &str| (outer && name == GPU_DRIVER).then(|| "12.4".into());
+            let (folder, file) = (Path::new("/f/x"), Path::new("/c"));
+            let set = variables(folder, file, &tenant, devices, &[], present).into_iter();
+            let mut set = set.filter(|it| it.name == GPU_DRIVER);
+            set.next().map(|it| it.value.to_string_lossy().into_owned())
+        };
+        assert_eq!(told(Some(12_080), false).as_deref(), Some("12.8"));
+        assert_eq!(told(Some(13_000), true).as_deref(), Some("13.0"));
+        assert_eq!(told(None, false), None);
+        assert_eq!(told(None, true).as_deref(), Some(""), "it was of others");
     }
 
     #[test]

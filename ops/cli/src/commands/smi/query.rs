@@ -1,10 +1,10 @@
 //! All that is known of each device, as text in sections or as XML: one tree, written in two ways.
 
 use admin::calendar::{moment, now_ms};
-use nvml::{driver_text, driver_version};
+use nvml::driver_text;
 
 use super::fields::{Value, busy, clock, free, place, reserved, total, used};
-use super::view::Shown;
+use super::view::{Shown, cuda_version};
 
 /// A value, or a group of values, with its display name and the name of its XML element.
 enum Node {
@@ -31,11 +31,6 @@ fn value(name: &'static str, element: &'static str, value: Value) -> Node {
 
 fn none(name: &'static str, element: &'static str) -> Node {
     text(name, element, NONE)
-}
-
-fn cuda() -> String {
-    let version = driver_version();
-    format!("{}.{}", version / 1_000, version % 1_000 / 10)
 }
 
 fn device(shown: &Shown) -> Vec<Node> {
@@ -160,19 +155,19 @@ fn groups(shown: &Shown) -> [Node; 8] {
     ]
 }
 
-fn head(count: usize) -> [Node; 4] {
+fn head(shown: &[Shown]) -> [Node; 4] {
     [
         text("Timestamp", "timestamp", moment(now_ms())),
         text("Driver Version", "driver_version", driver_text()),
-        text("CUDA Version", "cuda_version", cuda()),
-        text("Attached GPUs", "attached_gpus", count.to_string()),
+        text("CUDA Version", "cuda_version", cuda_version(shown)),
+        text("Attached GPUs", "attached_gpus", shown.len().to_string()),
     ]
 }
 
 /// The devices as text in sections.
 pub(super) fn sections(shown: &[Shown]) -> String {
     let mut out = String::from("==============WARPLOOM SMI LOG==============\n\n");
-    head(shown.len())
+    head(shown)
         .iter()
         .for_each(|node| section(&mut out, node, 0));
     for it in shown {
@@ -205,7 +200,7 @@ fn section(out: &mut String, node: &Node, depth: usize) {
 /// The devices as XML.
 pub(super) fn xml(shown: &[Shown]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" ?>\n<nvidia_smi_log>\n");
-    head(shown.len())
+    head(shown)
         .iter()
         .for_each(|node| element(&mut out, node, 1));
     for it in shown {

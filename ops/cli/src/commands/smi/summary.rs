@@ -3,10 +3,10 @@
 use admin::calendar::{moment, now_ms};
 use admin::table::{fitted, headed};
 use bus_schemas::Tenant;
-use nvml::{driver_text, driver_version, percent};
+use nvml::{driver_text, percent};
 
 use super::fields::{busy, free, total, used};
-use super::view::Shown;
+use super::view::{Shown, cuda_version};
 
 /// The head of the list of processes.
 pub(super) const PROCESS_HEAD: &str = "\
@@ -15,10 +15,9 @@ pub(super) const PROCESS_HEAD: &str = "\
 
 /// Two tables: devices and processes.
 pub(super) fn tables(tenant: &Tenant, shown: &[Shown]) -> String {
-    let version = driver_version();
-    let (major, minor, driver) = (version / 1_000, version % 1_000 / 10, driver_text());
+    let (driver, cuda) = (driver_text(), cuda_version(shown));
     let now = moment(now_ms());
-    let head = format!("tenant {tenant}, driver {driver}, CUDA {major}.{minor}, {now} UTC");
+    let head = format!("tenant {tenant}, driver {driver}, CUDA {cuda}, {now} UTC");
     let mut devices = headed("gpu> | name | bus id | held> | free> | of> | busy>");
     for it in shown {
         devices.add_row([

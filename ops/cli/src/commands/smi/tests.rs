@@ -4,7 +4,7 @@ use bus_schemas::{DeviceProperties, Incarnation};
 use nvml::{DeviceShare, DeviceState, ProcessState, Viewer};
 
 use super::fields::{Format, check, device_lines, process_lines};
-use super::view::{Shown, all, chosen, of_program};
+use super::view::{Shown, all, chosen, cuda_version, of_program};
 use super::{query, summary};
 
 const GIB: u64 = 1 << 30;
@@ -160,6 +160,20 @@ fn tables_fit_a_hundred_columns() {
             "GPU 0: Some & Other (cpu, 2 threads) (UUID: GPU-02020202-0202-0202-0202-020202020202)"
         )
     );
+}
+
+#[test]
+fn the_version_of_cuda_is_that_of_the_gpus_driver() {
+    let mut mine = devices();
+    assert_eq!(cuda_version(&all(mine.clone())), "13.0");
+    mine[0].properties.kind = "cuda".into();
+    mine[0].properties.driver = 12_080;
+    let shown = all(mine);
+    assert_eq!(cuda_version(&shown), "12.8");
+    let text = summary::tables(&"chat".parse().expect("a name"), &shown);
+    assert!(text.contains("CUDA 12.8"), "{text}");
+    let xml = query::xml(&shown);
+    assert!(xml.contains("<cuda_version>12.8</cuda_version>"), "{xml}");
 }
 
 #[test]

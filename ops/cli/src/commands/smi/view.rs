@@ -1,7 +1,7 @@
 //! The view of `warploom smi`: the tenant's devices, numbered, with their processes.
 
 use admin::errors::UsageError;
-use nvml::{DeviceState, ProcessState, Viewer, arranged};
+use nvml::{DeviceState, ProcessState, Viewer, arranged, driver_version_for};
 
 /// A device with its number.
 #[derive(Debug)]
@@ -35,6 +35,13 @@ fn numbered(devices: Vec<DeviceState>, told: impl Fn(&ProcessState) -> bool) -> 
         }
     });
     shown.collect()
+}
+
+/// The version of CUDA that programs on these devices are told.
+pub(super) fn cuda_version(shown: &[Shown]) -> String {
+    let devices = shown.iter().map(|it| &it.device.properties);
+    let version = driver_version_for(devices.filter_map(|it| it.gpu_driver()));
+    format!("{}.{}", version / 1_000, version % 1_000 / 10)
 }
 
 /// Keeps the devices of these names: an index, a UUID, a place on the bus.
