@@ -14,12 +14,12 @@ use crate::status::{Result, Status};
 /// Flags of an array.
 pub(crate) const LAYERED: c_uint = 0x01;
 pub(crate) const SURFACE: c_uint = 0x02;
-const CUBEMAP: c_uint = 0x04;
+pub(crate) const CUBEMAP: c_uint = 0x04;
 const GATHER: c_uint = 0x08;
 const DEPTH: c_uint = 0x10;
 const COLOR: c_uint = 0x20;
-const SPARSE: c_uint = 0x40;
-const DEFERRED: c_uint = 0x80;
+pub(crate) const SPARSE: c_uint = 0x40;
+pub(crate) const DEFERRED: c_uint = 0x80;
 
 /// Alignment of rows, bytes.
 const PITCH: usize = 32;
@@ -265,6 +265,32 @@ pub(crate) fn level(mipmapped: Handle<Mipmapped>, level: c_uint) -> Result<Handl
         0 => Ok(array),
         _ => Err(Status::INVALID_VALUE),
     }
+}
+
+/// An array with flags, as the tests of attributes ask for it: eight elements wide and high, six
+/// deep.
+#[cfg(test)]
+fn flagged(flags: c_uint) -> Descriptor {
+    Descriptor {
+        width: 8,
+        height: 8,
+        depth: 6,
+        format: 0x20,
+        channels: 1,
+        flags,
+    }
+}
+
+/// True if arrays with these flags are not supported, although those without are.
+#[cfg(test)]
+pub(crate) fn refuses(flags: c_uint) -> bool {
+    flagged(0).layout().is_ok() && flagged(flags).layout().err() == Some(Status::NOT_SUPPORTED)
+}
+
+/// True if arrays of several levels are not supported.
+#[cfg(test)]
+pub(crate) fn refuses_mipmaps() -> bool {
+    create_mipmapped(flagged(0), 2).err() == Some(Status::NOT_SUPPORTED)
 }
 
 /// Destroys a mipmapped array and its level.

@@ -1,9 +1,12 @@
 //! Properties of a virtual device: `CUdevice_attribute` and the like.
 
+mod refused;
+
 use bus_schemas::{DeviceProperties, Opened, Window};
 
 use crate::fatbin::Target;
 use crate::uuid::Uuid;
+use refused::is_refused;
 
 /// Properties of a device.
 #[derive(Debug, Clone)]
@@ -22,7 +25,7 @@ fn int(value: impl TryInto<i32>) -> i32 {
 }
 
 /// Sizes of arrays, textures and surfaces: those of an A100, whatever the device is. CUDA's list
-/// says what each number means. Cubemaps and mipmaps have sizes too, though they are not supported.
+/// says what each number means. Arrays have them also on a GPU, where textures are refused.
 fn texture(number: i32) -> i32 {
     match number {
         21 | 22 | 56 | 70 => 131_072,
@@ -30,12 +33,10 @@ fn texture(number: i32) -> i32 {
         24..=26 | 58..=60 => 16_384,
         29 | 43 | 62 | 65 => 2048,
         47 | 48 => 8192,
-        54 | 68 => 2046,
         69 => LINEAR,
         71 => 65_000,
         72 => 2_097_120,
-        // Layered and gathered textures, cubemaps, mipmaps, and the depth of the alternate volume
-        // shape.
+        // Layered and gathered textures, and the depth of the alternate volume shape.
         _ => 32_768,
     }
 }
@@ -142,6 +143,14 @@ impl Properties {
 
     /// The value of an attribute by number; `None` for a number that CUDA does not have.
     pub(crate) fn attribute(&self, number: i32) -> Option<i32> {
+        match is_refused(number) {
+            true => Some(0),
+            false => self.value(number),
+        }
+    }
+
+    /// The value of an attribute of what is supported.
+    fn value(&self, number: i32) -> Option<i32> {
         let device = &self.device;
         let value = match number {
             // Threads and blocks.
@@ -173,7 +182,7 @@ impl Properties {
             14 | 30 => 512,
             44 => 1,
             51 => 32,
-            21..=29 | 42..=49 | 52..=74 | 77 => texture(number),
+            21..=29 | 42..=49 | 55..=65 | 69..=72 => texture(number),
             // Capabilities: overlap, mapped host memory, concurrent kernels, copies beside kernels,
             // unified addresses, stream priorities, caches, managed memory, preemption, cooperative
             // launches, registration of host memory, memory pools.
@@ -187,8 +196,11 @@ impl Properties {
             // Memory synchronisation domains: devices before Hopper have one, and launches here
             // name none.
             126 => 1,
-            // All other attributes: not supported.
-            17..=161 => 0,
+            // Facts: no time limit but the worker's, not integrated, shared by processes, PCI device
+            // and domain 0, no board with several GPUs, no NUMA node. Not known: errors corrected in
+            // memory, the driver's model, MPS, PCI ids, domains of locality, 159 and 160.
+            17 | 18 | 20 | 32 | 34 | 35 | 50 | 84 | 85 | 130 | 131 | 133 | 134 => 0,
+            139 | 140 | 149 | 157 | 159 | 160 => 0,
             _ => return None,
         };
         Some(value)
@@ -198,6 +210,36 @@ impl Properties {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The last attribute of CUDA 13.5.
+    const LAST: i32 = 161;
+
+    #[test]
+    fn every_attribute_has_a_value_or_is_refused() {
+        // A GPU that can do all that a worker may say.
+        let device = DeviceProperties {
+            kind: "cuda".into(),
+            compute: (9, 0),
+            launch_attributes: true,
+            answers_ipc: true,
+            ..DeviceProperties::default()
+        };
+        let properties = Properties {
+            gpu: 0,
+            memory: 1 << 30,
+            reserves: true,
+            device,
+        };
+        for number in 1..=LAST {
+            let value = properties.value(number);
+            assert_eq!(value.is_none(), is_refused(number), "{number}");
+            let told = properties.attribute(number);
+            assert_eq!(told, Some(value.unwrap_or(0)), "{number}");
+        }
+        for number in [i32::MIN, -1, 0, LAST + 1, i32::MAX] {
+            assert_eq!(properties.attribute(number), None, "{number}");
+        }
+    }
 
     #[test]
     fn a_window_has_room_for_a_large_range_where_it_is_large_enough() {
