@@ -80,7 +80,7 @@ fn forced(begun: impl Fn(&[(&str, &str)]) -> Command) {
         (
             "auto",
             &[("CUPY_COMPILE_WITH_PTX", "0")][..],
-            "0 preloaded\n",
+            "1 preloaded\n",
         ),
         ("auto", &[], "1 preloaded\n"),
         ("cpu", &[], "1 preloaded\n"),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::jit_link::{self, DROP_INS};
+use super::jit_link;
 use super::variable::{EnvVariable, ahead, joined, set};
 
 /// The folder of the empty nvJitLink libraries, separate from the others: programs for GPUs must
@@ -41,12 +41,10 @@ const AT_ONCE: &str = "--xla_gpu_autotune_level=0";
 /// upgrade is needed.
 const QUIET: &str = "ignore:libnvJitLink.so* is too old:RuntimeWarning";
 
-/// The variables that have one value. What the user has set stays; in the others the user's part
-/// is kept.
-const REPLACING: [&str; 3] = ["CUPY_COMPILE_WITH_PTX", "TRITON_PTXAS_PATH", "CUDA_ROOT"];
-
 /// The variables for a program with a device that may be a CPU. `programs` are those in its
-/// command, beside which its own libraries may be.
+/// command, beside which its own libraries may be. Variables of one value are replaced: with the
+/// user's, the program would send machine code, which a CPU worker refuses. Of lists, the user's part
+/// is kept.
 pub(super) fn variables(
     folder: &Path,
     programs: &[PathBuf],
@@ -57,18 +55,7 @@ pub(super) fn variables(
     if jit_link::has_package(JAX, programs, present) {
         variables.extend(jax(folder, present));
     }
-    variables.retain(|it| !REPLACING.contains(&it.name) || !is_users(it.name, present));
     variables
-}
-
-/// True if the user has set a variable. An outer `run` may have set it too, to a path in its own
-/// folder.
-fn is_users(name: &str, present: &impl Fn(&str) -> Option<OsString>) -> bool {
-    let is_ours = |value: &OsString| {
-        let mut parts = Path::new(value).components();
-        parts.any(|part| part.as_os_str() == DROP_INS)
-    };
-    present(name).is_some_and(|value| !value.is_empty() && !is_ours(&value))
 }
 
 /// The libraries to load in place of nvJitLink, which would generate machine code.
@@ -134,17 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_has_set_stays() {
+    fn one_value_is_replaced_and_of_a_list_the_users_part_is_kept() {
         let assembler = "TRITON_PTXAS_PATH";
         assert_eq!(told(assembler, &[]).as_deref(), Some("/f/x/ptxas"));
-        assert_eq!(told(assembler, &[(assembler, "/usr/bin/ptxas")]), None);
-        let empty = told(assembler, &[(assembler, "")]);
-        assert_eq!(empty.as_deref(), Some("/f/x/ptxas"), "empty is not set");
-        let outer = told(assembler, &[(assembler, "/s/drop-in/00/ptxas")]);
-        assert_eq!(outer.as_deref(), Some("/f/x/ptxas"), "an outer run's");
+        let replaced = told(assembler, &[(assembler, "/usr/bin/ptxas")]);
+        assert_eq!(replaced.as_deref(), Some("/f/x/ptxas"));
         let cupy = "CUPY_COMPILE_WITH_PTX";
-        assert_eq!(told(cupy, &[]).as_deref(), Some("1"));
-        assert_eq!(told(cupy, &[(cupy, "0")]), None);
+        assert_eq!(told(cupy, &[(cupy, "0")]).as_deref(), Some("1"));
         let warnings = told("PYTHONWARNINGS", &[("PYTHONWARNINGS", "error")]);
         assert_eq!(warnings, Some(format!("error,{QUIET}")));
         let preload = told("LD_PRELOAD", &[("LD_PRELOAD", "/own.so")]);
