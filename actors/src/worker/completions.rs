@@ -8,6 +8,7 @@ use device::{Completion, Moved, SwapUse};
 use gpu_worker_core::worker::{CompletedSlice, Event};
 
 use super::actor::GpuWorker;
+use super::device_command::Command as DeviceCommand;
 use super::device_event::{DeviceEvent, EventsReady};
 use super::names::Module;
 use super::stager::Checked;
@@ -58,6 +59,10 @@ impl GpuWorker {
             }
             DeviceEvent::Moved(moves, used) => self.on_moved(moves, used),
             DeviceEvent::Prepared(hash, answer) => {
+                if answer.is_err() {
+                    // The compiler may have seen that the device is lost, which its thread reports.
+                    self.device.command(DeviceCommand::Wake);
+                }
                 let compiled = answer.as_ref().ok().and_then(|info| info.compiled);
                 let compilation = compiled.map(|(began, ended)| Compilation {
                     began: self.at(began),

@@ -14,6 +14,7 @@ mod exchange;
 mod exports;
 mod linked;
 mod memory;
+mod modules;
 mod pools;
 mod properties;
 mod rest;
@@ -25,8 +26,8 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use device::{
-    Completion, Device, DeviceInfo, ExportMemory, Feed, Interrupt, Moved, PreparedModule,
-    SharingDomain, Slice, SwapUse,
+    Compiler, Completion, Device, DeviceInfo, ExportMemory, Feed, Interrupt, Moved, PreparedModule,
+    SharingDomain, Slice, SwapUse, Unwatched,
 };
 use device_swap::{Away, SwapSpace};
 
@@ -35,7 +36,7 @@ pub use clock::DeviceClock;
 use clock::Clock;
 use driver::Context;
 use exports::Exports;
-use linked::Linked;
+use modules::Modules;
 use pools::Pools;
 use rest::Rest;
 use session::{Session, Surroundings};
@@ -58,7 +59,7 @@ pub struct CudaDevice {
     context: Context,
     granularity: u64,
     info: DeviceInfo,
-    modules: BTreeMap<ModuleHash, Arc<Linked>>,
+    modules: Arc<Modules>,
     sessions: BTreeMap<SessionId, Session>,
     /// Sessions with memory off the device, or on its way.
     away: Away<Session>,
@@ -125,13 +126,13 @@ impl CudaDevice {
             blocks: 0,
         };
         let granularity = context.granularity()?;
-        let (modules, sessions) = (BTreeMap::new(), BTreeMap::new());
+        let modules = Modules::new(context, info.properties.driver, clock.clone());
         Ok(Self {
             context,
             granularity,
             info,
-            modules,
-            sessions,
+            modules: Arc::new(modules),
+            sessions: BTreeMap::new(),
             away: Away::new(None),
             feed: Feed::default(),
             exports: Exports::default(),
@@ -275,20 +276,17 @@ impl Device for CudaDevice {
     }
 
     fn forget(&mut self, hash: ModuleHash) {
-        self.modules.remove(&hash);
+        self.modules.forget(hash);
     }
 
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<PreparedModule, Failure> {
-        if let Some(linked) = self.modules.get(&hash) {
-            return Ok(linked.info.clone());
-        }
-        let driver = self.info.properties.driver;
-        let made = self.context.enter();
-        let made = made.and_then(|()| Linked::new(hash, image, driver, &self.clock));
-        let (linked, compiled) = self.noted(made)?;
-        let info = linked.info.clone();
-        self.modules.insert(hash, Arc::new(linked));
-        Ok(PreparedModule { compiled, ..info })
+        let prepared = self.modules.compile(hash, image, &Unwatched);
+        self.noted(prepared)
+    }
+
+    /// Images are prepared on other threads, because linking and loading them wait.
+    fn compiler(&self) -> Option<Arc<dyn Compiler>> {
+        Some(Arc::clone(&self.modules) as Arc<dyn Compiler>)
     }
 
     /// Raised for every command: a poll runs no work, so ending it early costs nothing.
@@ -404,7 +402,7 @@ impl Device for CudaDevice {
     }
 
     fn lost(&self) -> Option<Failure> {
-        self.lost.clone()
+        self.lost.clone().or_else(|| self.modules.ended())
     }
 
     fn tend(&mut self) -> bool {

@@ -13,16 +13,17 @@ mod slots;
 mod swapping;
 mod tensor_maps;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use bus_schemas::{Failure, FunctionFingerprint, ModuleHash, Op, SessionId, Window};
+use bus_schemas::{Failure, FunctionFingerprint, Op, SessionId, Window};
 use device::{Completion, OpSpan, Slice};
 use device_swap::Movable as _;
 
 use crate::driver::{Context, EventKind, Function, Module, Reservation, Stream};
 use crate::linked::Linked;
 use crate::memory::Memory;
+use crate::modules::Modules;
 use crate::pools::{Mark, Pools};
 use flight::Flight;
 use graves::Graves;
@@ -87,7 +88,7 @@ pub(crate) struct Session {
 /// The state beside its session that an op needs.
 pub(crate) struct Surroundings<'a> {
     pub(crate) context: &'a Context,
-    pub(crate) modules: &'a BTreeMap<ModuleHash, Arc<Linked>>,
+    pub(crate) modules: &'a Modules,
     pub(crate) sms: u32,
     /// Bytes that other sessions leave on the device.
     pub(crate) room: u64,

@@ -2,7 +2,8 @@
 //! are owned and errors are [`Failure`]s.
 //!
 //! It runs on the device's thread, on which [`Context::new`] made the context current. For a session with
-//! moving memory it runs on the mover's thread, on which [`Context::enter`] does.
+//! moving memory it runs on the mover's thread, and for an image on a compiler's; [`Context::enter`] makes
+//! the context current there.
 
 #![expect(unsafe_code, reason = "the CUDA boundary")]
 
@@ -95,6 +96,8 @@ pub(crate) struct Context {
 // SAFETY: driver handles may be used from any thread; the device is moved to its thread once and
 // `Context::enter` makes the context current there.
 unsafe impl Send for Context {}
+// SAFETY: it has only handles that never change, and calls with them may be made from any thread.
+unsafe impl Sync for Context {}
 
 impl Context {
     pub(crate) fn new(ordinal: i32) -> Result<Self, Failure> {

@@ -136,13 +136,13 @@ impl Session {
         slot: u32,
         hash: ModuleHash,
     ) -> Result<(), Failure> {
-        let Some(linked) = surroundings.modules.get(&hash) else {
+        let Some(linked) = surroundings.modules.get(hash) else {
             let detail = format!("no image {hash} was staged");
             return Err(Failure::new(Code::UnknownFunction, detail));
         };
         let module = Module::load(&linked.code)?;
         let loaded = Loaded {
-            linked: linked.clone(),
+            linked,
             module,
             functions: Vec::new(),
             variables: Vec::new(),

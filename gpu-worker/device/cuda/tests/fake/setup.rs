@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus_schemas::Op;
-use device::{Completion, Device};
+use bus_schemas::{Failure, ModuleHash, Op};
+use device::{Completion, Device, PreparedModule, Unwatched};
 use device_conformance::{TestProgram, flat_launch};
 use device_cuda::{CudaDevice, DeviceClock};
 use fake_cuda::FakeCuda;
@@ -76,10 +76,7 @@ impl DeviceClock for VirtualClock {
 }
 
 /// Opens the device on the fake driver, unless the driver fails.
-pub(crate) fn try_open(
-    fake: &Arc<FakeCuda>,
-    capacity: u64,
-) -> Result<CudaDevice, bus_schemas::Failure> {
+pub(crate) fn try_open(fake: &Arc<FakeCuda>, capacity: u64) -> Result<CudaDevice, Failure> {
     let clock = VirtualClock {
         fake: Arc::clone(fake),
         base: Instant::now(),
@@ -96,6 +93,16 @@ pub(crate) fn open(fake: &Arc<FakeCuda>, capacity: u64) -> CudaDevice {
 pub(crate) fn enter(module: &str, test: &str) -> Option<Arc<FakeCuda>> {
     let module = module.split_once("::").map_or("", |(_, module)| module);
     fake_cuda::in_own_process(&format!("{module}::{test}")).map(Arc::new)
+}
+
+/// Prepares an image on a thread of its own; returns when that has ended.
+pub(crate) fn compile(
+    device: &CudaDevice,
+    image: &'static [u8],
+) -> Result<PreparedModule, Failure> {
+    let compiler = device.compiler().expect("it has one");
+    let compiles = move || compiler.compile(ModuleHash::of(image), image, &Unwatched);
+    std::thread::spawn(compiles).join().expect("no panic")
 }
 
 /// Submits a program's ops as a slice.

@@ -16,8 +16,8 @@ use device_swap::{SwapConfig, SwapSpace};
 use fake_cuda::{Call, FakeCuda};
 
 use crate::setup::{
-    BUDGET, CAPACITY, HELD, KERNELS, NOTHING, OpBytes, alloc, bare, copy_in, copy_out, enter, free,
-    launch, open, opened, run, submit,
+    BUDGET, CAPACITY, HELD, KERNELS, NOTHING, OpBytes, alloc, bare, compile, copy_in, copy_out,
+    enter, free, launch, open, opened, run, submit,
 };
 
 /// Nanoseconds that a call may last.
@@ -89,26 +89,14 @@ const DEEDS: [Deed; 21] = [
     Deed {
         name: "compile",
         before: |_| Vec::new(),
-        does: |bench| {
-            let hash = ModuleHash::of(OTHER.as_bytes());
-            bench
-                .device
-                .prepare(hash, OTHER.as_bytes())
-                .expect("a text");
-        },
-        known: &[("cuLinkAddData_v2", Lasts), ("cuModuleLoadData", Waits)],
+        does: |bench| bench.compiles(OTHER.as_bytes()),
+        known: &[],
     },
     Deed {
         name: "prepare machine code",
         before: |_| Vec::new(),
-        does: |bench| {
-            let hash = ModuleHash::of(MACHINE_CODE);
-            bench
-                .device
-                .prepare(hash, MACHINE_CODE)
-                .expect("machine code");
-        },
-        known: &[("cuModuleLoadData", Waits)],
+        does: |bench| bench.compiles(MACHINE_CODE),
+        known: &[],
     },
     Deed {
         name: "load",
@@ -294,6 +282,12 @@ impl Bench {
         let staged = CopyBytes::from(&vec![1; bytes as usize][..]);
         slice.transfers.push((1, Arc::new(staged)));
         self.device.submit(slice);
+        self.looks();
+    }
+
+    /// Prepares an image on another thread, as a worker does.
+    fn compiles(&mut self, image: &'static [u8]) {
+        compile(&self.device, image).expect("an image");
         self.looks();
     }
 
