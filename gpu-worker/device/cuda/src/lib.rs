@@ -13,6 +13,7 @@ mod driver;
 mod exchange;
 mod exports;
 mod linked;
+mod loader;
 mod memory;
 mod modules;
 mod pools;
@@ -36,6 +37,7 @@ pub use clock::DeviceClock;
 use clock::Clock;
 use driver::Context;
 use exports::Exports;
+use loader::Loader;
 use modules::Modules;
 use pools::Pools;
 use rest::Rest;
@@ -74,6 +76,8 @@ pub struct CudaDevice {
     clock: Clock,
     /// Start of its time.
     began: Instant,
+    /// Last, because sessions that are dropped hand it their modules.
+    loader: Loader,
 }
 
 impl CudaDevice {
@@ -142,6 +146,7 @@ impl CudaDevice {
             lost: None,
             began: clock.now(),
             clock,
+            loader: Loader::new(context)?,
         })
     }
 
@@ -230,6 +235,7 @@ impl CudaDevice {
         let surroundings = Surroundings {
             context: &self.context,
             modules: &self.modules,
+            loader: &self.loader,
             sms: self.info.properties.sms,
             room: self.info.capacity.saturating_sub(others),
         };

@@ -20,8 +20,9 @@ use bus_schemas::{Failure, FunctionFingerprint, Op, SessionId, Window};
 use device::{Completion, OpSpan, Slice};
 use device_swap::Movable as _;
 
-use crate::driver::{Context, EventKind, Function, Module, Reservation, Stream};
+use crate::driver::{Context, EventKind, Function, Reservation, Stream};
 use crate::linked::Linked;
+use crate::loader::{Loader, OwnedModule};
 use crate::memory::Memory;
 use crate::modules::Modules;
 use crate::pools::{Mark, Pools};
@@ -33,7 +34,7 @@ use slots::Slots;
 #[derive(Debug)]
 struct Loaded {
     linked: Arc<Linked>,
-    module: Module,
+    module: OwnedModule,
     /// Functions that were launched, by index.
     functions: Vec<Option<Entry>>,
     /// Addresses and bytes of its variables, once its client has asked for them. The driver placed them,
@@ -89,13 +90,14 @@ pub(crate) struct Session {
 pub(crate) struct Surroundings<'a> {
     pub(crate) context: &'a Context,
     pub(crate) modules: &'a Modules,
+    pub(crate) loader: &'a Loader,
     pub(crate) sms: u32,
     /// Bytes that other sessions leave on the device.
     pub(crate) room: u64,
 }
 
 impl Drop for Session {
-    /// Waits for the session's work; then its memory and modules may go.
+    /// Waits for the session's work; then its memory may go, and its modules back to the loader.
     fn drop(&mut self) {
         // An error here is the session's last and has no reader.
         drop(self.context.enter());

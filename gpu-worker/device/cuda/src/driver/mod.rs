@@ -1,9 +1,8 @@
 //! The driver API as this crate uses it. Every `unsafe` call of the crate is here, wrapped so that handles
 //! are owned and errors are [`Failure`]s.
 //!
-//! It runs on the device's thread, on which [`Context::new`] made the context current. For a session with
-//! moving memory it runs on the mover's thread, and for an image on a compiler's; [`Context::enter`] makes
-//! the context current there.
+//! It runs on the device's thread, on which [`Context::new`] made the context current. Moving memory, an image
+//! and a session's module have threads of their own; [`Context::enter`] makes the context current there.
 
 #![expect(unsafe_code, reason = "the CUDA boundary")]
 

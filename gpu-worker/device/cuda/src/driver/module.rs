@@ -75,6 +75,11 @@ impl Module {
         Ok(Self(module))
     }
 
+    /// Creates no module, which needs no driver call to make or to drop.
+    pub(crate) fn none() -> Self {
+        Self(ptr::null_mut())
+    }
+
     pub(crate) fn function(&self, name: &str) -> Result<Function, Failure> {
         let unknown = || Failure::new(Code::UnknownFunction, format!("no entry {name:?}"));
         let text = CString::new(name).map_err(|_| unknown())?;
@@ -107,8 +112,10 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: loaded by `load`, unloaded once, after its session's work.
-        unsafe { sys::cuModuleUnload(self.0) };
+        if !self.0.is_null() {
+            // SAFETY: loaded by `load`, unloaded once, after its session's work.
+            unsafe { sys::cuModuleUnload(self.0) };
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl<M> Graves<M> {
         through
     }
 
-    /// Drops the modules of frees through this one.
+    /// Drops the modules of frees through this one, which wait for nothing.
     pub(super) fn drop_through(&mut self, number: u64) {
         while let Some(module) = self.modules.pop_front_if(|it| it.0 <= number) {
             drop(module);

@@ -140,7 +140,7 @@ impl Session {
             let detail = format!("no image {hash} was staged");
             return Err(Failure::new(Code::UnknownFunction, detail));
         };
-        let module = Module::load(&linked.code)?;
+        let module = surroundings.loader.lend(Module::load(&linked.code)?);
         let loaded = Loaded {
             linked,
             module,

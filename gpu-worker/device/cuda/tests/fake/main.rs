@@ -6,6 +6,7 @@ mod compiled;
 mod conforms;
 mod exported;
 mod failures;
+mod loader;
 mod queries;
 mod script;
 mod setup;

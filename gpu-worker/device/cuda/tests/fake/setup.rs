@@ -123,6 +123,18 @@ pub(crate) fn finish(device: &mut CudaDevice) -> Vec<Completion> {
     panic!("a slice hangs");
 }
 
+/// Polls until a slice of a program has completed.
+pub(crate) fn completes(device: &mut CudaDevice, program: &TestProgram) -> Completion {
+    let mut done = Vec::new();
+    for _ in 0..POLLS {
+        device.poll(BUDGET, &mut done);
+        if let Some(at) = done.iter().position(|it| it.session == program.session()) {
+            return done.swap_remove(at);
+        }
+    }
+    panic!("a slice hangs");
+}
+
 /// Runs a program's ops as a slice, none of which fails.
 pub(crate) fn run(
     device: &mut CudaDevice,

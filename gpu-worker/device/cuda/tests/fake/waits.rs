@@ -111,7 +111,7 @@ const DEEDS: [Deed; 21] = [
         name: "unload",
         before: |_| Vec::new(),
         does: |bench| bench.slice(&[bare(Op::UnloadModule { slot: 0 })]),
-        known: &[("cuModuleUnload", Waits)],
+        known: &[],
     },
     Deed {
         name: "allocate",
@@ -135,7 +135,7 @@ const DEEDS: [Deed; 21] = [
         name: "close",
         before: memory,
         does: |bench| bench.device.close(bench.program.session()),
-        known: &[("cuModuleUnload", Waits)],
+        known: &[],
     },
     Deed {
         name: "close behind its own work",
