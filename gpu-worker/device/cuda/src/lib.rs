@@ -9,6 +9,7 @@
 //! More urgent work goes before work that has not begun: see [`Feed`].
 
 mod clock;
+mod closing;
 mod driver;
 mod exchange;
 mod exports;
@@ -18,6 +19,7 @@ mod memory;
 mod modules;
 mod pools;
 mod properties;
+mod pump;
 mod rest;
 mod session;
 
@@ -35,13 +37,14 @@ use device_swap::{Away, SwapSpace};
 pub use clock::DeviceClock;
 
 use clock::Clock;
+use closing::{Closing, apart};
 use driver::Context;
 use exports::Exports;
 use loader::Loader;
 use modules::Modules;
 use pools::Pools;
 use rest::Rest;
-use session::{Session, Surroundings};
+use session::Session;
 
 /// True if a CUDA driver is installed on this host; Warploom's own drop-in does not count.
 #[must_use]
@@ -65,6 +68,7 @@ pub struct CudaDevice {
     sessions: BTreeMap<SessionId, Session>,
     /// Sessions with memory off the device, or on its way.
     away: Away<Session>,
+    closing: Closing,
     feed: Feed,
     exports: Exports,
     pools: Pools,
@@ -138,6 +142,7 @@ impl CudaDevice {
             modules: Arc::new(modules),
             sessions: BTreeMap::new(),
             away: Away::new(None),
+            closing: Closing::default(),
             feed: Feed::default(),
             exports: Exports::default(),
             pools: Pools::new(),
@@ -157,9 +162,10 @@ impl CudaDevice {
         self
     }
 
-    /// Bytes that sessions take of the device, including those on their way.
+    /// Bytes that sessions take of the device, including those on their way and closed ones.
     fn held(&self) -> u64 {
-        self.sessions.values().map(Session::held).sum::<u64>() + self.away.moving()
+        let here = self.sessions.values().map(Session::held).sum::<u64>();
+        here + self.away.moving() + self.closing.held()
     }
 
     /// Nanoseconds of its clock.
@@ -178,18 +184,21 @@ impl CudaDevice {
             for session in self.sessions.values_mut() {
                 session.give_up(why);
             }
+            // Nothing of them runs any more.
+            self.closing = Closing::default();
         }
     }
 
     /// Creates a session, unless its addresses are taken.
-    fn make_session(&self, session: SessionId, window: Window) -> Result<Session, Failure> {
+    fn make_session(&mut self, session: SessionId, window: Window) -> Result<Session, Failure> {
         self.context.enter()?;
-        let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;
-        // A session that was closed while it moved keeps its addresses until the mover has dropped it.
+        // A session that was closed while it worked or moved keeps its addresses until it is dropped.
+        self.closing.vacate(window);
         self.away.wait_for_closed();
         let here = self.sessions.values().map(Session::window);
         let is_open = self.sessions.contains_key(&session) || self.away.has(session);
-        if is_open || !here.chain(self.away.windows()).all(apart) {
+        let free = |other: Window| apart(other, window);
+        if is_open || !here.chain(self.away.windows()).all(free) {
             let detail = format!("the window at {:#x} is taken", window.base);
             return Err(Failure::new(Code::BadAddress, detail));
         }
@@ -203,44 +212,6 @@ impl CudaDevice {
             self.look_whether_lost();
         }
         result
-    }
-
-    /// Hands the driver the work that may begin now, the most urgent first.
-    fn pump(&mut self) {
-        let now = self.now();
-        let gate = self.feed.gate(now);
-        let waiting = self.sessions.iter().filter(|(_, session)| session.waits());
-        let mut waiting: Vec<(u8, SessionId)> = waiting
-            .map(|(id, session)| (session.urgency(), *id))
-            .filter(|(urgency, _)| gate.admits(*urgency))
-            .collect();
-        waiting.sort_unstable();
-        for (urgency, id) in waiting {
-            let depth = self.feed.depth(now, urgency);
-            while let Some(freed) = self.refill(id, depth) {
-                self.end_exports(id, Some(freed));
-                if let Some(session) = self.sessions.get_mut(&id) {
-                    session.end_export(freed);
-                }
-            }
-        }
-    }
-
-    /// Hands the driver ops of a session, up to one that frees memory which others use. Returns that
-    /// allocation's address.
-    fn refill(&mut self, id: SessionId, depth: u32) -> Option<u64> {
-        let held = self.held();
-        let session = self.sessions.get_mut(&id)?;
-        let others = held.saturating_sub(session.held());
-        let surroundings = Surroundings {
-            context: &self.context,
-            modules: &self.modules,
-            loader: &self.loader,
-            sms: self.info.properties.sms,
-            room: self.info.capacity.saturating_sub(others),
-        };
-        session.refill(&surroundings, depth);
-        session.frees()
     }
 }
 
@@ -272,7 +243,10 @@ impl Device for CudaDevice {
         // Its exports become unreachable before its memory goes.
         self.end_exports(session, None);
         self.exports.closed(session);
-        self.sessions.remove(&session);
+        if let Some(closed) = self.sessions.remove(&session) {
+            self.closing.add(closed);
+            self.drop_ended();
+        }
         self.away.close(session);
     }
 
@@ -347,7 +321,7 @@ impl Device for CudaDevice {
                 return;
             }
             // Behind a kernel that is the last of few in flight, the next should follow at once.
-            let hurried = self.sessions.values().any(Session::waits);
+            let hurried = self.sessions.values().any(Session::hurries);
             self.rest.pause(hurried, budget);
         }
     }
@@ -382,6 +356,7 @@ impl Device for CudaDevice {
     }
 
     fn swap_in(&mut self, session: SessionId) {
+        self.make_room_for(session);
         let room = self.info.capacity.saturating_sub(self.held());
         self.away.swap_in(session, room);
     }
@@ -412,7 +387,8 @@ impl Device for CudaDevice {
     }
 
     fn tend(&mut self) -> bool {
-        self.away.is_leaving()
+        self.drop_ended();
+        self.away.is_leaving() || !self.closing.is_empty()
     }
 
     fn swap_use(&self) -> Option<SwapUse> {

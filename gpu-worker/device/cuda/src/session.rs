@@ -2,6 +2,7 @@
 
 mod answers;
 mod copies;
+mod ended;
 mod exports;
 mod flight;
 mod frees;
@@ -16,7 +17,7 @@ mod tensor_maps;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use bus_schemas::{Failure, FunctionFingerprint, Op, SessionId, Window};
+use bus_schemas::{Code, Failure, FunctionFingerprint, Op, SessionId, Window};
 use device::{Completion, OpSpan, Slice};
 use device_swap::Movable as _;
 
@@ -81,6 +82,8 @@ pub(crate) struct Session {
     /// Allocations that others use, and the one among them to free next.
     exported: BTreeSet<u64>,
     frees: Option<u64>,
+    /// True if its next op waits for something other than its own work.
+    held_up: bool,
     failed: bool,
     /// The failure that ended it while its memory was away.
     stopped: Option<Failure>,
@@ -94,6 +97,16 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) sms: u32,
     /// Bytes that other sessions leave on the device.
     pub(crate) room: u64,
+    /// True if closed sessions still have memory.
+    pub(crate) closing: bool,
+}
+
+impl Surroundings<'_> {
+    /// True if an op failed for want of memory, and closed sessions will leave some.
+    fn will_have_room(&self, op: &Op, failure: &Failure) -> bool {
+        let allocates = matches!(op, Op::Alloc { .. });
+        self.closing && allocates && failure.code == Code::OutOfMemory
+    }
 }
 
 impl Drop for Session {
@@ -141,6 +154,7 @@ impl Session {
             given_up: VecDeque::new(),
             exported: BTreeSet::new(),
             frees: None,
+            held_up: false,
             failed: false,
             stopped: None,
         })
@@ -167,6 +181,11 @@ impl Session {
     pub(crate) fn waits(&self) -> bool {
         let part = self.flights.back().is_some_and(Flight::is_part);
         part || !self.waiting.is_empty()
+    }
+
+    /// True if the driver should get more of its slices as soon as it has little left.
+    pub(crate) fn hurries(&self) -> bool {
+        self.waits() && !self.held_up
     }
 
     /// The urgency of the most urgent of its slices, because they run in order.
@@ -265,6 +284,7 @@ impl Session {
         flight: &mut Flight,
     ) -> bool {
         let bounded = depth != u32::MAX;
+        self.held_up = false;
         while let Some(span) = spans.get(flight.at.0) {
             for op in span.ops().iter().skip(flight.at.1) {
                 if self.waits_for_importers(&op.op) {
@@ -290,6 +310,12 @@ impl Session {
                     (None, None) => self.run(surroundings, number, &op, flight),
                 };
                 if let Err(failure) = outcome {
+                    if surroundings.will_have_room(&op.op, &failure) {
+                        // The op is tried again once they are gone: it changed nothing.
+                        (flight.at.1, flight.next) = (flight.at.1 - 1, number);
+                        self.held_up = true;
+                        return false;
+                    }
                     flight.fault = Some((number, failure));
                     return true;
                 }

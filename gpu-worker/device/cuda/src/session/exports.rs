@@ -12,6 +12,11 @@ impl Session {
         !self.exported.is_empty() || self.memory.has_imports()
     }
 
+    /// True if it has imported memory.
+    pub(crate) fn has_imports(&self) -> bool {
+        self.memory.has_imports()
+    }
+
     /// Lets others use the allocation that begins at an address.
     pub(crate) fn export(&mut self, address: u64) -> Result<ExportedExtents, Failure> {
         let extents = self.memory.exported(address)?;

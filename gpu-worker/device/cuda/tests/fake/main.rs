@@ -2,6 +2,7 @@
 //!
 //! Each test runs in a process of its own, which has a driver of its own.
 
+mod closed;
 mod compiled;
 mod conforms;
 mod exported;

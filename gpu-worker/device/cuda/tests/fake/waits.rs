@@ -144,7 +144,7 @@ const DEEDS: [Deed; 21] = [
             submit(&mut bench.device, &mut bench.program, &[launch(HELD)]);
             bench.device.close(bench.program.session());
         },
-        known: &[("cuStreamSynchronize", Waits)],
+        known: &[],
     },
     Deed {
         name: "copy in, small",
