@@ -32,6 +32,13 @@ impl Clock {
         }
     }
 
+    /// Lets the calling thread's time pass up to a time of another thread's. The host's has passed.
+    pub(crate) fn reach(&self, time: Instant) {
+        if let Self::Given(clock) = self {
+            clock.pass(time.saturating_duration_since(clock.now()));
+        }
+    }
+
     /// Returns the time that has passed since an earlier one.
     #[inline]
     pub(crate) fn since(&self, earlier: Instant) -> Duration {

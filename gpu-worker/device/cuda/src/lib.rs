@@ -150,8 +150,8 @@ impl CudaDevice {
             rest: Rest::new(clock.clone()),
             lost: None,
             began: clock.now(),
+            loader: Loader::new(context, clock.clone())?,
             clock,
-            loader: Loader::new(context)?,
         })
     }
 

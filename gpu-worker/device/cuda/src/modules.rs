@@ -1,5 +1,5 @@
 //! The modules of a device, prepared on any thread: linking takes up to seconds, and loading waits for all
-//! work of the GPU. The device's thread does neither for an image.
+//! work of the GPU. The device's thread does neither.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

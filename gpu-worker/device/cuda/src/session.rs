@@ -8,6 +8,7 @@ mod flight;
 mod frees;
 mod graves;
 mod launches;
+mod loads;
 mod ops;
 mod runs;
 mod slots;
@@ -23,7 +24,7 @@ use device_swap::Movable as _;
 
 use crate::driver::{Context, EventKind, Function, Reservation, Stream};
 use crate::linked::Linked;
-use crate::loader::{Loader, OwnedModule};
+use crate::loader::{Loader, Loading, OwnedModule};
 use crate::memory::Memory;
 use crate::modules::Modules;
 use crate::pools::{Mark, Pools};
@@ -84,6 +85,8 @@ pub(crate) struct Session {
     frees: Option<u64>,
     /// True if its next op waits for something other than its own work.
     held_up: bool,
+    /// The module of its next op, or why there will be none.
+    loading: Option<Result<Loading, Failure>>,
     failed: bool,
     /// The failure that ended it while its memory was away.
     stopped: Option<Failure>,
@@ -155,6 +158,7 @@ impl Session {
             exported: BTreeSet::new(),
             frees: None,
             held_up: false,
+            loading: None,
             failed: false,
             stopped: None,
         })
@@ -287,7 +291,9 @@ impl Session {
         self.held_up = false;
         while let Some(span) = spans.get(flight.at.0) {
             for op in span.ops().iter().skip(flight.at.1) {
-                if self.waits_for_importers(&op.op) {
+                if self.waits_for_importers(&op.op)
+                    || self.waits_for_load(surroundings, &op.op, flight)
+                {
                     return false;
                 }
                 let launch = matches!(op.op, Op::Launch(_));

@@ -1,14 +1,13 @@
 //! Ops, as handed to the driver.
 
-use bus_schemas::{Code, Failure, ModuleHash, Op, OpNumber, OpRef, TENSOR_MAP_BYTES};
+use bus_schemas::{Code, Failure, Op, OpNumber, OpRef, TENSOR_MAP_BYTES};
 
 use super::flight::{Flight, Given};
-use super::{Loaded, Session, Surroundings, tensor_maps};
-use crate::driver::{EventKind, Module};
+use super::{Session, Surroundings, tensor_maps};
+use crate::driver::EventKind;
 
 impl Session {
     /// Hands the driver one op.
-    #[expect(clippy::too_many_lines, reason = "one arm for each op")]
     pub(super) fn run(
         &mut self,
         surroundings: &Surroundings<'_>,
@@ -54,15 +53,8 @@ impl Session {
                 self.part_by(count.saturating_mul(u64::from(width)), flight)?;
                 self.set(address, count, value, width)
             }
-            Op::LoadModule { slot, hash } => {
-                self.part(flight)?;
-                self.load(surroundings, slot, hash)
-            }
-            Op::UnloadModule { slot } => {
-                self.part(flight)?;
-                let loaded = self.slots.remove(slot);
-                loaded.map_or(Ok(()), |loaded| self.unload(loaded))
-            }
+            Op::LoadModule { slot, .. } => self.load(slot),
+            Op::UnloadModule { slot } => self.empty(slot, flight),
             Op::Launch(launch) => self.launch(surroundings.sms, &launch, op.payload, flight),
             Op::Event { timed: false, .. } => Ok(()),
             Op::Event { event, timed: true } => {
@@ -128,26 +120,5 @@ impl Session {
             return Err(Failure::new(Code::Misaligned, detail));
         }
         self.stream.set(address, count, value, width)
-    }
-
-    fn load(
-        &mut self,
-        surroundings: &Surroundings<'_>,
-        slot: u32,
-        hash: ModuleHash,
-    ) -> Result<(), Failure> {
-        let Some(linked) = surroundings.modules.get(hash) else {
-            let detail = format!("no image {hash} was staged");
-            return Err(Failure::new(Code::UnknownFunction, detail));
-        };
-        let module = surroundings.loader.lend(Module::load(&linked.code)?);
-        let loaded = Loaded {
-            linked,
-            module,
-            functions: Vec::new(),
-            variables: Vec::new(),
-        };
-        let before = self.slots.insert(slot, loaded);
-        before.map_or(Ok(()), |before| self.unload(before))
     }
 }

@@ -171,9 +171,10 @@ fn sessions_run_side_by_side_and_the_urgent_one_first() {
 
 /// Runs slices of three sessions on a fresh driver; returns the virtual time and the number of calls.
 fn whole_run(fake: &Arc<FakeCuda>) -> (u64, u64) {
-    let began = fake.now();
     let mut device = open(fake, CAPACITY);
     let mut programs: Vec<_> = (1..=3).map(|n| opened(&mut device, n)).collect();
+    // The loader's clock is ahead by what it did at the end of a device before.
+    let began = fake.now();
     for program in &mut programs {
         let base = program.window().base;
         submit(&mut device, program, &[alloc(base, BYTES)]);
@@ -197,7 +198,7 @@ fn a_run_takes_the_same_time_each_time() {
         return;
     };
     let first = whole_run(&fake);
-    assert!(first.0 > 1_000_000 && first.1 > 300, "{first:?}");
+    assert!(first.0 > 200_000 && first.1 > 300, "{first:?}");
     assert_eq!([(); 3].map(|()| whole_run(&fake)), [first; 3]);
 }
 

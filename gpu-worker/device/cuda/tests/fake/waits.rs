@@ -105,7 +105,7 @@ const DEEDS: [Deed; 21] = [
             let hash = ModuleHash::of(KERNELS.as_bytes());
             bench.slice(&[bare(Op::LoadModule { slot: 1, hash })]);
         },
-        known: &[("cuModuleLoadData", Waits)],
+        known: &[],
     },
     Deed {
         name: "unload",
