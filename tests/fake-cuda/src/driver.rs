@@ -274,7 +274,7 @@ impl Driver {
             mut memory,
             ..
         } = std::mem::take(self);
-        threads.leave();
+        threads.leave(this_thread());
         memory.reset();
         self.threads = threads;
         self.memory = memory;

@@ -35,6 +35,8 @@ pub(crate) struct Thread {
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     threads: BTreeMap<u64, Thread>,
+    /// The furthest clock of a thread that was forgotten.
+    forgotten: Nanos,
     lock: ContextLock,
 }
 
@@ -42,12 +44,19 @@ impl Threads {
     /// Returns a thread. The clock of a new one begins where the furthest one is, because its program has
     /// started it by then.
     pub(crate) fn get(&mut self, thread: u64) -> &mut Thread {
-        let now = self.threads.values().map(|it| it.now).max().unwrap_or(0);
-        let begun = Thread {
-            now,
-            ..Thread::default()
-        };
-        self.threads.entry(thread).or_insert(begun)
+        if !self.threads.contains_key(&thread) {
+            let begun = Thread {
+                now: self.furthest(),
+                ..Thread::default()
+            };
+            self.threads.insert(thread, begun);
+        }
+        self.threads.entry(thread).or_default()
+    }
+
+    fn furthest(&self) -> Nanos {
+        let clocks = self.threads.values().map(|it| it.now);
+        clocks.fold(self.forgotten, Nanos::max)
     }
 
     /// Takes the lock for so long, from a time on at which it is free; returns that time.
@@ -55,12 +64,14 @@ impl Threads {
         self.lock.take(thread, from, holds)
     }
 
-    /// Forgets the context. Clocks go on.
-    pub(crate) fn leave(&mut self) {
+    /// Forgets the context, and all threads but this one. Time goes on.
+    pub(crate) fn leave(&mut self, thread: u64) {
         self.lock = ContextLock::default();
-        for thread in self.threads.values_mut() {
-            thread.entered = false;
-            thread.log = None;
+        let kept = self.threads.get(&thread).map(|it| it.now);
+        self.forgotten = self.furthest();
+        self.threads.clear();
+        if let Some(now) = kept {
+            self.threads.entry(thread).or_default().now = now;
         }
     }
 }
@@ -110,5 +121,8 @@ mod tests {
         assert_eq!(threads.get(2).now, 70);
         threads.get(2).now = 90;
         assert_eq!(threads.get(1).now, 70);
+        threads.leave(1);
+        assert_eq!(threads.get(1).now, 70, "its clock goes on");
+        assert_eq!(threads.get(3).now, 90);
     }
 }

@@ -119,7 +119,7 @@ fn a_call_that_ends_the_context_ends_all_sessions_and_nothing_hangs() {
 }
 
 #[test]
-#[ignore = "a minute: every single call, with three codes"]
+#[ignore = "two minutes: every single call, with three codes"]
 fn every_call_may_fail() {
     let Some(fake) = enter(module_path!(), "every_call_may_fail") else {
         return;
